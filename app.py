@@ -51,7 +51,10 @@ def show_page() -> None:
             # Reached from the lessons, to which it belongs.
             st.Page("pages/learn/golf.py", title=say("pages.golf"), url_path="golf", visibility="hidden"),
         ],
-        "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
+        "explore": [
+            st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
+            st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
+        ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
     }
     pages = [home, *(page for section in sections.values() for page in section)]

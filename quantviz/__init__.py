@@ -18,14 +18,26 @@ if TYPE_CHECKING:
     from quantviz.analysis.blame import culprits as culprits
     from quantviz.analysis.block_costs import block_costs as block_costs
     from quantviz.analysis.calibration_comparison import compare_calibrations as compare_calibrations
+    from quantviz.analysis.clipping_curve import ClippingCurve as ClippingCurve
+    from quantviz.analysis.clipping_curve import clipping_curve as clipping_curve
     from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
     from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
     from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
     from quantviz.analysis.scheme_comparison import compare_schemes as compare_schemes
+    from quantviz.checkpoints.allocation import Allocation as Allocation
+    from quantviz.checkpoints.allocation import allocate as allocate
+    from quantviz.checkpoints.auditing import Audit as Audit
+    from quantviz.checkpoints.auditing import audit as audit
+    from quantviz.checkpoints.auditing import audited_result as audited_result
+    from quantviz.checkpoints.frontier import Frontier as Frontier
+    from quantviz.checkpoints.frontier import allocation_frontier as allocation_frontier
+    from quantviz.checkpoints.scanning import scan as scan
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
     from quantviz.evaluation.metric_formulas import metrics as metrics
+    from quantviz.export.allocations import export_allocation as export_allocation
+    from quantviz.export.report import report as report
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
@@ -74,8 +86,13 @@ _HOMES = {
     "analysis.blame": ("Blame", "blame", "culprits"),
     "analysis.block_costs": ("block_costs",),
     "analysis.calibration_comparison": ("compare_calibrations",),
+    "analysis.clipping_curve": ("ClippingCurve", "clipping_curve"),
     "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
     "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
+    "checkpoints.allocation": ("Allocation", "allocate"),
+    "checkpoints.auditing": ("Audit", "audit", "audited_result"),
+    "checkpoints.frontier": ("Frontier", "allocation_frontier"),
+    "checkpoints.scanning": ("scan",),
     "tensors.blocks": ("Blocks",),
     "schemes.calibration": (
         "CALIBRATIONS",
@@ -93,6 +110,8 @@ _HOMES = {
     "schemes.conventions": ("CONVENTIONS", "Convention"),
     "errors": ("Note", "QuantVizError"),
     "quantization.explanation": ("Explanation", "Step", "explain"),
+    "export.allocations": ("export_allocation",),
+    "export.report": ("report",),
     "figures.panels": ("plot_quantization_errors",),
     "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "schemes.granularity": (

@@ -144,8 +144,12 @@ class Note(Picklable):
         return cls(key, MappingProxyType(params))
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return the sentence in `language`."""
-        return text(f"notes.{self.key}", language, **self.params)
+        """Return the sentence in `language`; a note among its parameters is a part of it."""
+        said = {
+            name: value.message(language) if isinstance(value, Note) else value
+            for name, value in self.params.items()
+        }
+        return text(f"notes.{self.key}", language, **said)
 
     def __str__(self) -> str:
         return self.message()

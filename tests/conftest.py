@@ -53,6 +53,7 @@ NOT_QUICK = (
     "sources/test_hostile.py",
     "sources/test_image.py",
     "schemes/test_calibration.py",
+    "test_allocation_exports.py",
     "test_engine_faults.py",
     "test_engines.py",
     "test_jupyter.py",

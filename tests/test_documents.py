@@ -17,6 +17,7 @@ from quantviz.evaluation import metric_formulas
 from quantviz.schemes import calibration, engines, formats
 from quantviz.schemes import scheme as schemes
 from quantviz.sources.files import READERS
+from quantviz.sources.hubs.limits import HUB_LIMIT_VARIABLE, HubLimits
 from quantviz.sources.limits import LIMIT_VARIABLE, Limits
 from quantviz.teaching.lessons import load
 from quantviz.teaching.lessons.check import problems_of
@@ -38,7 +39,10 @@ TOP = frozenset(path.name for path in ROOT.iterdir())
 #: A name that ends so is that of a file of ours wherever it is said to lie.
 OURS = (".py", ".md", ".toml", ".css", ".js")
 FILES = "quantviz/sources/README.md"
-LIMITS = {f"{LIMIT_VARIABLE}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(Limits)}
+LIMITS, HUB_LIMITS = (
+    {f"{variable}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(kind)}
+    for variable, kind in ((LIMIT_VARIABLE, Limits), (HUB_LIMIT_VARIABLE, HubLimits))
+)
 
 
 def without_code(text):
@@ -140,8 +144,8 @@ def test_every_setting_is_one(name):
     known = set(
         re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(path.read_text(encoding="utf-8") for path in sources))
     )
-    known |= set(LIMITS)
-    assert set(re.findall(r"QUANTVIZ_\w+", DOCUMENTS[name])) <= known
+    known |= {*LIMITS, *HUB_LIMITS}
+    assert set(re.findall(r"\bQUANTVIZ_\w+", DOCUMENTS[name])) <= known
 
 
 def test_paths_are_found_and_missed():
@@ -188,13 +192,14 @@ def rows(heading):
 
 def test_the_table_of_limits_is_what_the_code_has():
     assert {row[0]: row[1] for row in rows("Limits")} == LIMITS
+    assert {row[0]: row[1] for row in rows("A published model")} == HUB_LIMITS
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert f"in megabytes: {config['server']['maxUploadSize']}." in DOCUMENTS[FILES]
 
 
 def test_every_setting_of_the_package_is_told():
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "quantviz").rglob("*.py")]
-    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(sources))) - {LIMIT_VARIABLE}
+    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(sources))) - {LIMIT_VARIABLE, HUB_LIMIT_VARIABLE}
     assert {row[0] for row in rows("Settings")} == known
 
 

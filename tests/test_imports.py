@@ -77,7 +77,9 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "golf", "teacher", "home"])
+@pytest.mark.parametrize(
+    "page", ["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"]
+)
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     done = run(
@@ -186,30 +188,36 @@ def test_each_package_is_imported_only_in_its_layer(package):
 ALLOWED = {
     "text": "",
     "pickling": "",
+    "own_folder": "",
     "errors": "pickling text",
     "schemes": "errors pickling text",
     "tensors": "errors schemes",
-    "sources": "errors schemes tensors text",
+    "sources": "errors own_folder schemes tensors text",
     "quantization": "errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
-    "compiled": "errors evaluation quantization schemes tensors",
+    "compiled": "errors evaluation own_folder quantization schemes tensors",
     "streaming": "compiled errors evaluation pickling quantization schemes tensors text",
     "analysis": "errors evaluation quantization schemes streaming tensors",
+    "checkpoints": "analysis compiled errors evaluation own_folder pickling quantization schemes sources"
+    " streaming tensors text",
     "lab": "errors schemes sources tensors",
-    "figures": "analysis errors evaluation quantization schemes streaming tensors text",
+    "figures": "analysis checkpoints errors evaluation quantization schemes streaming tensors text",
     "browser": "",
-    "export": "evaluation lab schemes sources tensors text",
+    "export": "checkpoints errors evaluation figures lab quantization schemes sources tensors text",
     "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
     "lessons": "",
-    "cli": "errors",
+    "cli": "analysis checkpoints errors evaluation export figures lab schemes sources streaming tensors text",
+    "__main__": "cli",
     "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text "
-    "ui/components ui/shell",
+    "ui/lab": "analysis checkpoints errors evaluation export figures lab schemes sources streaming teaching"
+    " tensors text ui/components ui/shell",
+    "ui/checkpoints": "checkpoints errors export figures lab schemes sources tensors text ui/components"
+    " ui/shell",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",

@@ -27,15 +27,20 @@ def requirements(listing):
     }
 
 
+def declared(*extras):
+    """The package's own ranges and those of its extras, by name."""
+    of_extras = PROJECT["optional-dependencies"]
+    listed = [*PROJECT["dependencies"], *(each for extra in extras for each in of_extras[extra])]
+    return {each.name: each for each in map(Requirement, listed) if each.name != PROJECT["name"]}
+
+
 def test_the_pins_are_within_the_ranges():
-    declared = [
-        *PROJECT["dependencies"],
-        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
-    ]
-    ranges = {each.name: each for each in map(Requirement, declared) if each.name != PROJECT["name"]}
-    pins = requirements("requirements.txt")
-    assert ranges.keys() == pins.keys()
-    for name, pin in pins.items():
+    app, tests = requirements("requirements.txt"), requirements("tests/requirements.txt")
+    ranges = declared(*PROJECT["optional-dependencies"])
+    assert declared("fast", "figures", "app").keys() == app.keys()
+    # What the app does without is installed for the tests.
+    assert ranges.keys() - app.keys() <= tests.keys()
+    for name, pin in ((name, app.get(name) or tests[name]) for name in ranges):
         (only,) = pin.specifier
         assert only.operator == "=="
         assert ranges[name].specifier.contains(only.version), name
@@ -143,7 +148,7 @@ from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
 at = AppTest.from_file(str(app_file()), default_timeout=60).run()
 learn = [f"learn/{{name}}" for name in ("lessons", "formats", "bugs", "golf", "teacher")]
-for page in ("home/home", "lab/playground", *learn):
+for page in ("home/home", "explore/checkpoints", "lab/playground", *learn):
     at.switch_page(f"pages/{{page}}.py").run()
     assert not at.exception and len(at.main) and not at.error, page
 """
@@ -159,7 +164,7 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
         options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
         env = {**os.environ, "PYTHONPATH": str(path)}
         server = subprocess.Popen(
-            [sys.executable, "-m", "quantviz.cli", "serve", *options],
+            [sys.executable, "-m", "quantviz", "serve", *options],
             cwd=tmp_path,
             env=env,
             stdout=subprocess.DEVNULL,

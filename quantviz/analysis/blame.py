@@ -8,9 +8,11 @@ column's own cells last; its neighbours pay.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from quantviz.analysis.counterfactuals import Counterfactuals, Numbers, decibels
 from quantviz.analysis.kept_parts import (
@@ -26,7 +28,7 @@ from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.schemes.calibration import ManualRange
-from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.lazy import as_stored
@@ -40,7 +42,7 @@ LEAST_WORTH_DB = 1.0
 NEARLY_DB = 0.25
 _NEARLY_SHARE = 0.15
 #: Every remedy by id: see `Remedy`.
-REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "rotate")
+REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate")
 
 #: Parts of which it is told exactly what they cost by themselves.
 _SUSPECTS = 12
@@ -50,6 +52,8 @@ _MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**26
 _SAME = 1e-6
 #: Parts that are kept at most: so many, or this share of them, up to a limit.
 _MOST, _SHARE, _LIMIT = 8, 0.01, 128
+#: Groups to try, the usual ones first.
+_GROUPS = (128, 64, 32)
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class Remedy:
     "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all that they
     were. "clip": to what scales found without them reach. "isolate": a tensor of their own under the same
     scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
+    "groups": each group along the last axis its own scale, where groups are smaller than what shares one now.
     "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it.
     """
 
@@ -152,6 +157,31 @@ class Blame:
         spent evenly; 0 without one.
         """
         return 0.0 if self.choice is None else _worth(self.choice, self.whole_db)
+
+    def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
+        """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales: what "keep"
+        brings, which no scheme alone can do. float32, of the tensor's shape.
+
+        Args:
+            x: The tensor that was looked at, as in `blame`.
+            numbers: Other parts by their numbers; the chosen ones where none are given.
+
+        Raises:
+            QuantVizError: For a tensor of another shape, and for numbers that no part has.
+
+        >>> x = [[0.25, 0.5, -0.75, 90.0], [0.5, -0.25, 0.75, 70.0]]
+        >>> blame(x, "int4_per_tensor").keep(x, [3])[0].tolist()
+        [0.2142857164144516, 0.5357142686843872, -0.75, 90.0]
+        """
+        tried = Counterfactuals(x, self.scheme, self.parts)
+        if tried.x.shape != self.shape:
+            raise QuantVizError("blame.other_shape", got=tried.x.shape, shape=self.shape)
+        chosen = () if self.choice is None else self.choice.numbers
+        kept = chosen if numbers is None else tuple(sorted(set(numbers)))
+        for each in kept:
+            if not 0 <= each < self.count:
+                raise QuantVizError("blame.no_part", got=each, last=self.count - 1)
+        return tried.kept(kept)
 
     def table(self) -> dict[str, list[Any]]:
         """Return the suspects as columns, as `pandas.DataFrame` takes them."""
@@ -381,9 +411,22 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
     if finer is not None and not finer.problems(tried.x.shape) and finer != tried.scheme:
         total = tried.noise_under(finer)
         yield "finer", None, total, bits_per_element(finer, tried.x.shape) - tried.bits, finer
+    groups = _grouped(tried)
+    if groups is not None:
+        total = tried.noise_under(groups)
+        yield "groups", None, total, bits_per_element(groups, tried.x.shape) - tried.bits, groups
     rotated = tried.rotated_noise()
     if rotated is not None:
         yield "rotate", None, rotated, 0.0, None
+
+
+def _grouped(tried: Counterfactuals) -> Scheme | None:
+    """Return the scheme in groups along the last axis; none where what shares a scale now is as small, or no
+    groups fit.
+    """
+    shape, now = tried.x.shape, tried.study.layout.block_size
+    made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < now)
+    return next((each for each in made if each is not None and not each.problems(shape)), None)
 
 
 def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None:

@@ -19,7 +19,7 @@ from quantviz.schemes.calibration import (
     Searched,
     starting,
 )
-from quantviz.schemes.granularity import PerGroup, PerTensor, Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 
@@ -124,33 +124,17 @@ def compare_calibrations(
     >>> [(row.calibration.id, round(row.hi, 2), round(row.gain_db, 1)) for row in found.rows]
     [('min_max', 8.0, 0.0), ('percentile', 2.4, -18.1)]
     """
-    from quantviz.tensors.lazy import InMemory, as_stored
+    from quantviz.tensors.lazy import as_stored
 
-    scheme = as_scheme(scheme)
     stored, _ = as_stored(x)
-    study = Study.of(stored, scheme)
+    study = Study.of(stored, as_scheme(scheme))
     if block is not None:
-        if len(block) != len(study.layout.grid_shape) or not all(
-            0 <= at < count for at, count in zip(block, study.layout.grid_shape, strict=True)
-        ):
-            raise QuantVizError("no_such_block", block=block, grid=study.layout.grid_shape)
-        values = study.block_values(block).flatten()
-        study = Study.of(InMemory(values), _as_one_block(scheme, values.numel()))
-        scheme = study.scheme
+        study = study.alone(block)
+    scheme = study.scheme
     tried = all_calibrations() if calibrations is None else calibrations
     current = _row(study, scheme.calibration, None)
     rows = [current, *(_row(study, each, current) for each in tried if each != scheme.calibration)]
     return CalibrationComparison(tuple(rows), block)
-
-
-def _as_one_block(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme with one scale for `count` values in a row; an engine of groups only has one group of
-    that size.
-    """
-    try:
-        return scheme.replace(granularity=PerTensor())
-    except QuantVizError:
-        return scheme.replace(granularity=PerGroup(count))
 
 
 def _row(study: Study, calibration: Calibration, current: CalibrationRow | None) -> CalibrationRow:

@@ -308,6 +308,17 @@ class Counterfactuals:
         """Return the tensor without some parts."""
         return LeftOut(self.x, self.places(numbers))
 
+    def kept(self, numbers: Numbers) -> torch.Tensor:
+        """Return x̂ with some parts in 16 bits, and scales found without them: float32, of the tensor's
+        shape.
+        """
+        everything = (slice(None),) * len(self.x.shape)
+        places = torch.from_numpy(self.places(numbers))
+        x_hat = quantize(self.without(numbers).read(everything), self._ignoring).x_hat.flatten()
+        own = self.x.read(everything).flatten()[places]
+        x_hat[places] = own.to(self.kept_as).to(x_hat.dtype)
+        return viewed(x_hat, self.x.shape)
+
     def others_noise(self, numbers: Numbers) -> float:
         """Return Σe² of the other cells as they are quantized now."""
         left = self.noise - self.suffered_by(numbers)

@@ -1,4 +1,4 @@
-"""What a clipping range costs a tensor: the error of rounding and that of clipping, as exact sums."""
+"""What clipping ranges cost a tensor: the error of rounding and that of clipping, as exact sums."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ Array = npt.NDArray[Any]
 
 #: Ranges that a curve tries.
 _TRIED = 32
+#: By how many dB the error rises between two minima that are told apart.
+LEAST_DB = 0.1
 
 
 @dataclass(frozen=True)
@@ -68,25 +70,78 @@ def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
 class RangeCurve:
     """Both parts of the error for ranges of several widths."""
 
-    #: The upper end of each range, ascending, float64.
+    #: The ends of each range, float64; the upper ones ascend.
+    lo: Array
     at: Array
     #: The mean squared error of each, as `RangeError` has it, float64.
     rounding: Array
     clipping: Array
 
+    @property
+    def mse(self) -> Array:
+        """Return the mean squared error of all cells under each range."""
+        return self.rounding + self.clipping
 
-def range_curve(study: Study, count: int = _TRIED) -> RangeCurve | None:
-    """Return what `count` ranges cost, their upper ends evenly spaced up to the largest value.
+    @property
+    def minima(self) -> tuple[int, ...]:
+        """Return which ranges are minima of the error: see `minima_of`."""
+        return minima_of(self.mse)
 
-    A symmetric range has both ends equally far from 0; of another one the lower end is the smallest value.
-    None where no value lies above the lower end. Of a large tensor each range takes a pass.
+
+def ranges_to_try(study: Study, steps: int, beyond: int = 0) -> tuple[Array, Array] | None:
+    """Return the ends of `steps` ranges that grow evenly to that of all values, and of `beyond` wider ones.
+
+    Both ends grow alike from 0; where all values are above 0 from the smallest. None where no range has a
+    width.
     """
-    symmetric = study.scheme.mode == "symmetric"
-    lo, hi = (0.0, study.absmax) if symmetric else (study.facts.lo, study.facts.hi)
+    lo, hi = study.facts.lo, study.facts.hi
+    if study.scheme.mode == "symmetric":
+        lo, hi = -study.absmax, study.absmax
     if not lo < hi:
         return None
-    ends = np.linspace(lo, hi, count + 1)[1:]
-    found = [error_of_range(study, -end if symmetric else lo, end) for end in ends.tolist()]
+    start = lo if hi <= 0 else max(lo, 0.0)
+    shares = np.arange(1, steps + beyond + 1) / steps
+    return start + shares * (lo - start), start + shares * (hi - start)
+
+
+def range_curve(study: Study, steps: int = _TRIED, beyond: int = 0) -> RangeCurve | None:
+    """Return what the ranges of `ranges_to_try` cost, each by a quantization; of a large tensor each takes a
+    pass.
+
+    None where no range has a width.
+    """
+    ends = ranges_to_try(study, steps, beyond)
+    if ends is None:
+        return None
+    found = [error_of_range(study, lo, hi) for lo, hi in zip(*(each.tolist() for each in ends), strict=True)]
     return RangeCurve(
-        ends, np.array([each.rounding for each in found]), np.array([each.clipping for each in found])
+        *ends, np.array([each.rounding for each in found]), np.array([each.clipping for each in found])
     )
+
+
+def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
+    """Return the places of the minima between which an error rises by `least_db` or more.
+
+    The least error is always one of them. A lower hill between two is taken for roughness.
+
+    >>> minima_of(np.array([9.0, 2.0, 3.0, 2.01, 2.0, 1.0, 5.0]))
+    (1, 5)
+    >>> minima_of(np.array([9.0, 2.0, 2.02, 1.0, 5.0]))
+    (3,)
+    """
+    factor = 10 ** (least_db / 10)
+    found, low, high = [], 0, 0
+    falling = True
+    for k, error in enumerate(errors.tolist()):
+        if falling:
+            if error < errors[low]:
+                low = k
+            elif error > errors[low] * factor:
+                found.append(low)
+                falling, high = False, k
+        elif error > errors[high]:
+            high = k
+        elif error * factor < errors[high]:
+            falling, low = True, k
+    least = int(np.argmin(errors))
+    return tuple(sorted({*found, least}))

@@ -141,7 +141,7 @@ def compare_schemes(
     asked = _Parts.of(stored.shape, parts, pixels)
     found = _compared(studies, asked)
     wins, held = found.wins, max(found.cells, 1)
-    winner, lead, against = _judged(found.errors())
+    winner, lead, against = judged(found.errors())
     return SchemeComparison(
         schemes=chosen,
         shape=stored.shape,
@@ -262,7 +262,7 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
             room = made_of.part(0, stop - start)
             errors = np.stack([np.abs(each(start, stop, room)) for each in errors_of])
             finite = np.isfinite(np.asarray(studies[0].x.run(start, stop)))
-            winner = _judged(errors)[0][finite]
+            winner = judged(errors)[0][finite]
             wins = np.array([np.count_nonzero(winner == each) for each in range(len(studies))])
             squares = np.where(finite, np.square(errors.astype(np.float64)), 0.0)
             made = [parts.sums(each, first, last) for each in squares]
@@ -289,11 +289,11 @@ def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
     return errors
 
 
-def _judged(errors: Array) -> tuple[Array, Array, Array]:
+def judged(errors: Array) -> tuple[Array, Array, Array]:
     """Return of each place the scheme of least error, by how much it is ahead of the next, and the first
     one's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
 
-    >>> winner, lead, against = _judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
+    >>> winner, lead, against = judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()
     ([-1, 1, -2], [0.0, 1.5], [0.0, 1.5])
     """

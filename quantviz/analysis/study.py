@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from quantviz.errors import Note
+from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.tables import block_columns, scales_table
 from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
+from quantviz.quantization.qparams import stored_qparams
+from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import Range
-from quantviz.schemes.granularity import BlockLayout, Shape, Window
+from quantviz.schemes.granularity import BlockLayout, PerGroup, PerTensor, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import (
     magnitude_spread,
@@ -35,7 +37,7 @@ from quantviz.streaming import (
     value_histogram,
 )
 from quantviz.tensors import blocks
-from quantviz.tensors.lazy import InMemory, Replaced, Stored
+from quantviz.tensors.lazy import InMemory, OwnScales, Replaced, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
@@ -90,6 +92,9 @@ class Study:
             raise problem
         facts, keep = facts or tensor_facts.facts(x), keep or KeptHere()
         nonfinite = facts.found
+        own = x.own_scales(scheme)
+        if own is not None and nonfinite is None:
+            return cls._of_own(x, scheme, facts, own, keep)
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
@@ -115,6 +120,20 @@ class Study:
         )
 
     @classmethod
+    def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
+        """Return the study of a tensor under the scales of its own file.
+
+        Its codes are the file's too, for each value is what its code stands for.
+        """
+        given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
+        notes = (Note.of("own_scales"),)
+        if x.count > MOST_WHOLE:
+            params = stored_qparams(given, torch.tensor(facts.absmax), scheme, scheme.layout(x.shape))
+            return cls(x, scheme, facts, None, None, params, None, notes, keep)
+        r = dataclasses.replace(quantize(regions.read_whole(x), scheme, qparams=given), scheme=scheme)
+        return cls(x, scheme, facts, None, None, r.qparams, r, (*r.notes, *notes), keep)
+
+    @classmethod
     def of_result(cls, r: QuantResult) -> Study:
         """Return the study of a result that is there already."""
         x = InMemory(r.x)
@@ -125,6 +144,11 @@ class Study:
     def shape(self) -> Shape:
         """Return the tensor's shape."""
         return self.x.shape
+
+    @property
+    def of_file(self) -> bool:
+        """Whether scales and codes are those of the tensor's file, and follow from no range."""
+        return self.x.own_scales(self.scheme) is not None
 
     @property
     def layout(self) -> BlockLayout:
@@ -193,9 +217,17 @@ class Study:
     @property
     def value_histogram(self) -> ValueHistogram | None:
         """Return how many values of the tensor lie where, whatever the scheme; none where all are one."""
+        fine = self.fine_histogram
+        return None if fine is None else fine.joined(value_histogram.BARS)
+
+    @property
+    def fine_histogram(self) -> ValueHistogram | None:
+        """Return the same in many more bars, to compute with."""
         found = self.keep(
             f"value histogram {self.scheme.nonfinite}",
-            lambda: value_histogram.histogram_of(self.x, self.facts.lo, self.facts.hi),
+            lambda: value_histogram.histogram_of(
+                self.x, self.facts.lo, self.facts.hi, value_histogram.FINE_BARS
+            ),
         )
         return cast("ValueHistogram | None", found)
 
@@ -316,6 +348,18 @@ class Study:
         ends = [places[[0, -1]].tolist()] if together else [[place, place] for place in places.tolist()]
         return torch.cat([torch.tensor(self.x.run(first, last + 1)) for first, last in ends])
 
+    def alone(self, block: Shape) -> Study:
+        """Return the study of a block by itself: its values in a row, under one scale.
+
+        Raises:
+            QuantVizError: There is no such block.
+        """
+        grid = self.layout.grid_shape
+        if len(block) != len(grid) or not all(0 <= at < n for at, n in zip(block, grid, strict=True)):
+            raise QuantVizError("no_such_block", block=block, grid=grid)
+        values = self.block_values(block).flatten()
+        return Study.of(InMemory(values), _as_one_block(self.scheme, values.numel()))
+
     @property
     def largest_step(self) -> float | None:
         """Return the largest step of any cell; none where no block has one, as with scales of 0."""
@@ -327,6 +371,16 @@ class Study:
             steps = local_step(extreme, self.qparams.scale.to(torch.float32), self.scheme.number_format)
         usable = steps[(steps > 0) & steps.isfinite()]
         return float(usable.max()) if usable.numel() else None
+
+
+def _as_one_block(scheme: Scheme, count: int) -> Scheme:
+    """Return the scheme with one scale for `count` values in a row; an engine of groups only has one group of
+    that size.
+    """
+    try:
+        return scheme.replace(granularity=PerTensor())
+    except QuantVizError:
+        return scheme.replace(granularity=PerGroup(count))
 
 
 class KeptHere:

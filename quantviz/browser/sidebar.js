@@ -1,8 +1,9 @@
-// Below 1024 px the sidebar is closed at first: beside it there would be no room for the page. Streamlit does
-// so only on phones. A person who opens it keeps it open.
+// Below 1024 px the sidebar is closed at first: beside it there would be no room for the page. On phones
+// Streamlit does so by itself, and by the time that this runs a person may have opened it. Who opens it keeps
+// it open.
 {
-  const NARROW = 1024;
-  const closed = (window.__quantvizSidebar ??= { done: innerWidth >= NARROW });
+  const [PHONE, NARROW] = [768, 1024];
+  const closed = (window.__quantvizSidebar ??= { done: innerWidth <= PHONE || innerWidth >= NARROW });
   const close = () => {
     const sidebar = document.querySelector("[data-testid=stSidebar]");
     if (!sidebar) return false;

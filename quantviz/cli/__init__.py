@@ -2,39 +2,150 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+import tomllib
+import traceback
+from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 
 from quantviz.errors import QuantVizError
+from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 
-#: The verbs, each the function of its name in a module of its name.
-VERBS = ("serve",)
+#: Exit statuses besides 0: finished, but something was found; a wrong use, or what was given cannot be
+#: opened; interrupted. `quantviz.cli.output` has the one of a closed pipe.
+FOUND, UNUSABLE, INTERRUPTED = 1, 2, 130
+
+#: The verbs with their line in `quantviz --help`, each the function of its name in a module of its name. The
+#: line stands here so that the help imports none of them; a test holds it against the command's own.
+VERBS: Mapping[str, str] = MappingProxyType(
+    {
+        "scan": "Measure every tensor of a checkpoint under recipes.",
+        "compare": "Compare a quantized file with its original.",
+        "allocate": "Choose a recipe for each tensor within a budget of bits.",
+        "measure": "Print the metrics of a tensor under schemes.",
+        "explain": "Print every step of the arithmetic of one cell.",
+        "link": "Print the Lab's address of a tensor, or read one.",
+        "figure": "Draw a tensor, its codes and its error into a file.",
+        "serve": "Open the app in the browser, on a file if one is given.",
+    }
+)
+
+#: Where the chosen language is kept in Click's context.
+_LANGUAGE = "quantviz.language"
+
+
+def language() -> str:
+    """Return the language of sentences that the command was given, English where it was given none."""
+    context = click.get_current_context(silent=True)
+    chosen: str = context.meta.get(_LANGUAGE, DEFAULT_LANGUAGE) if context else DEFAULT_LANGUAGE
+    return chosen
+
+
+def _keep_language(context: click.Context, _: click.Parameter, chosen: str | None) -> None:
+    if chosen:
+        context.meta[_LANGUAGE] = chosen
+
+
+def _language_option() -> click.Option:
+    return click.Option(
+        ["--lang"],
+        type=click.Choice(languages()),
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_language,
+        help="Language of sentences and errors.",
+    )
+
+
+class _Sentence(click.ClickException):
+    """An error that a person can mend: its sentence alone on stderr."""
+
+    exit_code = UNUSABLE
+
+    def show(self, file: Any = None) -> None:
+        click.echo(visible(self.message), file=file or sys.stderr)
 
 
 class _Verbs(click.Group):
     """Imports a verb when it is used, so that `quantviz --help` is there at once."""
 
-    def list_commands(self, context: click.Context) -> list[str]:
-        return list(VERBS)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs that are there."""
+        return [name for name in VERBS if Path(__file__).with_name(f"{name}.py").is_file()]
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        command = getattr(import_module(f"quantviz.cli.{name}"), name) if name in VERBS else None
-        assert command is None or isinstance(command, click.Command)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, which takes `--lang` as the group does."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = copy.copy(getattr(import_module(f"quantviz.cli.{cmd_name}"), cmd_name))
+        assert isinstance(command, click.Command)
+        command.params = [*command.params, _language_option()]
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx)])
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="quantviz")
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb. What a person can mend is one sentence; an interrupt has its own exit status.
+
+        A fault of ours has a traceback and the status of what cannot be used: 1 would say that it finished.
+        """
+        try:
+            return super().invoke(ctx)
+        except QuantVizError as error:
+            raise _Sentence(error.message(ctx.meta.get(_LANGUAGE, DEFAULT_LANGUAGE))) from None
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception:
+            traceback.print_exc()
+            raise click.exceptions.Exit(UNUSABLE) from None
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[_language_option()],
+    epilog="Exit status: 0 all well; 1 finished, and something was found; 2 wrong use, or a file that cannot "
+    "be opened; 130 interrupted.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _tell_version(context) if asked else None,
+    help="Show the version and exit.",
+)
 def quantviz() -> None:
     """Show what quantization does to a tensor, cell by cell, and why."""
 
 
+def _tell_version(context: click.Context) -> None:
+    """Print the version of the installed package, or of the clone, and end."""
+    from importlib import metadata
+
+    try:
+        version = metadata.version("quantviz")
+    except metadata.PackageNotFoundError:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+        version = project["project"]["version"]
+    click.echo(f"quantviz {version}")
+    context.exit()
+
+
 def main() -> None:
-    """Run the command; an error a person can mend is one sentence on stderr, with exit status 2."""
+    """Run the command."""
     try:
         quantviz()
-    except QuantVizError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+    except KeyboardInterrupt:  # before a verb has begun
+        sys.exit(INTERRUPTED)

@@ -125,21 +125,24 @@ def source_of_cells(code: CellCode, by_element: bool, stores: tuple[str, ...] = 
     )
 
 
-def sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
+def sources_of_sums(code: CellCode, by_element: bool, *, counted: bool = False) -> list[str]:
+    if by_hand("sums") and "inverse_gap" in code.results:  # short already
+        return [_source_of_sums(code, by_element, counted)]
     # Where a cell's exponent is asked for, as float formats do, 16 side by side need more registers than
     # there are: no gain, or a loss.
     if not by_hand("sums") or any("exponent(" in line for line in code.of_cell):
         return []
     code = of_numbers(code)
     plain = unsaturated(code)
-    return [_source_of_sums(each, by_element) for each in (code, plain) if each]
+    return [_source_of_sums(each, by_element, counted) for each in (code, plain) if each]
 
 
-def _source_of_sums(code: CellCode, by_element: bool) -> str:
+def _source_of_sums(code: CellCode, by_element: bool, counted: bool) -> str:
     """Return the source of the loops that give sums: it holds their description, from which they follow."""
     plain = _described(code, by_element) | {
         name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")
     }
+    plain["counted"] = counted
     return _source_of_loops("summing", plain, GIVEN)
 
 

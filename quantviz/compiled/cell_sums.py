@@ -34,7 +34,7 @@ def add_up(x, at, arrays, n, flat, totals):
     on.
     """
     q, x_hat, error, clipped, steps = arrays
-    code_min, sums, counts, seen = totals
+    code_min, sums, counts, (seen, occurred, _) = totals
     signal = values = product = bias = noise = in_steps = f8(0.0)
     zeros = zeroed = clips = i4(0)
     largest = i4(0)
@@ -86,7 +86,10 @@ def add_up(x, at, arrays, n, flat, totals):
             if size == largest or size >= INFINITE:
                 counts[LARGEST_AT] = flat + j
                 break
-    if first - code_min < counts[FIRST_SEEN] or last - code_min > counts[LAST_SEEN]:
+    if occurred.size:
+        for j in range(n):
+            occurred[place_at(q[j] & 0xFF)] += 1
+    elif first - code_min < counts[FIRST_SEEN] or last - code_min > counts[LAST_SEEN]:
         mark_seen(q, n, code_min, counts, seen)
 
 
@@ -100,6 +103,20 @@ def mark_seen(q, n, code_min, counts, seen):
     middle = i8(q[n // 2]) - code_min
     # Outside of them most likely they were rare ones, far from the others.
     widen_seen(counts, seen, middle < counts[FIRST_SEEN] or middle > counts[LAST_SEEN])
+
+
+@kernel_part
+def count_codes(codes, n, occurred):
+    """Count the lowest bytes of `n` codes."""
+    whole = n // 4 * 4
+    for j in range(0, whole, 4):
+        here = codes[j : j + 4]
+        occurred[place_at(here[0])] += 1
+        occurred[place_at(here[1]) + 256] += 1
+        occurred[place_at(here[2]) + 512] += 1
+        occurred[place_at(here[3]) + 768] += 1
+    for j in range(whole, n):
+        occurred[place_at(codes[j])] += 1
 
 
 @kernel_part

@@ -55,7 +55,7 @@ _POINTERS: dict[str, Any] = {
     "floats": types.float64, "integers": types.int64, "tables": types.float64,
     "q": types.int32, "x_hat": types.float32, "error": types.float32, "clipped": types.uint8,
     "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
-    "out": types.float64, "found": types.float64,
+    "out": types.float64, "found": types.float64, "codes": types.uint8,
 }  # fmt: skip
 #: What the lines can name.
 _NAMES = {
@@ -88,11 +88,12 @@ class Compiler:
         """Return the address of the same that gives errors alone."""
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
 
-    def sums(self, code: CellCode, by_element: bool) -> tuple[int, int]:
+    def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
         """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
-        as they are; 0 where there is none of them.
+        as they are; 0 where there is none of them. With `counted` the codes are given too.
         """
-        addresses = [self._address(source) for source in sources_of_sums(code, by_element)]
+        sources = sources_of_sums(code, by_element, counted=counted)
+        addresses = [self._address(source) for source in sources]
         first, second, *_ = *addresses, 0, 0
         return first, second
 
@@ -137,9 +138,10 @@ class Compiler:
             several((numbers, i8, numbers, wholes, numbers)),
         )
         arrays = several((codes, singles, singles, flags, numbers))
-        by_axis, totals = several((wholes, numbers, numbers)), several((i8, numbers, wholes, flags))
+        marks = several((flags, wholes, types.Array(types.uint8, 1, "C")))
+        by_axis, totals = several((wholes, numbers, numbers)), several((i8, numbers, wholes, marks))
         cells = place, of_blocks, arrays
-        of_pieces = b1, wholes, numbers, i8, wholes, flags, several((table, table, table))
+        of_pieces = b1, wholes, numbers, i8, wholes, marks, several((table, table, table))
         drive.compile((code, i8, run, i8, *cells, b1, b1, by_axis, numbers, totals))
         drive_pieces.compile((code, i8, run, i8, i8, *cells, *of_pieces))
         ranges = several((i8, numbers, wholes, numbers))

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.compiled.cell_functions import bits, call_cells
-from quantviz.compiled.cell_sums import add_by_axis, add_finite, add_up, all_finite, mark_seen
+from quantviz.compiled.cell_sums import (
+    add_by_axis,
+    add_finite,
+    add_up,
+    all_finite,
+    count_codes,
+    mark_seen,
+)
 from quantviz.compiled.machine_code import b1, i8, inline_part, jit, kernel_part
 from quantviz.compiled.partial_sums import (
     BIAS,
@@ -109,7 +116,7 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
 #: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code
 #:   reads.
 #: - `arrays`: where a chunk of cells goes, see `pieces.Buffers`.
-#: - `totals`: the smallest code, and a tally's sums, counts and codes seen.
+#: - `totals`: the smallest code, and a tally's sums, counts and marks.
 #: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty if not asked for.
 
 
@@ -138,14 +145,17 @@ def lines_together(done, total, flat, place):
 
 
 @inline_part
-def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):
-    """Have the compiled sums at an address put those of `rows` lines of `n` cells into `made`."""
+def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made, codes):
+    """Have the compiled sums at an address put those of `rows` lines of `n` cells into `made`, and where they
+    count codes the lowest bytes of these into `codes`.
+    """
     offset, length, width, row, bases = place
     params, blocks, floats, integers, tables = of_blocks
     call_cells(
         address, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows,
         (flat + done - offset) // length - row, bases.ctypes.data, params.ctypes.data, blocks,
         floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
+        codes.ctypes.data,
     )  # fmt: skip
 
 
@@ -176,7 +186,7 @@ def add_chunks(
     `codes_alone` only their codes noted.
     """
     shape, signal, noise = by_axis
-    code_min, _, counts, seen = totals
+    code_min, _, counts, (seen, _, _) = totals
     q, _, error, _, _ = arrays
     for start in range(begin, end, CELLS_TOGETHER):
         n = min(end - start, CELLS_TOGETHER)
@@ -217,7 +227,7 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
     if usual == 0:
         usual = quick
     shape, signal, noise = by_axis
-    counts = totals[2]
+    _, _, counts, (_, occurred, codes) = totals
     done = i8(0)
     # The largest error that sums alone have told of, and between which cells it is.
     sought, sought_in, sought_until = i8(-1), i8(0), i8(0)
@@ -226,11 +236,11 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
         if quick != 0:
             rows, n = lines_together(done, x.size, flat, place)
             rest = rows * n
-            ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made)
+            ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made, codes)
             if usual != quick and not (lowest <= made[OF_FIRST] and made[OF_LAST] <= highest):
                 # Where one cell is saturated others most likely are too.
                 usual = quick
-                ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made)
+                ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made, codes)
             largest = i8(made[OF_LARGEST])
             if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
                 if largest > counts[LARGEST]:
@@ -240,7 +250,11 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
                     n = min(done + rest - start, CELLS_TOGETHER)
                     put(errors, x, start, n, flat, place, of_blocks, arrays, i8(0))
                     add_by_axis(x, start, arrays[2], n, flat + start, shape, signal, noise)
-                if add_sums(made, rest, totals):
+                known = add_sums(made, rest, totals)
+                if occurred.size:
+                    count_codes(codes, rest, occurred)
+                    known = True
+                if known:
                     done += rest
                     continue
                 # Of some codes it is not known yet whether they occur.
@@ -280,7 +294,7 @@ def drive_pieces(
     made,
     code_min,
     counts,
-    seen,
+    marks,
     of_pieces,
 ):
     """Add up one piece of `piece` cells after the other, each into a row of `of_pieces`: sums, and Σx² and
@@ -291,7 +305,7 @@ def drive_pieces(
     sums, signal, noise = of_pieces
     for k in range(sums.shape[0]):
         run = x[k * piece : min((k + 1) * piece, x.size)]
-        totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
+        totals, by_axis = (code_min, sums[k], counts, marks), (shape, signal[k], noise[k])
         drive(
             code,
             ahead,
@@ -312,7 +326,7 @@ def drive_pieces(
 def drive_bands(
     ranges, band, of_block, finite_only, absmax, low, high,
     code, x, flat, done, piece, place, of_blocks, arrays, leaves_out, shape, made,
-    code_min, counts, seen, of_pieces,
+    code_min, counts, marks, of_pieces,
 ):  # fmt: skip
     """Find ranges, parameters and sums of whole bands of `band` cells, one band at a time while it is in
     cache.
@@ -341,7 +355,7 @@ def drive_bands(
             (flat + start, length, width, i8(0), bases),
             (params, count, cell_floats, cell_integers, cell_tables),
         )
-        totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
+        totals, by_axis = (code_min, sums[k], counts, marks), (shape, signal[k], noise[k])
         drive(
             code, band, run, flat + start, here, known, arrays, b1(False), leaves_out, by_axis, made, totals
         )

@@ -6,9 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import stat
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -17,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quantviz.compiled.hand_written import plain_pieces
+from quantviz.own_folder import own_folder
 
 
 @cache
@@ -26,7 +24,7 @@ def has_numba() -> bool:
 
 
 #: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
-_ABOVE = ("browser", "cli", "export", "figures", "lab", "teaching", "ui")
+_ABOVE = ("browser", "checkpoints", "cli", "export", "figures", "lab", "teaching", "ui")
 
 
 @cache
@@ -69,29 +67,6 @@ def _digest() -> str:
     return digest_of_code(Path(__file__).parents[1])
 
 
-def own_folder(name: str) -> Path | None:
-    """Return the folder called `name` in which this user keeps things; none where no folder can be written
-    that is this user's alone.
-    """
-    named = os.environ.get("QUANTVIZ_CACHE_DIR")
-    try:
-        base = (
-            Path(named)
-            if named
-            else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
-        )
-    except RuntimeError:  # there is no home
-        return None
-    folder = base / name
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return None
-    return folder if all(map(_own, (base, folder))) else None
-
-
 def digest_of_code(package: Path) -> str:
     """Return a digest of every module whose code or constants can reach a kernel.
 
@@ -108,11 +83,3 @@ def digest_of_code(package: Path) -> str:
         if name.parts[0] not in _ABOVE:
             digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _own(folder: Path) -> bool:
-    """Return whether no other user can put files here: what lies here is run."""
-    if sys.platform == "win32":
-        return True
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

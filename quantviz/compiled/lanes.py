@@ -277,6 +277,14 @@ class _Memory:
             align=4 if kind in ("f4", "i4") else 8,
         )
 
+    def store_bytes(self, address: Lanes, index: Lanes, value: Lanes) -> None:
+        """Write the lowest byte of each whole number."""
+        b, byte = self.builder, ir.IntType(8)
+        goal = ir.VectorType(byte, WIDTH) if value.wide else byte
+        made = b.trunc(value.to("i4").value, goal)
+        place = b.gep(b.inttoptr(address.value, byte.as_pointer()), [index.value])
+        b.store(made, b.bitcast(place, goal.as_pointer()), align=1)
+
 
 def names_of_lines(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
     """Return the functions that the lines can name."""

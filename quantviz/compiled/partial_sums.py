@@ -28,6 +28,9 @@ SUMS = 8
 #: largest error and where it is; the first and last of the codes that are known to have occurred one next to
 #: the other; and cells that were left out.
 CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
+#: Lists in which the codes that are next to each other are counted apart: one would wait for the other. How
+#: many lowest bytes of codes there are.
+LISTS, BYTES = 4, 256
 #: Bits of the smallest float32 that is no finite number.
 INFINITE = 0x7F800000
 
@@ -39,8 +42,12 @@ class Tally:
     0.0
     """
 
-    def __init__(self, code_min: int, levels: int, shape: Shape) -> None:
+    def __init__(self, code_min: int, levels: int, shape: Shape, *, room: int = 0) -> None:
         self.code_min = code_min
+        #: How often the codes of each lowest byte have occurred, in `LISTS` lists that are added together,
+        #: and room for the codes of some cells on their way; empty where nobody asked for it.
+        self.occurred = np.zeros(LISTS * BYTES if room else 0, np.int64)
+        self.codes = np.empty(room, np.uint8)
         self.sums = np.zeros(SUMS)
         self.counts = np.zeros(9, np.int64)
         self.counts[LARGEST] = self.counts[LARGEST_AT] = self.counts[LAST_SEEN] = -1
@@ -114,6 +121,7 @@ class Tally:
             self.counts[LEFT_OUT] += other.counts[LEFT_OUT]
             self._larger(int(other.counts[LARGEST]), int(other.counts[LARGEST_AT]))
             self.seen |= other.seen
+            self.occurred += other.occurred
             self.signal += other.signal
             self.noise += other.noise
         return self
@@ -141,6 +149,7 @@ class Tally:
             number_of(total) for total in self.sums.tolist()
         )
         cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
+        counts = self.code_counts()
         return Moments(
             cells=number_of(cells),
             clipped=number_of(clipped),
@@ -158,8 +167,24 @@ class Tally:
             max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64)
             if cells
             else number_of(-math.inf),
-            codes_seen=torch.from_numpy(self.seen).to(torch.float64),
+            codes_seen=torch.from_numpy(self.seen if counts is None else counts > 0).to(torch.float64),
+            code_counts=None if counts is None else torch.from_numpy(counts).to(torch.float64),
         )
+
+    @property
+    def marks(self) -> tuple[Array, Array, Array]:
+        """Return what tells which codes occur, as kernels take it."""
+        return self.seen, self.occurred, self.codes
+
+    def code_counts(self) -> Array | None:
+        """Return how often each code has occurred; none where nobody asked for it."""
+        if not len(self.occurred):
+            return None
+        of_bytes = self.occurred[:BYTES].copy()
+        for first in range(BYTES, LISTS * BYTES, BYTES):
+            of_bytes += self.occurred[first : first + BYTES]
+        counts: Array = of_bytes[(self.code_min + np.arange(len(self.seen))) % BYTES]
+        return counts
 
     def along_axes(self) -> tuple[Moments, ...]:
         """Return Σx² and Σe² of each index of each axis, where they were asked for."""

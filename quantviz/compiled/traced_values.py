@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+from quantviz.quantization.grids import nearest_by_coordinate
+from quantviz.quantization.range_to_scale import log2_floored
+
 #: The types of the lines' values, by torch's dtypes. Half precision is float32 that was rounded to it.
 TYPES: Mapping[torch.dtype, str] = MappingProxyType(
     {
@@ -398,6 +401,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "searchsorted": _searchsorted,
         "__getitem__": looked_up,
         "fma": _fma,
+        "nearest": nearest_by_coordinate,
+        "floor_of_log2": log2_floored,
         # What is asked of a tensor, with a name on its right.
         **{
             name: _binary(sign)

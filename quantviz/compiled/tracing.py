@@ -5,6 +5,7 @@ A compiled cell follows from the very operations that the reference runs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,12 +13,12 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable
+from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable, looked_up
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.quantization.operations import run_operations
-from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.range_to_scale import log2_floored, range_operations
 from quantviz.quantization.stored_scale import store_operations
 from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.calibration import Range
@@ -75,20 +76,54 @@ def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 
     raise Untraceable("trial")
 
 
+def _floor_of_log2(x: Any) -> Any:
+    """Write floor(log2(x)) as the exponent, and one more where float32 rounds the logarithm up: a call of
+    the logarithm would keep the compiler from working on several blocks side by side.
+    """
+    if x.dtype != torch.float32:
+        return log2_floored(x)
+    exponent: Any = torch.frexp(x).exponent - 1
+    next_one = looked_up(_where_log2_reaches(), (exponent + (1 + _LOWEST_POWER)).to(torch.int64))
+    made: Any = torch.where(x >= next_one, exponent + 1, exponent).to(torch.float32)
+    made = torch.where(x < torch.inf, made, x)
+    return torch.where(x == 0, -torch.inf, made)
+
+
+#: float32 has numbers from 2^-149 on.
+_LOWEST_POWER = 149
+
+
+@functools.cache
+def _where_log2_reaches() -> torch.Tensor:
+    """Return the smallest float32 whose log2, as float32 gives it, is at least k, for k from -149 to 128.
+
+    >>> _where_log2_reaches()[149 + 3].item() < 8.0
+    True
+    """
+    powers = torch.exp2(torch.arange(-_LOWEST_POWER, 129, dtype=torch.float64))
+    places = powers.to(torch.float32).view(torch.int32)[:, None] - torch.arange(128, dtype=torch.int32)
+    below = places.clamp(min=1).view(torch.float32)
+    reached = log2_floored(below) >= torch.arange(-_LOWEST_POWER, 129)[:, None]
+    last = reached.to(torch.int32).sum(1) - 1
+    return below[torch.arange(len(below)), last]
+
+
 def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     """Return the lines from a block's ends to what is known of it by `names`. Raises `Untraceable`.
 
     >>> code = trace_block(Scheme("int4"), ("scale",))
     >>> code.lines[:3]
-    ('t0 = fabs(lo)', 't1 = fabs(hi)', 't2 = t0 > t1')
+    ('t1 = fabs(lo)', 't2 = fabs(hi)', 't3 = t1 > t2')
     """
-    trace = Trace()
+    trace = Trace(functions={"floor_of_log2": _floor_of_log2})
     dtype = torch_dtype(scheme.arithmetic.scale_math)
     if not scheme.calibration.of_values:
         raise Untraceable("more than the block's values")
     found: Any = calibrated(Ends(trace, dtype), scheme, _untried)
     values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
-    values |= {name: Cell(trace, name, torch.float32, True) for name in ("tensor_absmax", "short")}
+    values["tensor_absmax"] = Cell(trace, "tensor_absmax", torch.float32, True)
+    # Such lines are for blocks that fill up.
+    values["short"] = trace.number(0.0, torch.float32)
     made: dict[str, Any] = run_operations((*range_operations(scheme), *store_operations(scheme)), values)
     results = {name: made[name] for name in (*names, "zero_point")}
     return BlockCode(

@@ -87,6 +87,7 @@ class Summing(Loops):
         self.begun: dict[bool, dict[str, Any]] = {}
         self.gathered: dict[bool, dict[str, Any]] = {}
         self.rounds: dict[bool, Any] = {}
+        self.gapped: dict[bool, Any] = {}
 
     def run(self, lines: Iterable[str], known: dict[str, Any]) -> dict[str, Any]:
         # The lines are the trace's own, numbers and names of `names_of_lines`: nothing else can be named.
@@ -113,15 +114,15 @@ class Summing(Loops):
         if self.code["step_of_block"]:
             step = self.result("step", found)
             inverse = 1.0 / step
-            found["inverse_square"] = inverse * inverse
+            found["inverse_of_step"], found["inverse_square"] = inverse, inverse * inverse
             self.count(
                 self.sums[wide]["apart"], ((step >= STEP_LIMITS[0]) & (step <= STEP_LIMITS[1]) ^ True).count()
             )
         return found
 
-    def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], noise: Any) -> None:
-        """Add one cell, or `WIDTH` of them, to what was begun; error² to `noise`."""
-        code, wide = self.code, values.wide
+    def cells(self, values: Lanes, place: Lanes, known: dict[str, Any], noise: Any) -> None:
+        """Add one cell, or `WIDTH` of them from `place` on, to what was begun; error² to `noise`."""
+        code, wide, index = self.code, values.wide, self.known["flat"] + place
         if wide:
             index = index + Lanes(
                 self.builder,
@@ -142,9 +143,15 @@ class Summing(Loops):
         zero, zero_value = values == 0.0, x_hat == 0.0
         out = zero if isinstance(clipped, bool) else clipped.spread() if wide else clipped
 
-        def in_steps(value: Lanes) -> Lanes:
-            steps: Lanes = select(value == 0.0, 0.0, value / step.to("f8"))
-            return steps
+        gap = self.result("inverse_gap", found) if "inverse_gap" in code else None
+
+        def in_steps(value: Lanes) -> Any:
+            if code["step_of_block"]:
+                value = value if gap is None else value * gap.to("f8")
+                steps = value * known["inverse_of_step"].to("f8")
+            else:
+                steps = value / step.to("f8")
+            return select(value == 0.0, 0.0, steps)
 
         self.count(sums["zeroed"], zero_value.count())
         # What is rare costs one question for all lanes.
@@ -160,6 +167,14 @@ class Summing(Loops):
                 self.put(kept, select(out, 0.0, error))
         rest = self.get(kept)
         self.add(noise, rest, rest)
+        if gap is not None:
+            scaled = rest * gap
+            self.add(self.gapped[wide], scaled, scaled)
+        if code["counted"]:
+            self.memory.store_bytes(self.known["codes"], place, q)
+        if gap is not None:
+            self.extend(sums["largest"], error.bits() & 0x7FFFFFFF, ">")
+            return
         if not code["step_of_block"]:
             scaled = in_steps(rest.to("f8"))
             self.add(sums["steps"], scaled, scaled)
@@ -192,6 +207,9 @@ class Summing(Loops):
     ) -> Lanes:
         """Add cells of one block, or of `WIDTH` side by side, to what was begun; return where that ended."""
         begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
+        # Of a grid whose gaps differ errors are counted in gaps, and in the block's scale afterwards.
+        gapped = self.place("f4", 0.0, wide=wide) if "inverse_gap" in self.code else None
+        self.gapped[wide] = gapped
 
         def two(place: Lanes) -> None:
             cell(place, noise)
@@ -201,7 +219,8 @@ class Summing(Loops):
         done = self.stepped(twice, stop, step, lambda place: cell(place, noise))
         self.put(begun["noise"], self.get(begun["noise"]) + self.get(noise))
         if self.code["step_of_block"]:
-            self.add(begun["steps"], self.get(noise), known["inverse_square"])
+            steps = noise if gapped is None else gapped
+            self.add(begun["steps"], self.get(steps), known["inverse_square"])
         return done
 
     def settle(self, *, wide: bool) -> None:
@@ -273,7 +292,7 @@ class Summing(Loops):
 
             def cell(row: Lanes, noise: Any) -> None:
                 place = row * known["length"] + at
-                self.cells(self.next_of(place, ahead, wide), known["flat"] + place, here, noise)
+                self.cells(self.next_of(place, ahead, wide), place, here, noise)
 
             self.several(one - 1, known["rows"], 1, here, cell, wide=wide)
             self.settle(wide=wide)
@@ -294,7 +313,7 @@ class Summing(Loops):
         made, terms = self.place("i8", 0), self.place("i8", 0)
 
         def cell(place: Lanes, noise: Any, here: dict[str, Any], wide: bool) -> None:
-            self.cells(self.next_of(place, known["ahead"], wide), known["flat"] + place, here, noise)
+            self.cells(self.next_of(place, known["ahead"], wide), place, here, noise)
 
         def vectors(start: Lanes, end: Lanes, here: dict[str, Any]) -> Lanes:
             """Add up at most `TERMS` times `WIDTH` cells of a block."""
@@ -408,7 +427,7 @@ def described(
 #: What `summing` takes, whole numbers and addresses: `rows` lines of `n` cells (one line where blocks are
 #: longer than one), of which `x` is the first and `flat` its place; blocks begin at `offset`, lines are
 #: `length` long, blocks `width`; `line` counts lines of `bases`. What is `ahead` by so many cells is read
-#: next: it is fetched meanwhile.
+#: next: it is fetched meanwhile. Where codes are counted, the lowest byte of each goes to `codes`.
 GIVEN = (
     "x",
     "n",
@@ -426,6 +445,7 @@ GIVEN = (
     "tables",
     "ahead",
     "out",
+    "codes",
 )
 
 
@@ -451,29 +471,16 @@ def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
         tables,
         ahead,
         out,
+        codes,
     ):
         def generate(context, builder, signature, args):
             Summing(builder, dict(zip(GIVEN, addresses(builder, args), strict=True)), code, small).write()
             return context.get_dummy_value()
 
         given = (
-            x,
-            n,
-            flat,
-            offset,
-            length,
-            width,
-            rows,
-            line,
-            bases,
-            params,
-            blocks,
-            floats,
-            integers,
-            tables,
-            ahead,
-            out,
-        )
+            x, n, flat, offset, length, width, rows, line, bases,
+            params, blocks, floats, integers, tables, ahead, out, codes,
+        )  # fmt: skip
         return types.void(*given), generate
 
     return loops

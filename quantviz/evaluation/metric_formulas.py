@@ -195,11 +195,23 @@ def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
     >>> bits_per_element(Scheme("uint4", granularity=PerGroup(32), convention="onnxruntime_nbits"), (1, 20))
     8.0
     """
+    return _bits_of_tensor(scheme, shape) / math.prod(shape)
+
+
+def stored_size(scheme: Scheme, shape: tuple[int, ...]) -> int:
+    """Return the bits that a tensor of `shape` takes as a scheme stores it; part of a bit takes all of it.
+
+    >>> from quantviz import PerGroup
+    >>> stored_size(Scheme("int4", granularity=PerGroup(128)), (4096, 4096)) / 4096**2
+    4.125
+    """
+    return math.ceil(_bits_of_tensor(scheme, shape))
+
+
+def _bits_of_tensor(scheme: Scheme, shape: tuple[int, ...]) -> float:
     stored, layout = stored_bits(scheme), scheme.layout(shape)
     codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
-    return (codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor) / math.prod(
-        shape
-    )
+    return codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,14 @@ BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
         4: MappingProxyType({"row": 830, "grid": 520, "single": 0}),
     }
 )
+#: The same for panels that are looked at side by side: never one at a time.
+SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
+    {
+        3: MappingProxyType({"row": 520, "grid": 0}),
+        4: MappingProxyType({"row": 700, "grid": 0}),
+        5: MappingProxyType({"row": 900, "threes": 520, "grid": 0}),
+    }
+)
 #: The width laid out for until the browser has said its own.
 USUAL_WIDTH = 1060
 #: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
@@ -73,7 +81,7 @@ class Box:
 class Arrangement:
     """The figure's size and the boxes, in the order of the panels."""
 
-    #: "row", "grid" or "single"; in "single" the boxes are the same.
+    #: "row", "grid" of two across, "threes" or "single"; in "single" the boxes are the same.
     name: str
     width: float
     height: float
@@ -105,13 +113,15 @@ class Arrangement:
         )
 
 
-def arrangement_name(width: float, panels: int = len(PANELS)) -> str:
+def arrangement_name(
+    width: float, panels: int = len(PANELS), breakpoints: Mapping[str, int] | None = None
+) -> str:
     """Return which arrangement of so many panels fits a width.
 
     >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358), arrangement_name(358, 2)
     ('row', 'grid', 'single', 'row')
     """
-    return next(name for name, least in BREAKPOINTS[panels].items() if width >= least)
+    return next(name for name, least in (breakpoints or BREAKPOINTS[panels]).items() if width >= least)
 
 
 def arrange(
@@ -120,19 +130,21 @@ def arrange(
     height: float | None = None,
     panels: int = len(PANELS),
     stretch: float = MOST_STRETCH,
+    breakpoints: Mapping[str, int] | None = None,
 ) -> Arrangement:
     """Return the boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels
     wide.
 
     `height` is the figure's, chosen by the width where it is not given. A cell is at most `stretch` times as
-    wide as high, or as high as wide.
+    wide as high, or as high as wide. `breakpoints` are those of `BREAKPOINTS` where none are given.
 
     >>> layout = arrange(1130, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
     ('row', 248, 1.42)
     """
-    name = arrangement_name(width, panels)
-    across, down = {"row": (panels, 1), "grid": (2, 2), "single": (1, 1)}[name]
+    name = arrangement_name(width, panels, breakpoints)
+    across = {"row": panels, "threes": 3, "grid": 2, "single": 1}[name]
+    down = 1 if name == "single" else math.ceil(panels / across)
     numbers = _DIGIT * len(str(shape[0] - 1)) + 8
     slot_width = (width - numbers - GAP * (across - 1) - _RIGHT) / across
     if height is None:
@@ -190,11 +202,11 @@ def pixels_for(
 
 
 def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:
+    of_grid = down * (min(slot_width / _GRID_STRETCH, _HIGHEST_OF_GRID) + _TITLE + _BELOW)
     most = {
         "row": min(ROW_HEIGHT + _HIGHER * max(width - _LAPTOP, 0), _HIGHEST_ROW),
-        "grid": 2 * (min(slot_width / _GRID_STRETCH, _HIGHEST_OF_GRID) + _TITLE + _BELOW),
         "single": SINGLE_HEIGHT,
-    }[name]
+    }.get(name, of_grid)
     # A short, wide tensor needs no more than its own height.
     wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)
     return round(min(most, down * (wanted + _TITLE + _BELOW))) + _ROW_GAP * (down - 1)

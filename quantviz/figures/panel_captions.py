@@ -149,8 +149,8 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 
 def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
     """Return what stands under the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
-    if name == "error":
-        low, high = (_error_end(data, end, language) for end in data.error_range)
+    if data.kind(name) == "error":
+        low, high = (_error_end(data, end, language) for end in data.panel(name)[1])
         return low, high
     low, high = map(short_number, data.panel(name)[1])
     return low, high
@@ -160,9 +160,10 @@ def bar_remark(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) ->
     """Return what is to be known of a colour bar beside its ends: that the error's is held, how those of x
     and x̂ are spread where they are not linear to the ends.
     """
-    if name == "error":
+    kind = data.kind(name)
+    if kind == "error":
         return text("panels.bar.held", language) if data.error_held else ""
-    if name == "q" or not (data.symlog or data.cut):
+    if kind not in ("x", "x_hat") or not (data.symlog or data.cut):
         return ""
     return text("panels.bar.symlog" if data.symlog else "panels.bar.cut", language)
 

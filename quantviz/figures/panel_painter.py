@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from quantviz.figures.arrangement import BREAKPOINTS, GAP, PANELS, Arrangement, Box
-from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import text_width
+from quantviz.figures.outline import outline
 from quantviz.figures.panel_captions import EdgeScales, bar_ends, bar_remark, edge_scales
-from quantviz.figures.panels_data import PanelsData
+from quantviz.figures.panels_data import BlockMap, PanelsData
 from quantviz.figures.payload import encoded
 from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import GREYS, Ramp, Theme, one_sided, stops, translucent
+from quantviz.figures.winner_map import winner_ramp, winner_ticks
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
@@ -45,14 +46,17 @@ _BOLD = 1.06
 
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
     """Return the colours of a panel, from the low end of its range to the high one."""
-    if data.grey and name != "error":
+    kind = data.kind(name)
+    if kind == "winner":
+        return winner_ramp(data.panel(name)[1], theme)
+    if data.grey and kind != "error":
         return GREYS
-    if name == "error":
+    if kind == "error":
         return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
     if data.two_sided:
         return theme.values
     ramp = one_sided(theme.values)
-    return ramp if data.value_range[1] > 0 or name == "q" else one_sided(theme.values[::-1])[::-1]
+    return ramp if data.value_range[1] > 0 or kind == "q" else one_sided(theme.values[::-1])[::-1]
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,8 @@ class PanelPainter:
         # Plotly centres its labels: they stand where they begin and end with the bar.
         shares = (text_width(first, size) / 2 / box.width, 1 - text_width(last, size) / 2 / box.width)
         ticks = {lo + share * (hi - lo): label for share, label in zip(shares, (first, last), strict=True)}
+        if self.data.kind(name) == "winner":
+            ticks = winner_ticks((lo, hi))
         return {
             "orientation": "h",
             "x": box.left / self.boxes.width,
@@ -228,7 +234,7 @@ class PanelPainter:
             "xpad": 0,
             "ypad": 0,
             # Without a line the white end of a picture's bar would not be seen on a white page.
-            "outlinewidth": 1 if self.data.grey and name != "error" else 0,
+            "outlinewidth": 1 if self.data.grey and self.data.kind(name) in ("x", "q", "x_hat") else 0,
             "outlinecolor": self.theme.line,
             "ticks": "",
             "tickvals": list(ticks),
@@ -268,7 +274,7 @@ class PanelPainter:
             **_numbers(rows, box.height / self._points(16)),
             # Beside the frame of a selected cell in the first column.
             "ticklabelstandoff": 3,
-            "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
+            "showticklabels": i == 0 or box.left == self.boxes.boxes[0].left,
             # An image's axes are tied to square cells unless this is said.
             "scaleanchor": False,
         }
@@ -324,24 +330,26 @@ class PanelPainter:
         }
 
     def _borders(self) -> list[dict[str, Any]]:
-        if self.data.blocks is None:
-            return []
+        paths = {i: self._border(self.data.blocks_of(name)) for i, name in enumerate(self.data.panels)}
+        line = {"color": self.theme.border, "width": 1}
+        return [
+            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
+            for i, path in paths.items()
+            if path
+        ]
+
+    def _border(self, blocks: BlockMap | None) -> str:
+        if blocks is None:
+            return ""
         left, right, top, bottom = self.data.extent()
-        down, across = self.data.blocks.row_borders(), self.data.blocks.col_borders()
+        down, across = blocks.row_borders(), blocks.col_borders()
         box = self.boxes.boxes[0]
         lines = []
         if len(down) and box.height / len(down) >= _LEAST_BORDER_GAP:
             lines += [f"M{left},{top + row}H{right}" for row in down.tolist()]
         if len(across) and box.width / len(across) >= _LEAST_BORDER_GAP:
             lines += [f"M{left + col},{top}V{bottom}" for col in across.tolist()]
-        if not lines:
-            return []
-        path = "".join(lines)
-        line = {"color": self.theme.border, "width": 1}
-        return [
-            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
-            for i in range(len(self.data.panels))
-        ]
+        return "".join(lines)
 
     def _lit(self) -> list[dict[str, Any]]:
         """Return a frame around the lit cells, in all panels."""
@@ -446,35 +454,6 @@ class PanelPainter:
             hover["hovertext"] = words[self.data.cause].tolist()
             lines.append(f"{text('panels.cause', self.language)} %{{hovertext}}")
         return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
-
-
-def outline(lit: Array, top: int = 0, left: int = 0) -> str:
-    """Return a path around the lit cells of a window, a little inside them: neighbours share one frame, or
-    all lit would be a cage.
-
-    In absolute places, for plotly reads no relative ones.
-
-    >>> outline(np.array([[False, True]]))
-    'M0.54,-0.46H1.46V0.46H0.54Z'
-    """
-    dark = ~np.pad(lit, 1)
-    path = []
-    # Among lit cells there is nothing to draw.
-    edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
-    for row, col in np.argwhere(edge).tolist():
-        open_up, open_down, open_left, open_right = (
-            bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2))
-        )
-        x, y = left + col, top + row
-        # A side reaches the neighbour's where that is lit too.
-        x0, x1 = x - (0.46 if open_left else 0.5), x + (0.46 if open_right else 0.5)
-        y0, y1 = y - (0.46 if open_up else 0.5), y + (0.46 if open_down else 0.5)
-        if open_up and open_down and open_left and open_right:
-            path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
-            continue
-        path += [f"M{x0},{end}H{x1}" for end, open_side in ((y0, open_up), (y1, open_down)) if open_side]
-        path += [f"M{end},{y0}V{y1}" for end, open_side in ((x0, open_left), (x1, open_right)) if open_side]
-    return "".join(path)
 
 
 #: What all our annotations share.

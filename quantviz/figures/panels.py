@@ -87,6 +87,7 @@ def panels_figure(
         len(data.panels),
         # The pixels of a picture are square.
         1.0 if data.grey else MOST_STRETCH,
+        data.breakpoints,
     ).times(enlarge)
     painter = PanelPainter(data, THEMES[theme], layout, language)
     heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
@@ -98,11 +99,11 @@ def panels_figure(
             traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
             if data.lit_share is not None:
                 traces.append(painter.differences(i, name))
-    usual = [
+    titles = titles or [
         panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None)
         for i, name in enumerate(data.panels)
     ]
-    drawn = painter.layout(titles or usual, selected, note)
+    drawn = painter.layout(titles, selected, note)
     figure = {
         "data": traces,
         "layout": {

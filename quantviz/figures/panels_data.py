@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.arrangement import PANELS
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS
 from quantviz.figures.colour_ranges import (
     Array,
     Span,
@@ -28,6 +28,7 @@ from quantviz.figures.colour_ranges import (
     values_range,
 )
 from quantviz.figures.printing import Style, printing_styles
+from quantviz.figures.value_scales import symlog
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.schemes.granularity import Shape
@@ -40,12 +41,8 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming.magnitude_spread import Spread
 
 
-#: The share of linear colours that the median magnitude has at least; below it the few largest values take
-#: them all. A normal distribution's has 15 %.
-WASHED_OUT = 0.1
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
 
@@ -178,6 +175,30 @@ class PanelsData:
         return tuple(name for name in self.panels if name not in self.covered)
 
     @property
+    def told(self) -> dict[str, Array]:
+        """Return what the browser tells of a cell: the values of open panels, by name."""
+        shown = {"x": self.x, "q": self.panel("q")[0], "x_hat": self.x_hat, "error": self.error}
+        return {name: shown[name] for name in self.open}
+
+    @property
+    def printed_together(self) -> tuple[tuple[str, ...], ...]:
+        """Return the panels whose values are printed all or not at all: people compare x and x̂."""
+        return ("x", "x_hat"), ("q",), ("error",)
+
+    @property
+    def breakpoints(self) -> Mapping[str, int]:
+        """Return the least width in pixels of each arrangement of the panels, the widest first."""
+        return BREAKPOINTS[len(self.panels)]
+
+    def kind(self, name: str) -> str:
+        """Return what a panel shows, one of `PANELS`; here each has the name of what it shows."""
+        return name
+
+    def blocks_of(self, name: str) -> BlockMap | None:
+        """Return the blocks whose borders a panel has."""
+        return self.blocks
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Return rows and columns of the arrays."""
         rows, cols = self.x.shape
@@ -214,7 +235,7 @@ class PanelsData:
         them.
         """
         values, ends = self.panel(name)
-        if not self.symlog or name not in ("x", "x_hat"):
+        if not self.symlog or self.kind(name) not in ("x", "x_hat"):
             return values, ends
         lo, hi = (float(symlog(end, self.symlog)) for end in ends)
         return symlog(values, self.symlog), (lo, hi)
@@ -246,56 +267,7 @@ class PanelsData:
         both sides of it.
         """
         _, (lo, hi) = self.colours(name)
-        return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or name == "error") else 0.5
-
-
-def symlog(values: Any, linear: float) -> Any:
-    """Return where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond
-    it.
-
-    >>> [round(float(symlog(value, 1.0)), 3) for value in (-100, 0, 1, 100)]
-    [-4.615, 0.0, 0.693, 4.615]
-    """
-    return np.sign(values) * np.log1p(np.abs(values) / linear)
-
-
-def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
-    """Return the panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread`
-    is the whole tensor's.
-
-    "auto" is "symlog" where a few values would wash out the rest: where linear colours would leave the median
-    magnitude less than `WASHED_OUT` of them. A picture stays linear.
-
-    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile:
-    theirs is taken.
-    """
-    if scale == "auto" and not data.grey and spread.middle < WASHED_OUT * max(map(abs, data.value_range)):
-        scale = "symlog"
-    if scale == "symlog":
-        return dataclasses.replace(data, symlog=spread.middle or None)
-    if scale == "percentile":
-        far = (
-            spread.far
-            if data.pixels is None
-            else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
-        )
-        lo, hi = (min(max(end, -far), far) for end in data.value_range)
-        # Where nearly all is 0 there is no such end.
-        return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
-    return data
-
-
-def as_picture(data: PanelsData, *, symmetric: bool) -> PanelsData:
-    """Return the panels of a picture: x, x̂ and what codes mean in grey, 0 black; `symmetric` says that the
-    code 0 means 0.
-    """
-    low, high = data.code_range
-    return dataclasses.replace(
-        data,
-        grey=True,
-        value_range=(0.0, data.value_range[1] if data.value_range[1] > 0 else 1.0),
-        code_range=(max(low, 0.0) if symmetric else low, high),
-    )
+        return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or self.kind(name) == "error") else 0.5
 
 
 def panels_data(

@@ -43,6 +43,8 @@ class Theme:
     accent: str
     #: What lies outside the range.
     clipping: str
+    #: A, B, C …: as far apart from each other as may be.
+    schemes: Ramp
     font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
 
 
@@ -59,6 +61,7 @@ _LIGHT = Theme(
     line="#c9cad1",
     accent="#0f6e84",
     clipping="#b3590b",
+    schemes=("#1c5fb4", "#d06a00", "#1f8a4c", "#b5317f", "#6f52c4", "#8a6a1f", "#c62f2f", "#1590a0"),
 )
 _DARK = Theme(
     values=("#14c8b8", "#0d7672", "#262b35", "#936019", "#f0a020"),
@@ -73,6 +76,7 @@ _DARK = Theme(
     line="#474b57",
     accent="#4fc1d8",
     clipping="#f2a44e",
+    schemes=("#5b9dff", "#ff9d3d", "#4cc77f", "#f277c0", "#a98bff", "#d9b552", "#ff6f6a", "#46cfe0"),
 )
 #: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would
 #: glare in the dark. A projector washes grey out, so nothing written is grey there.
@@ -99,6 +103,16 @@ def one_sided(ramp: Ramp) -> Ramp:
     ('#222222', '#333333', '#444444')
     """
     return ramp[len(ramp) // 2 :]
+
+
+def mixed(under: str, over: str, share: float) -> str:
+    """Return a colour laid over another.
+
+    >>> mixed("#000000", "#ffffff", 0.5)
+    '#808080'
+    """
+    pairs = zip(bytes.fromhex(under[1:]), bytes.fromhex(over[1:]), strict=True)
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in pairs)
 
 
 def translucent(colour: str, opacity: float) -> str:

@@ -1,175 +1,73 @@
-"""Which of several schemes has the smaller error where: a map in which each scheme keeps its colour."""
+"""Which of several schemes has the smaller error where, as the values and colours of one panel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import string
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from quantviz.figures.payload import Drawn
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
-from quantviz.figures.theme import THEMES, Theme
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.figures.colour_ranges import Span
+from quantviz.figures.theme import Ramp, Theme, mixed
 
 Array = npt.NDArray[Any]
 
-#: For `st.plotly_chart(config=…)`.
-WINNER_MAP_CONFIG = SMALL_PLOT_CONFIG
-#: The usual height in pixels.
-HEIGHT = 300
-#: The colour of A, B, C …, as far apart from each other as may be; on light pages, and on dark ones.
-_LIGHT = ("#1c5fb4", "#d06a00", "#1f8a4c", "#b5317f", "#6f52c4", "#8a6a1f", "#c62f2f", "#1590a0")
-_DARK = ("#5b9dff", "#ff9d3d", "#4cc77f", "#f277c0", "#a98bff", "#d9b552", "#ff6f6a", "#46cfe0")
-#: How much of its colour a winner by nothing has.
-_FAINTEST = 0.3
+#: Colours that each scheme has, the faintest for who wins by nothing. The first and the last stand twice, so
+#: that a colour between two schemes' is never taken; odd, as a ramp's length is.
+_SHADES = 15
+#: How much of its colour a winner by nothing has, and how much grey a tie.
+_FAINTEST, _GREY = 0.3, 0.35
 #: The share of the leads that are told apart by colour: a few large ones would leave the others none.
 _SPREAD = 0.95
-#: Pixels of the frame around the map: left, right, top, bottom.
-_MARGIN = (36, 6, 6, 24)
 
 
-@dataclass(frozen=True, eq=False)
-class WinnerMapData:
-    """What the map shows."""
+def winner_values(winner: Array, lead: Array, schemes: int) -> tuple[Array, Span]:
+    """Return where each winner stands along the ramp of `winner_ramp`, float32, and the ramp's ends; nan
+    where nothing is.
 
-    #: (rows, columns): the number of the scheme of least error, −1 where several are equally good, −2 where
-    #: nothing is.
-    winner: Array
-    #: By how much it is ahead of the next.
-    lead: Array
-    #: What the schemes are told as, A first.
-    names: tuple[str, ...]
-    #: The row and column that the map begins with.
-    top: int = 0
-    left: int = 0
-    #: The rows and columns that pixels begin with, and the end; none where each cell has its own.
-    row_edges: Array | None = None
-    col_edges: Array | None = None
-    #: The selected cell's row and column.
-    selected: tuple[int, int] | None = None
+    Args:
+        winner: The number of the scheme of least error, −1 where several are equally good, −2 where nothing
+            is.
+        lead: By how much it is ahead of the next, of the same shape.
+        schemes: How many there are.
 
-    @property
-    def strongest(self) -> float:
-        """Return the lead from which on a colour is full."""
-        leads = self.lead[np.isfinite(self.lead) & (self.winner >= 0)]
-        return float(np.quantile(leads, _SPREAD)) if leads.size else 1.0
-
-
-def scheme_colours(theme: str) -> tuple[str, ...]:
-    """Return the colours of A, B, C … on a page."""
-    return _DARK if theme.startswith("dark") else _LIGHT
-
-
-def winner_map_figure(
-    data: WinnerMapData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT
-) -> Drawn:
-    """Return the map: the winner's colour, the stronger the further it is ahead, grey at a tie; the selected
-    cell is framed.
-
-    >>> data = WinnerMapData(np.array([[0, 1, -1]], np.int8), np.array([[1.0, 0.5, 0.0]]), ("A", "B", "C"))
-    >>> [trace["name"] for trace in winner_map_figure(data).to_dict()["data"]]
-    ['A', 'B', 'Equal']
+    >>> values, span = winner_values(np.array([0, 1, -1, -2]), np.array([1.0, 0.0, 0.0, np.nan]), 2)
+    >>> values.tolist(), span
+    ([13.0, 16.0, 37.0, nan], (0.0, 44.0))
     """
-    colours = THEMES[theme]
-    places = _places(data, language)
-    strongest = data.strongest or 1.0
-    traces: list[dict[str, Any]] = []
-    for k, (name, colour) in enumerate(zip(data.names, scheme_colours(theme), strict=False)):
-        if (data.winner == k).any():
-            ramp = [[0, _mixed(colours.surface, colour, _FAINTEST)], [1, colour]]
-            lead = np.where(data.winner == k, data.lead, np.nan).astype(np.float32)
-            told = text("contest.lead", language, lead="%{z:.3g}")
-            traces.append(_trace(places, lead, name, ramp, strongest, told))
-    if (data.winner == -1).any():
-        grey = _mixed(colours.surface, colours.muted, 0.35)
-        tied = np.where(data.winner == -1, 0.0, np.nan).astype(np.float32)
-        name = text("contest.tie", language)
-        traces.append(_trace(places, tied, name, [[0, grey], [1, grey]], strongest, ""))
-    layout = bare_layout(colours, height, _MARGIN)
-    rows, cols = _ends(data)
-    layout["xaxis"] |= {"range": cols, "showgrid": False, "nticks": 8, "tickformat": "d"}
-    layout["yaxis"] |= {"range": rows[::-1], "showgrid": False, "nticks": 6, "tickformat": "d"}
-    layout["shapes"] = _frame(data, colours)
-    return Drawn({"data": traces, "layout": layout})
+    leads = lead[np.isfinite(lead) & (winner >= 0)]
+    strongest = (float(np.quantile(leads, _SPREAD)) if leads.size else 0.0) or 1.0
+    strength = np.clip(np.nan_to_num(lead, posinf=strongest) / strongest, 0, 1)
+    values = winner * _SHADES + 1 + strength * (_SHADES - 3)
+    values = np.where(winner == -1, schemes * _SHADES + _SHADES // 2, values)
+    return np.where(winner == -2, np.nan, values).astype(np.float32), (0.0, float(_ends(schemes)))
 
 
-def _places(data: WinnerMapData, language: str) -> dict[str, Any]:
-    """Return where pixels are, and how their place is told: of many cells not at all."""
-    if data.row_edges is not None and data.col_edges is not None:
-        return {"y": data.row_edges - 0.5, "x": data.col_edges - 0.5, "told": ""}
-    rows, cols = data.winner.shape
-    return {
-        "y": np.arange(data.top, data.top + rows),
-        "x": np.arange(data.left, data.left + cols),
-        "told": text("contest.place", language, row="%{y}", col="%{x}"),
-    }
+def _ends(schemes: int) -> int:
+    """Return the last value of the ramp: the number of its colours, which is odd, less one."""
+    shades = (schemes + 1) * _SHADES
+    return shades - shades % 2
 
 
-def _trace(
-    places: dict[str, Any], z: Array, name: str, ramp: list[list[Any]], strongest: float, told: str
-) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "x": places["x"],
-        "y": places["y"],
-        "z": z,
-        "zmin": 0.0,
-        "zmax": strongest,
-        "colorscale": ramp,
-        "showscale": False,
-        "hoverongaps": False,
-        "name": name,
-        "hovertemplate": "<br>".join(filter(None, ("<b>%{fullData.name}</b>", told, places["told"])))
-        + "<extra></extra>",
-    }
+def winner_ramp(span: Span, theme: Theme) -> Ramp:
+    """Return the colours of a map that ends at `span`: A's from faint to strong, B's, …, and a tie's grey."""
+    schemes = int(span[1] + 1) // _SHADES - 1
+    ramp: list[str] = []
+    for colour in theme.schemes[:schemes]:
+        for k in range(_SHADES):
+            strength = (min(max(k, 1), _SHADES - 2) - 1) / (_SHADES - 3)
+            ramp.append(mixed(theme.surface, colour, _FAINTEST + (1 - _FAINTEST) * strength))
+    grey = mixed(theme.surface, theme.muted, _GREY)
+    return tuple(ramp + [grey] * (int(span[1]) + 1 - len(ramp)))
 
 
-def _ends(data: WinnerMapData) -> tuple[list[float], list[float]]:
-    """Return the first and last edge of rows and columns, as the axes count."""
-    if data.row_edges is not None and data.col_edges is not None:
-        return (
-            [float(data.row_edges[0]) - 0.5, float(data.row_edges[-1]) - 0.5],
-            [float(data.col_edges[0]) - 0.5, float(data.col_edges[-1]) - 0.5],
-        )
-    rows, cols = data.winner.shape
-    return [data.top - 0.5, data.top + rows - 0.5], [data.left - 0.5, data.left + cols - 0.5]
+def winner_ticks(span: Span) -> dict[float, str]:
+    """Return where along the ramp each scheme's letter stands, and the sign of a tie.
 
-
-def _frame(data: WinnerMapData, theme: Theme) -> list[dict[str, Any]]:
-    """Return the selected cell's frame, or, where a pixel stands for many, its pixel's."""
-    if data.selected is None:
-        return []
-    row, col = data.selected
-    height = width = 1
-    if data.row_edges is not None and data.col_edges is not None:
-        row, height = _pixel(data.row_edges, row)
-        col, width = _pixel(data.col_edges, col)
-    place = {
-        "type": "rect",
-        "x0": col - 0.5,
-        "x1": col + width - 0.5,
-        "y0": row - 0.5,
-        "y1": row + height - 0.5,
-    }
-    return [
-        place | {"line": {"color": colour, "width": thick}}
-        for colour, thick in ((theme.mark_halo, 4), (theme.mark, 2))
-    ]
-
-
-def _pixel(edges: Array, at: int) -> tuple[int, int]:
-    """Return where the pixel of a row or column begins, and how many it stands for."""
-    k = int(np.searchsorted(edges, at, side="right")) - 1
-    return int(edges[k]), int(edges[k + 1] - edges[k])
-
-
-def _mixed(under: str, over: str, share: float) -> str:
-    """Return a colour laid over another.
-
-    >>> _mixed("#000000", "#ffffff", 0.5)
-    '#808080'
+    >>> winner_ticks((0.0, 44.0))
+    {7.0: 'A', 22.0: 'B', 37.0: '='}
     """
-    pairs = zip(bytes.fromhex(under[1:]), bytes.fromhex(over[1:]), strict=True)
-    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in pairs)
+    schemes = int(span[1] + 1) // _SHADES - 1
+    signs = (*string.ascii_uppercase[:schemes], "=")
+    return {float(k * _SHADES + _SHADES // 2): sign for k, sign in enumerate(signs)}

@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -127,12 +128,13 @@ def _group(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
     size = message.get("size")
     if isinstance(size, bool) or not isinstance(size, int):
         raise QuantVizError("hand.whole_number", field="size", got=_told(size))
-    return _with_scheme(state, state.scheme.replace(granularity=_in_groups(state, size)))
+    groups = _in_groups(state.scheme, state.source.shape, size)
+    return _with_scheme(state, state.scheme.replace(granularity=groups))
 
 
-def _in_groups(state: LabState, size: int) -> Granularity:
+def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity:
     """Return groups of `size` in place of the scheme's blocks: along the same axis, or as parts of them."""
-    now, axes = state.scheme.granularity, len(state.source.shape)
+    now, axes = scheme.granularity, len(shape)
     if isinstance(now, PerGroup | Flat):
         return dataclasses.replace(now, size=size)
     # Of a matrix' columns the parts lie along axis 0.
@@ -246,13 +248,23 @@ def hand_choices(state: LabState) -> HandChoices:
     >>> found.formats.values[found.formats.at :], found.sizes.values, found.sizes.at
     (('int4', 'int3', 'int2', 'int1'), (2, 4, 8), -1)
     """
-    scheme, shape = state.scheme, state.source.shape
-    groups = _in_groups(state, 1)
+    return _hand_choices(state.scheme, state.source.shape)
+
+
+@lru_cache(maxsize=1024)
+def _hand_choices(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
+    """Return the same, found once for all who look at such a tensor: it is asked for at each change."""
+    groups = _in_groups(scheme, shape, 1)
     length = math.prod(shape) if isinstance(groups, Flat) else shape[getattr(groups, "axis", -1)]
     sizes = divisors(length)
     return HandChoices(
-        _choices(state, "format", "id", _formats_like(scheme), scheme.format),
-        _choices(state, "group", "size", sizes[1:] or sizes, getattr(scheme.granularity, "size", None)),
+        _choices(_formats_like(scheme), scheme.format, shape, scheme.with_format),
+        _choices(
+            sizes[1:] or sizes,
+            getattr(scheme.granularity, "size", None),
+            shape,
+            lambda size: scheme.replace(granularity=_in_groups(scheme, shape, size)),
+        ),
     )
 
 
@@ -271,11 +283,15 @@ def _formats_like(scheme: Scheme) -> Iterable[str]:
     return next((chain for chain in _FLOATS if now.id in chain), ())
 
 
-def _choices(state: LabState, kind: str, field: str, values: Iterable[_T], now: object) -> Choices[_T]:
+def _choices(
+    values: Iterable[_T], now: object, shape: tuple[int, ...], scheme_of: Callable[[_T], Scheme]
+) -> Choices[_T]:
     found: dict[_T, Scheme] = {}
     for value in values:
         with contextlib.suppress(QuantVizError):
-            found[value] = moved(state, {"kind": kind, field: value}).scheme
+            scheme = scheme_of(value)
+            if not scheme.problems(shape):
+                found[value] = scheme
     values = tuple(found)
     at = next((i for i, value in enumerate(values) if value == now), -1)
     return Choices(values, tuple(found.values()), at)

@@ -56,8 +56,10 @@ def only_here(address: str) -> bool:
     return number.is_loopback or number.is_unspecified
 
 
-def short_link(state: LabState) -> dict[str, str]:
+def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
     """Return the state as query parameters, without those that say what would be so anyway.
+
+    Its tensor is looked for as `read_link` does it.
 
     >>> from quantviz.lab.state import opening
     >>> short_link(opening()), list(short_link(opening().replace(error_range="fit")))
@@ -66,6 +68,6 @@ def short_link(state: LabState) -> dict[str, str]:
     kept = write_link(state)
     for name in tuple(kept):
         rest = {other: value for other, value in kept.items() if other != name}
-        if read_link(rest) == (state, ()):
+        if read_link(rest, present=present) == (state, ()):
             kept = rest
     return kept

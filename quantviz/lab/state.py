@@ -183,8 +183,12 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError, ...]]:
+def read_link(
+    params: Mapping[str, str], *, present: bool = True
+) -> tuple[LabState, tuple[QuantVizError, ...]]:
     """Return the state a link asks for, and by name what of it cannot be had.
+
+    A tensor in a file that is not there cannot, unless it need not be `present`.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
@@ -210,7 +214,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     first = opening()
     if params.get("v", VERSION) != VERSION:
         problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
-    source = part("t", parse_source, first.source)
+    source = part("t", lambda form: parse_source(form, present=present), first.source)
     shape = source.shape
     same = source.unedited == first.source
     lost = bool(problems)

@@ -236,6 +236,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
             tensor_absmax=known["tensor_absmax"] if known else largest_magnitude(r.x),
             block_size=values.numel(),
             left_out=int((~finite).sum()),
+            own_code=r.q[place] if r.own_codes else None,
         ),
     )
 
@@ -260,6 +261,8 @@ class CellInput:
     block_size: int
     #: How many of them are left out: NaN and Inf, where the scheme ignores them.
     left_out: int = 0
+    #: Its code, where that was chosen by something else than the scheme's rounding.
+    own_code: torch.Tensor | None = None
 
 
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
@@ -294,6 +297,9 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     chance = next((step.output for step in steps if step.key == "chance"), None)
     before_rounding = rounding.inputs["y"]
     code = grid.encode(coded["q"], fmt)
+    if cell.own_code is not None and int(cell.own_code) != int(code):
+        code = cell.own_code
+        steps.append(_own_code(grid.decode(code, fmt)))
     valued = run_operations(value_operations(scheme), {**own, "q": grid.decode(code, fmt)}, record)
     error = run_operations(error_operations(scheme), {"x": cell.x, "x_hat": valued["x_hat"]}, record)["error"]
     around = torch.tensor(before_rounding, dtype=torch.float64)
@@ -361,6 +367,13 @@ def _found(name: str, value: torch.Tensor) -> Step:
         value.item(),
         dtype_name(value.dtype),
         f"{name} = {value.item()!r}",
+    )
+
+
+def _own_code(value: torch.Tensor) -> Step:
+    """Return the line that takes the code there is, where rounding would have given another one."""
+    return Step(
+        "own_code", MappingProxyType({}), value.item(), dtype_name(value.dtype), f"q = {value.item()!r}"
     )
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors.conversion import torch_dtype
@@ -84,6 +85,13 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
     >>> nearest(y, fp4, "even").tolist(), nearest(y, fp4, "away").tolist()
     ([2.0, -2.0, 6.0, 8.0], [3.0, -2.0, 6.0, 8.0])
     """
+    if has_torch_function((y,)):
+        return handle_torch_function(nearest, (y,), y, fmt, ties)
+    return nearest_by_coordinate(y, fmt, ties)
+
+
+def nearest_by_coordinate(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
+    """Return the same by the operations of the format's grid, for a tensor as for a name in its place."""
     grid = GRIDS[fmt.kind]
     return grid.value(TIES[ties](grid.coordinate(y, fmt)), y, fmt)
 

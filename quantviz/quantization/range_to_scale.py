@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
 
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
@@ -270,6 +271,22 @@ def _ceil_log2(x: torch.Tensor) -> torch.Tensor:
     return _floor_log2(x) + (torch.frexp(x).mantissa > 0.5).to(torch.float32)
 
 
+def floor_of_log2(x: torch.Tensor) -> torch.Tensor:
+    """Return floor(log2(x)) of the logarithm that float32 gives.
+
+    >>> floor_of_log2(torch.tensor([7.0, 7.9999995, 8.0])).tolist()
+    [2.0, 3.0, 3.0]
+    """
+    if has_torch_function((x,)):
+        return handle_torch_function(floor_of_log2, (x,), x)
+    return log2_floored(x)
+
+
+def log2_floored(x: torch.Tensor) -> torch.Tensor:
+    """Return the same by these very operations, for a tensor as for a name in its place."""
+    return torch.floor(_log2(x))
+
+
 def _log2(x: torch.Tensor) -> torch.Tensor:
     """Return log2 as float32 gives it: just below a power of two it is rounded up to a whole number."""
     return torch.log2(x.to(torch.float64)).to(torch.float32)
@@ -288,7 +305,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "larger_end_over_code_min": _larger_end_over_code_min,
         "power_of_two_floor": _power_of_two("exponent_floor", "floor(log2(absmax))", _floor_log2),
         "power_of_two_floor_log2": _power_of_two(
-            "exponent_log2", "floor(float32(log2(absmax)))", lambda absmax: torch.floor(_log2(absmax))
+            "exponent_log2", "floor(float32(log2(absmax)))", floor_of_log2
         ),
         "power_of_two_ceil": _power_of_two("exponent_ceil", "ceil(log2(absmax))", _ceil_log2),
         "power_of_two_even": _power_of_two_even,

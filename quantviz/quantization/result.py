@@ -77,6 +77,9 @@ class QuantResult(Picklable):
     notes: tuple[Note, ...] = ()
     #: The shape of the tensor that this is a part of, whose blocks it shares; none where it is a whole one.
     whole: Shape | None = None
+    #: Whether codes were chosen by something else than the scheme's rounding, such as GPTQ, and so do not
+    #: follow from x alone.
+    own_codes: bool = False
 
     @property
     def tensor_shape(self) -> Shape:

@@ -25,6 +25,7 @@ from quantviz.sources.base import Source as Source
 from quantviz.sources.builtin import Builtin as Builtin
 from quantviz.sources.edited import Edited as Edited
 from quantviz.sources.edited import read_edit
+from quantviz.sources.hub_tensor import HubTensor as HubTensor
 from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.matrix import AsMatrix as AsMatrix
 from quantviz.sources.random import AllPositive as AllPositive
@@ -63,36 +64,40 @@ SOURCES: Mapping[str, type[Any]] = MappingProxyType(
 _PACKED: Mapping[str, type[Any]] = MappingProxyType({each.id: each for each in (LocalTensor, Typed)})
 
 
-def parse_source(form: str) -> Source:
+def parse_source(form: str, *, present: bool = True) -> Source:
     """Return the source written as `form`.
 
-    `QuantVizError` for an unknown id, a bad field or an impossible value.
+    `QuantVizError` for an unknown id, a bad field or an impossible value, and for a tensor in a file that is
+    not there, unless it need not be `present`.
 
-    `as_matrix(…)` around another form is a view of that one, `edited(…)` has other values in some cells.
+    `as_matrix(…)` around another form is a view of that one, `edited(…)` has other values in some cells,
+    `hub(…)` lies in a published model.
     """
     head, _, payload = form.partition(".")
     name, _, inner = form.partition("(")
     if name == AsMatrix.id and inner.endswith(")"):
-        source: Source = AsMatrix(parse_source(inner[:-1]))
+        source: Source = AsMatrix(parse_source(inner[:-1], present=present))
     elif name == Edited.id and inner.endswith(")"):
-        source = _read_edited(inner[:-1])
+        source = _read_edited(inner[:-1], present)
+    elif name == HubTensor.id and inner.endswith(")"):
+        source = HubTensor.from_text(form)
     elif head in _PACKED:
         source = _PACKED[head].from_payload(payload)
     elif form.startswith(Upload.id):
         raise QuantVizError("link.upload")
     else:
         source = cast(Source, text_form.read(form, SOURCES, "source.unknown"))
-    for problem in source.problems():
+    for problem in source.problems() if present or not source.unedited.original.in_file else ():
         raise problem
     return source
 
 
-def _read_edited(form: str) -> Source:
+def _read_edited(form: str, present: bool) -> Source:
     own, *edits = text_form.split_outside_parentheses(form)
     # What is a view of another source is outside of the edits, not inside.
     if own.partition("(")[0] in (Edited.id, AsMatrix.id):
         raise QuantVizError("source.edited_form", got=own)
-    source = parse_source(own)
+    source = parse_source(own, present=present)
     for edit in edits:
         source = source.edited(*read_edit(edit))
     return source

@@ -116,6 +116,16 @@ class Source(Protocol):
         """Whether its values are known to be neither NaN nor Inf; where not, they have to be looked at."""
         return True
 
+    @property
+    def in_file(self) -> bool:
+        """Whether it lies in a file, which may not be here although the source is a good one."""
+        return False
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Return the file below the server's folder that it lies in, with "/"; none where it lies in none."""
+        return None
+
     # ---- the link and the script ----
 
     def link_text(self) -> str:

@@ -7,8 +7,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeVar
 
 from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_L = TypeVar("_L", bound="DataclassInstance")
 
 #: What the names of the environment's variables begin with.
 LIMIT_VARIABLE = "QUANTVIZ_MAX_"
@@ -43,9 +49,17 @@ class Limits:
 
         `QuantVizError` for a value that is not a whole number above 0.
         """
-        variables = {each.name: f"{LIMIT_VARIABLE}{each.name.upper()}" for each in fields(cls)}
-        given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
-        for name, value in given.items():
-            if not re.fullmatch(r"[1-9]\d{0,17}", value, re.ASCII):
-                raise QuantVizError("limit_setting", variable=variables[name], got=value)
-        return cls(**{name: int(value) for name, value in given.items()})
+        return read_limits(cls, LIMIT_VARIABLE)
+
+
+def read_limits(kind: type[_L], prefix: str) -> _L:
+    """Return a dataclass of limits with those that the environment sets: `prefix` and the field in capitals.
+
+    `QuantVizError` for a value that is not a whole number above 0.
+    """
+    variables = {each.name: f"{prefix}{each.name.upper()}" for each in fields(kind)}
+    given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
+    for name, value in given.items():
+        if not re.fullmatch(r"[1-9]\d{0,17}", value, re.ASCII):
+            raise QuantVizError("limit_setting", variable=variables[name], got=value)
+    return kind(**{name: int(value) for name, value in given.items()})

@@ -72,8 +72,8 @@ def data_folder() -> Path | None:
     return folder
 
 
-def list_files() -> Listing:
-    """Return the files below the folder that some reader may read.
+def list_files(also: tuple[str, ...] = ()) -> Listing:
+    """Return the files below the folder that some reader may read, and those that end as `also` says.
 
     Hidden files are left out, and links to folders are not followed.
     """
@@ -108,7 +108,7 @@ def list_files() -> Listing:
                 cut_short = cut_short or depth == DEEPEST
                 if depth < DEEPEST:
                     waiting.append((Path(entry.path), depth + 1))
-            elif reader_of(entry.name):
+            elif reader_of(entry.name) or (also and entry.name.endswith(also)):
                 file = below(entry.path)
                 (files if _is_readable(file) else skipped).append(file)
     return listing(cut_short)
@@ -124,15 +124,16 @@ def _is_readable(file: str) -> bool:
 
 
 def open_local(file: str) -> Catalog:
-    """Return the tensors of the file at that path below the folder.
+    """Return the tensors of the file at that path below the folder, quantized weights decoded among them.
 
     The file stays open as long as somebody keeps this or one of its tensors.
 
     `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
     """
     from quantviz.sources.files import catalog_of
+    from quantviz.sources.layouts.decoded import with_weights
 
-    return catalog_of(_open(file))
+    return with_weights(catalog_of(_open(file)))
 
 
 def local_version(file: str) -> str:
@@ -175,6 +176,14 @@ def _open(file: str) -> FileData:
     except (OSError, ValueError):
         raise QuantVizError("file.not_readable", file=short(file)) from None
     return FileData(opened, path.name, beside=lambda name: _open(str(path.parent / name)))
+
+
+def real_path(file: str) -> Path:
+    """Return where a file or folder below the folder lies when all links are followed.
+
+    `QuantVizError` where it is not there, or lies elsewhere.
+    """
+    return _real_path(file)
 
 
 def _real_path(file: str) -> Path:
@@ -253,6 +262,7 @@ class LocalTensor(Source):
     kind: ClassVar[str] = "folder"
     #: Its file has to be looked at.
     finite: ClassVar[bool] = False
+    in_file: ClassVar[bool] = True
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
@@ -282,6 +292,11 @@ class LocalTensor(Source):
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor where it lies."""
         return self.stored(at_hand.catalog(self.file))
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Return the file's path below the folder."""
+        return self.file
 
     def title(self, language: str) -> str:
         """Return the file below the folder and the tensor in it, with what no screen can show spelled out."""

@@ -148,7 +148,10 @@ def measure(
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
     spent = compiling_seconds()
-    how = Asked(scheme, qparams, by_axis, path, piece, threads)
+    # Counting codes costs hardly anything where their lowest byte tells them apart.
+    reads = {name for metric in wanted for name in METRICS[metric].reads}
+    counted = "code_counts" in reads and scheme.number_format.bits <= 8
+    how = Asked(scheme, qparams, by_axis, path, piece, threads, counted)
     asked, tally = stored, None
     try:
         tally, ran = _streamed(stored, how, known)
@@ -177,10 +180,8 @@ def measure(
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     if not kernel_access.has_kernels():
         notes = (*notes, Note.of("without_numba"))
-    moments, missing = (
-        tally.moments(),
-        {name for metric in wanted for name in METRICS[metric].reads} - ONE_PASS,
-    )
+    moments = tally.moments()
+    missing = {name for name in reads if getattr(moments, name) is None}
     if missing:
         params = _params_of_whole(asked, scheme, qparams, known)
         moments = dataclasses.replace(
@@ -295,15 +296,23 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     absmax = torch.tensor(
         (known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0
     )
-    whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
     params: QParams | None = None if banded else _params_of_whole(x, scheme, given, known)
     types = types_of_scheme(scheme) if params is None else types_of_params(params)
-    program = compiled_program(scheme, types, layout.block_shape[-1] == 1) if compiled else None
+    by_element = layout.block_shape[-1] == 1
+    program = compiled_program(scheme, types, by_element, asked.counted) if compiled else None
     if program is None:
         params = params or _params_of_whole(x, scheme, given, known)
+        whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
         return _chunked(x, asked, params, whole), "chunked"
     from quantviz.compiled import driving
+    from quantviz.compiled.run_kernels import ROWS
 
+    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if asked.counted else 0
+
+    def new() -> Tally:
+        return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
+
+    whole = new()
     in_order, tallies, lines = (
         InOrder[Pieces](lambda pieces: pieces.add_to(whole)),
         [whole],
@@ -311,7 +320,7 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     )
 
     def tally() -> Tally:
-        tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ()))
+        tallies.append(new())
         return tallies[-1]
 
     def of_bands(items: Iterator[tuple[int, int]]) -> None:

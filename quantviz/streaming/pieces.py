@@ -79,6 +79,8 @@ class Asked:
     #: About how many elements a piece has.
     piece: int
     threads: int | None
+    #: Whether codes are counted on the way.
+    counted: bool = False
 
 
 def size_of_piece(shape: Shape, asked: Asked) -> int:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import Tally
+from quantviz.compiled.short_grids import short_cell
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import BlockCode, trace_block, trace_cell
 from quantviz.quantization.calibrating import calibrated, one_by_one
@@ -76,7 +77,7 @@ class Program:
         from quantviz.compiled import driving
 
         to = tally or Tally(self.code_min, 0, ())
-        by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.seen)
+        by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.marks)
         place, known = (
             self.place(layout, start, stop, offset),
             (of_blocks, layout.block_count, *self.constants),
@@ -113,7 +114,7 @@ class Program:
         from quantviz.compiled import driving
 
         place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
-        to = tally.shape, np.empty(driving.SUMMED), tally.code_min, tally.counts, tally.seen, pieces.arrays
+        to = tally.shape, np.empty(driving.SUMMED), tally.code_min, tally.counts, tally.marks, pieces.arrays
         code = self._code(layout, tally)
         driving.drive_pieces(
             code,
@@ -164,7 +165,7 @@ class Program:
             np.empty(driving.SUMMED),
             tally.code_min,
             tally.counts,
-            tally.seen,
+            tally.marks,
         )
         drive = driving.drive_bands
 
@@ -204,10 +205,10 @@ class Program:
 
 @lru_cache(maxsize=256)
 def compiled_program(
-    scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool
+    scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool, counted: bool = False
 ) -> Program | None:
     """Return the compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what
-    cannot be written down.
+    cannot be written down. With `counted` its sums count codes too.
     """
     if not kernel_access.has_kernels():
         return None
@@ -218,9 +219,11 @@ def compiled_program(
         code = trace_cell(scheme, dict(params))
     except Untraceable:
         return None
-    constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
+    # What sums are made by has the same numbers and more.
+    short = (short_cell(scheme, dict(params), code) if counted else None) or code
+    constants = np.array(short.floats, np.float64), np.array(short.integers, np.int64), short.tables.numpy()
     address = compiler().cells(code, by_element)
-    sums_addresses = cache(partial(compiler().sums, code, by_element))
+    sums_addresses = cache(partial(compiler().sums, short, by_element, counted=counted))
     errors_address = cache(partial(compiler().errors, code, by_element))
     trials_address = cache(partial(compiler().trials, code))
     names = params_of(code)
@@ -258,12 +261,11 @@ def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, 
 
 
 def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
+    """Return the lines of blocks that fill up; none where they cannot be written down."""
     try:
-        code = trace_block(scheme, names)
+        return trace_block(scheme, names)
     except Untraceable:
         return None
-    # Which blocks do not fill up is not in their ends.
-    return None if "short" in code.reads else code
 
 
 def program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> Program | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,34 @@ def facts(x: Stored) -> Facts:
             run_kernels.look(run_of(x, start, stop), start, state)
 
     shared_out(work, shares_of(x.count, limits.PIECE, in_place=x.in_place))
+    return _facts_of_looks(states, x.shape, lambda at: float(x.run(at, at + 1)[0]))
+
+
+class Look:
+    """Facts of a tensor that is gone through in order, each run while it is at hand; by compiled kernels."""
+
+    def __init__(self) -> None:
+        from quantviz.compiled import run_kernels
+
+        self._state: Array = run_kernels.new_look()
+        self._first: float | None = None
+
+    def add(self, values: Array, start: int) -> None:
+        """Look at the values from `start` on."""
+        from quantviz.compiled import run_kernels
+
+        run_kernels.look(values, start, self._state)
+        if self._first is None and self._state[run_kernels.FIRST_BAD] >= 0:
+            self._first = float(values[self._state[run_kernels.FIRST_BAD] - start])
+
+    def facts(self, shape: Shape) -> Facts:
+        """Return the facts of all that was looked at."""
+        return _facts_of_looks([self._state], shape, lambda at: self._first or 0.0)
+
+
+def _facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], float]) -> Facts:
+    from quantviz.compiled import run_kernels
+
     best = max(states, key=lambda state: (state[run_kernels.SIZE], -state[run_kernels.SIZE_AT]))
     lo, hi = (
         (0.0, 0.0)
@@ -97,12 +125,8 @@ def facts(x: Stored) -> Facts:
         (int(state[run_kernels.FIRST_BAD]) for state in states if state[run_kernels.FIRST_BAD] >= 0),
         default=-1,
     )
-    found = (
-        NonFinite(nan, inf, minus_inf, place_of(first, x.shape), float(x.run(first, first + 1)[0]))
-        if first >= 0
-        else None
-    )
-    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), x.shape), found, negative)
+    found = NonFinite(nan, inf, minus_inf, place_of(first, shape), value_at(first)) if first >= 0 else None
+    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), shape), found, negative)
 
 
 def _of_key(key: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,17 @@ from quantviz.schemes.granularity import Shape, Window
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.conversion import as_real, refuse_other_kinds
 
+if TYPE_CHECKING:
+    from quantviz.schemes.scheme import Scheme
+
 Values = npt.NDArray[np.float32]
+
+
+class OwnScales(NamedTuple):
+    """The scales and zero points of a tensor that lies quantized in its file, one a block of its scheme."""
+
+    scale: torch.Tensor
+    zero_point: torch.Tensor
 
 
 class Stored(ABC):
@@ -47,6 +57,10 @@ class Stored(ABC):
     def in_place(self) -> bool:
         """Whether `run` copies nothing, however much is asked for."""
         return False
+
+    def own_scales(self, scheme: Scheme) -> OwnScales | None:
+        """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
+        return None
 
     def check(self) -> None:  # noqa: B027
         """Raise `QuantVizError` if it lies in a file that has been changed, so that it must not be read any

@@ -113,7 +113,7 @@ def test_remedies_are_what_they_say():
     scheme = SCHEMES["tensor"]
     found = blame(x, scheme, COLUMNS, trials=30)
     by_id = {each.id: each for each in found.remedies}
-    assert set(by_id) == {"keep", "remove", "clip", "isolate", "own_scale", "finer", "rotate"}
+    assert set(by_id) == {"keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate"}
     assert [each.whole_after_db for each in found.remedies] == sorted(
         (each.whole_after_db for each in found.remedies), reverse=True
     )
@@ -123,8 +123,14 @@ def test_remedies_are_what_they_say():
     def db(error):
         return decibels(float(x.double().square().sum()), float(error.double().square().sum()))
 
-    for name in ("clip", "finer"):
+    for name in ("clip", "finer", "groups"):
         assert by_id[name].whole_after_db == pytest.approx(db(qv.quantize(x, by_id[name].scheme).error))
+    assert by_id["keep"].whole_after_db == pytest.approx(db(found.keep(x) - x))
+    assert torch.equal(found.keep(x)[:, [5, 9]], x[:, [5, 9]].half().float())
+    with pytest.raises(qv.QuantVizError, match=r"shape \(4, 64\)"):
+        found.keep(x[:4])
+    with pytest.raises(qv.QuantVizError, match="0 to 63"):
+        found.keep(x, [64])
     zeroed = x.clone()
     zeroed[:, [5, 9]] = 0
     assert by_id["remove"].whole_after_db == pytest.approx(db(qv.quantize(zeroed, scheme).x_hat - x))

@@ -62,8 +62,7 @@ def test_a_curve_goes_from_clipping_to_rounding(mode):
     assert curve.clipping[0] > 100 * curve.rounding[0]
     assert curve.rounding[-1] == pytest.approx(study.metrics["mse"])
     assert curve.clipping[-1] == 0
-    lo = -curve.at[5] if mode == "symmetric" else x.min().item()
-    own = error_of_range(study, lo, curve.at[5])
+    own = error_of_range(study, curve.lo[5], curve.at[5])
     assert (curve.rounding[5], curve.clipping[5]) == (own.rounding, own.clipping)
 
 

@@ -9,7 +9,7 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.engine_comparison import compare, difference
-from quantviz.figures.panel_painter import outline
+from quantviz.figures.outline import outline
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
@@ -227,7 +227,7 @@ def maps(at):
 def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
     state = (
         opening()
-        .with_source(Normal(300, 400))
+        .with_source(Normal(300, 50))
         .replace(scheme=qv.Scheme("int3", convention="course"), compared="torchao")
     )
     one, other = (
@@ -239,7 +239,7 @@ def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
     drawn = maps(healthy(at))
     assert len(drawn) == 4
     rows, cols = drawn[0].shape
-    down, across = -(-300 // rows), -(-400 // cols)
+    down, across = -(-300 // rows), -(-50 // cols)
     assert down * across > 1
     for i, j in ((0, 0), (3, 7), (rows - 1, cols - 1)):
         cells = mask[i * down : (i + 1) * down, j * across : (j + 1) * across]
@@ -297,7 +297,7 @@ def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, 
 
 
 def test_pixels_of_many_cells_say_why_none_is_framed():
-    at = opened(opening().with_source(Normal(512, 128)).replace(compared=ALL))
+    at = opened(opening().with_source(Normal(200, 80)).replace(compared=ALL))
     assert frames(at) is None
     assert any("128 cells per side or fewer" in caption.value for caption in at.caption)
 

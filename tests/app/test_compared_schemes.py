@@ -17,12 +17,13 @@ def comparing(**link):
 
 
 def shown(at):
-    """Return the words of the page and the map's traces."""
+    """Return the words of the page, and the titles of the schemes side by side and of the map."""
     words = (
         " ".join(each.value for each in (*at.markdown, *at.caption)).replace("\\", "").replace("\u2060", "")
     )
-    maps = [element for element in at.get("plotly_chart") if "winner_map" in element.proto.id]
-    return words, [trace["name"] for each in maps for trace in json.loads(each.proto.spec)["data"]]
+    maps = [element for element in at.get("plotly_chart") if "beside_chart" in element.proto.id]
+    drawn = [json.loads(each.proto.spec)["layout"] for each in maps]
+    return words, [each["text"] for layout in drawn for each in layout["annotations"]]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,9 @@ def test_a_link_opens_the_comparison_with_a_first(held):
         f"{'ABC'[best]} has the smaller error in {100 * found.cell_shares[best]:.3g}\u00a0% of the cells"
         in words
     )
-    assert names[0] == "A: int4 per row"
+    for letter, each, title in zip("ABC", found.measured, names, strict=False):
+        assert title.startswith(f"{letter} · {each.metrics['sqnr_db']:.3g} dB")
+    assert names[3] == "Smaller error"
     assert f'qv.compare_schemes(x, ["{ROW}", "{COLUMN}",' in words
     table = next(each.value for each in held.dataframe if "cells" in each.value)
     assert table["sqnr_db_minus_a"].tolist()[0] == 0
@@ -69,13 +72,22 @@ def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
 def test_the_winner_may_be_told_of_rows(held):
     at = comparing(b=ROW)
     at.segmented_control(key="contest_parts").set_value("rows").run()
-    assert "% of the rows" in shown(healthy(at))[0]
+    words = shown(healthy(at))[0]
+    assert "% of the rows" in words
+    found = qv.compare_schemes(
+        read_link({})[0].source.tensor(), [ROW, str(read_link({})[0].scheme)], parts=qv.PerChannel(0)
+    )
+    row = max(range(8), key=lambda k: found.lead[k, 0] if found.winner[k, 0] == 0 else -1)
+    assert f"Furthest ahead: A in row {row}, by {found.lead[row, 0]:.3g}" in words
 
 
 def test_eight_are_enough():
     forms = [str(qv.Scheme(f"int{bits}")) for bits in (2, 3, 5, 6, 7, 8)]
     at = comparing(b=forms[0], y="~".join([*forms[1:], ROW]))
     assert not at.button(key="set_baseline").disabled
+    assert [title[0] for title in shown(at)[1]] == [*"ABCD", "S"]
+    at.button_group(key="beside_which").set_value([0, 1, 2, 3, 6]).run()
+    assert [title[0] for title in shown(healthy(at))[1]] == [*"BCDG", "S"]
     at.button(key="set_baseline").click().run()
     assert len(read_link(address(healthy(at)))[0].remembered) == MOST_HELD
     assert at.button(key="set_baseline").disabled

@@ -15,7 +15,7 @@ from quantviz.figures.numbers import number
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import opening, write_link
 from quantviz.sources import Builtin
-from quantviz.text import catalogue
+from quantviz.text import catalogue, text
 from tests.helpers.session import address, chart, healthy, hint, numbers, opened, panels, result, turned
 
 
@@ -242,14 +242,14 @@ def test_the_median_is_the_mean_of_the_middle_two():
 @pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
 def test_the_sentence_is_never_at_odds_with_itself(bits):
     """What is divided, as read, rounds to the code that is named."""
-    from quantviz.ui.components.cell import sentence
+    from quantviz.export.cell_words import sentence
 
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(bits))
     for mode in qv.MODES:
         r = qv.quantize(x, qv.Scheme(f"int{bits}", mode))
         for row in range(8):
             why = qv.explain(r, (row, 2 * row))
-            said = sentence(why).replace("−", "-")
+            said = sentence(why, text).replace("−", "-")
             shown, code = re.search(r"= (\S+) → (-?\d+)", said).groups()
             assert round(float(shown)) == int(code), said
 

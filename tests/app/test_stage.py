@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import opening, write_link
+from quantviz.lab.state import LabState, opening, write_link
 from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.ui.lab import blame_tab, compare_tab, range_tab
@@ -92,6 +93,22 @@ def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
     x = result(at).x
     table = eval(line.strip("`"), {"qv": qv, "x": x})
     assert table["mse" if tab == "range" else "caused_share"]
+    if tab == "blame":
+        beyond = next(each.value for each in at.caption if ".keep(x)" in each.value)
+        kept = eval(beyond.split("`")[1], {"qv": qv, "x": x})
+        assert torch.equal(kept[:, 5], x[:, 5].half().float())
+        assert float((kept - x)[:, :5].abs().max()) < float(result(at).error[:, :5].abs().max()) / 5
+
+
+def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():
+    state = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
+    numbers = (3, 11, 12, 27, 35, 60)
+    suspects = [SimpleNamespace(number=each) for each in (27, 35, 1)]
+    blame = SimpleNamespace(parts=qv.Flat(1), suspects=suspects)
+    assert blame_tab._costliest_first(blame, numbers) == [27, 35, 3, 11, 12, 60]
+    assert blame_tab._gathered(blame, numbers, state) == "4 of these cells lie in column 3."
+    assert blame_tab._gathered(blame, (0, 9, 18, 27, 36, 45, 54, 63), state) == ""
+    assert blame_tab._gathered(blame, (3, 11), state) == ""
 
 
 def test_the_schemes_blocks_are_ranked_by_what_their_loudest_cell_costs():

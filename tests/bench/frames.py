@@ -26,7 +26,7 @@ from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.state import LabState, opening, write_link
 from quantviz.sources import Normal
 from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_path
+from tests.helpers.browser import FLAGS, IDLE, WITH_WINDOWS, chromium_path
 
 #: The least rate, as a share of an empty page's, and the longest time from the pointer to the paint.
 BAR, PAINT_MS = 0.8, 50
@@ -182,7 +182,7 @@ def main() -> None:
     with ExitStack() as stack:
         url = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT))
         browser = stack.enter_context(sync_playwright()).chromium.launch(
-            executable_path=chromium_path(), args=list(FLAGS)
+            executable_path=chromium_path(WITH_WINDOWS), args=list(FLAGS)
         )
         for name, state in states.items():
             page = opened(browser, url, state, 1366, 625)

@@ -74,7 +74,10 @@ export function makeDemo(host, settings, values, state) {
       const { landed, clipped } = landings({ lo: state.symmetric ? -hi : state.lo, hi });
       values.forEach((x, i) => ((clipped[i] ? clipping : rounding)[k] += (landed[i] - x) ** 2 / values.length));
     });
-    return { at, rounding, clipping, now: state.hi, marks: state.marks };
+    const lo = at.map((hi) => (state.symmetric ? -hi : state.lo));
+    const [both, whole] = [rounding.map((error, k) => error + clipping[k]), at[40]];
+    const ghosts = [2, 8].map((bits) => ({ bits, whole, at, error: both.map((error, k) => (error * k) / bits) }));
+    return { lo, at, rounding, clipping, now: state.hi, marks: state.marks, ghosts, takes: true };
   }
 
   function histogram(count = 60) {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.offered import of_today
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 
 DEMO = Path(__file__).parent / "panels_demo.py"
@@ -43,7 +44,7 @@ def change_bits(page, key="ArrowRight"):
     wait_drawn(page)
 
 
-@pytest.mark.parametrize("n", [8, 256], ids=["heatmap", "image"])
+@pytest.mark.parametrize("n", of_today([8, 256], 1))
 def test_a_click_tells_the_exact_cell_in_each_panel(open_demo, n):
     page = open_demo(f"n={n}")
     for panel in range(len(PANELS)):
@@ -79,12 +80,15 @@ def test_a_tap_selects_too(open_demo):
 
 @pytest.mark.parametrize(
     ("query", "block"),
-    [
-        ("n=8&by=group", "4, 1"),
-        ("n=8&by=row", "4"),
-        ("n=8&by=tensor", "the whole tensor"),
-        ("n=256&by=row", "4"),
-    ],
+    of_today(
+        [
+            ("n=8&by=group", "4, 1"),
+            ("n=8&by=row", "4"),
+            ("n=8&by=tensor", "the whole tensor"),
+            ("n=256&by=row", "4"),
+        ],
+        2,
+    ),
 )
 def test_the_card_tells_the_cell_in_each_panel(open_demo, query, block):
     page = open_demo(query)
@@ -132,7 +136,7 @@ def zoom_in(page, n=8):
     page.wait_for_function(f"({RANGES})()[0][0] > 1")
 
 
-@pytest.mark.parametrize("n", [8, 256], ids=["heatmap", "image"])
+@pytest.mark.parametrize("n", of_today([8, 256], 1))
 def test_zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(open_demo, n):
     page = open_demo(f"n={n}")
     zoom_in(page, n)
@@ -205,7 +209,7 @@ def test_values_are_printed_while_they_fit(open_demo):
     assert page.locator(".qv-overlay g[data-panel=q] text").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", of_today(["light", "dark"], 1))
 def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
     page = open_demo("n=8", width=390, height=844, theme=theme, touch=True)
     buttons = page.get_by_role("group", name="Panel shown").get_by_role("button")
@@ -232,7 +236,9 @@ def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.parametrize(("width", "name"), [(390, "single"), (760, "grid"), (1366, "row"), (1920, "row")])
+@pytest.mark.parametrize(
+    ("width", "name"), of_today([(390, "single"), (760, "grid"), (1366, "row"), (1920, "row")], 2)
+)
 def test_the_arrangement_follows_the_width(open_demo, width, name):
     page = open_demo("n=8", width=width, height=900)
     assert (

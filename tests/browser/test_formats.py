@@ -7,6 +7,7 @@ from playwright.sync_api import TimeoutError
 
 from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
+from tests.helpers.offered import of_today
 
 APP = ROOT / "app.py"
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"
@@ -57,7 +58,7 @@ def bottom(page, name):
     return page.evaluate("(name) => document.querySelector(name).getBoundingClientRect().bottom", name)
 
 
-@pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("zh", "dark")])
+@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
 def test_the_first_screen_and_what_can_be_pressed(new_page, serve, shot, language, theme):
     page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")
     shot(page, f"first_{language}_{theme}")
@@ -119,7 +120,7 @@ BITS = """() => [...document.querySelectorAll("[class*=st-key-formats_bit_] butt
 }).join("")"""
 
 
-@pytest.mark.parametrize(("width", "height"), [(1366, 625), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), of_today([(1366, 625), (390, 844)], 1))
 def test_a_hand_moves_the_number_on_the_ruler(new_page, serve, shot, width, height):
     page = opened(
         new_page(width, height, touch=width < 500),

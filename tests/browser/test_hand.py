@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 from playwright.sync_api import expect
 
 import quantviz as qv
@@ -169,11 +170,14 @@ CELLS = """() => {
 
 @pytest.mark.parametrize(
     ("source", "scheme"),
-    [
-        # Here a pixel stands for four cells.
-        (Normal(256, 256), qv.Scheme("int4")),
-        (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
-    ],
+    of_today(
+        [
+            # Here a pixel stands for four cells.
+            (Normal(256, 256), qv.Scheme("int4")),
+            (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
+        ],
+        1,
+    ),
 )
 def test_the_panels_under_the_hand_are_those_that_the_server_then_draws(source, scheme, url, new_page):
     page = new_page()
@@ -211,6 +215,26 @@ def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
     assert page.evaluate(
         "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range"
     ) == [-0.5, 7.5]
+    # In the tab Blame keys do the same, and it is told who pays.
+    page.locator(".st-key-tabs").get_by_text("Blame").click()
+    page.wait_for_selector(".qv-payers")
+    wait_idle(page)
+    before = read_link(address(page))[0]
+    part = address(page)["t"]
+    page.locator("[data-handle=value]").press("End")
+    page.wait_for_function(CHANGED, arg=["t", part])
+    wait_idle(page)
+    after = read_link(address(page))[0]
+    was, now = (qv.quantize(state.source.tensor(), state.scheme) for state in (before, after))
+    others = torch.ones(8, 8, dtype=torch.bool)
+    others[2, 3] = False
+    squares = [r.error[others].double().square().sum().item() for r in (was, now)]
+    zeroed = [int((r.x_hat[others] == 0).sum()) for r in (was, now)]
+    grown = ((now.error.abs() - was.error.abs())[others] > was.step_of_cells().expand(8, 8)[others] / 2).sum()
+    told = re.findall(r"[\d.]+", page.locator(".qv-payers").inner_text().partition("×")[2])
+    assert float(told[0]) == pytest.approx(squares[1] / squares[0], rel=5e-3)
+    assert [int(each.rstrip(".")) for each in told[1:]] == [*zeroed, grown]
+    assert squares[1] > 1.2 * squares[0]
 
 
 def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
@@ -332,7 +356,14 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     assert metric_texts(m).items() <= during.items()
     # In the tab Range the curve has a real quantization at every point.
     page.locator(".st-key-stage_tab button", has_text="Range").click()
-    page.wait_for_function("window.__quantviz.hands.get('panels')?.curve")
+    page.wait_for_function("window.__quantviz.hands.get('panels')?.found?.points")
+    # Until then it was an estimate, near enough to be told apart from no other bits.
+    near = page.evaluate(
+        """() => { const { data, curve } = window.__quantviz.hands.get('panels'), { estimate } = data.curve;
+          return estimate.estimated && data.curve.ghosts.length === 4 && curve.at.every((at, i) =>
+            at === estimate.at[i] && Math.abs(estimate.rounding[i] / curve.rounding[i] - 1) < 0.05); }"""
+    )
+    assert near
     curve = page.evaluate("[...window.__quantviz.hands.get('panels').curve.at]")
     found = page.evaluate("[...window.__quantviz.hands.get('panels').curve.clipping]")
     scheme = state.scheme.replace(calibration=qv.ManualRange(-curve[7], curve[7]))

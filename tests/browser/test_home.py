@@ -167,7 +167,7 @@ def test_a_row_with_an_outlier_is_ruined_by_one_scale(new_page, url):
             ("explore", "lab", ".st-key-panels .js-plotly-plot"),
             ("teach", "teacher", ".st-key-teacher_hidden"),
         ],
-        2,
+        1,
     ),
 )
 def test_each_door_leads_where_it_says_and_home_leads_back(new_page, url, door, path, there):
@@ -235,7 +235,7 @@ FOLD = """() => Math.max(...[...document.querySelectorAll(".st-key-home_doors, .
 
 
 @pytest.mark.parametrize(
-    ("size", "language"), of_today(itertools.product([(390, 844), (1366, 625)], ["en", "zh"]), 2)
+    ("size", "language"), of_today(itertools.product([(390, 844), (1366, 625)], ["en", "zh"]), 1)
 )
 def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, language):
     page = opened(new_page(*size, theme="dark" if language == "zh" else "light"), url, f"lang={language}")

@@ -208,7 +208,7 @@ def test_the_error_as_a_view_shows_it(call, cell, view, shown):
     assert equal(call("shownError", cell, view), shown)
 
 
-CELLS = {"open": ["x", "x_hat", "error"], "x": [1, 2, 3, 4], "x_hat": [1, 2.5, 3, 3]}
+CELLS = {"told": ["x", "x_hat", "error"], "x": [1, 2, 3, 4], "x_hat": [1, 2.5, 3, 3]}
 BY_ROW_AND_COLUMN = {
     "block_of_row": [0, 2],
     "block_of_col": [0, 1],
@@ -224,7 +224,7 @@ BY_ROW_AND_COLUMN = {
     [
         ({}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 0.5}),
         ({"error": [9, 8, 7, 6]}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 8}),
-        ({"open": ["x"]}, {"at": 3, "i": 1, "j": 1}, {"x": 4}),
+        ({"told": ["x"]}, {"at": 3, "i": 1, "j": 1}, {"x": 4}),
         (
             BY_ROW_AND_COLUMN,
             {"at": 2, "i": 1, "j": 0},
@@ -236,7 +236,7 @@ BY_ROW_AND_COLUMN = {
             {"x": 4, "x_hat": 3, "error": -1, "block": 8, "scale": 0.4},
         ),
         (
-            {"open": ["x"], "cause": [0, 1, 2, 3], "code": [7, 6, 5, 4], "step": [1, 2, 4, 8]},
+            {"told": ["x"], "cause": [0, 1, 2, 3], "code": [7, 6, 5, 4], "step": [1, 2, 4, 8]},
             {"at": 2, "i": 1, "j": 0},
             {"x": 3, "cause": 2, "code": 5, "step": 4},
         ),

@@ -4,15 +4,19 @@ import pytest
 import torch
 
 import quantviz as qv
+from tests.helpers.offered import of_today
 
 
 @pytest.mark.parametrize(
     ("granularity", "block"),
-    [
-        (qv.PerChannel(0), "block 1"),
-        (qv.PerChannel(1), "block 2"),
-        (qv.PerTensor(), "block the whole tensor"),
-    ],
+    of_today(
+        [
+            (qv.PerChannel(0), "block 1"),
+            (qv.PerChannel(1), "block 2"),
+            (qv.PerTensor(), "block the whole tensor"),
+        ],
+        1,
+    ),
 )
 def test_pointing_at_a_cell(browser, tmp_path, granularity, block):
     x = torch.randn(6, 8, generator=torch.Generator().manual_seed(0)) * 3

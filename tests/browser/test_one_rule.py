@@ -14,10 +14,11 @@ import quantviz as qv
 from quantviz.browser import FOLDER, read_script
 from quantviz.figures.arrangement import PANELS
 from quantviz.figures.numbers import WRITING, short_number
-from quantviz.figures.panels_data import as_picture, result_panels
+from quantviz.figures.panels_data import result_panels
 from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
 from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
+from quantviz.figures.value_scales import as_picture
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import color_scale

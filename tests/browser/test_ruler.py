@@ -5,8 +5,10 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from quantviz.analysis.range_error import minima_of
 from quantviz.browser import FOLDER, join_modules
 from quantviz.ui.components.ruler import ruler_settings
 from tests.helpers.browser import violations, wait_idle
@@ -327,6 +329,16 @@ def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymme
             for other in labels[:i]:
                 apart = one["left"] >= other["right"] or one["right"] <= other["left"]
                 assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
+
+
+def test_the_script_finds_the_minima_that_python_finds(ruler):
+    chance = np.random.default_rng(7)
+    curves = [np.exp(np.cumsum(chance.normal(0, 0.05, 72))) for _ in range(20)]
+    found = ruler(handles={}).evaluate(
+        "curves => curves.map((each) => minimaOf(each))", [each.tolist() for each in curves]
+    )
+    assert found == [list(minima_of(each)) for each in curves]
+    assert len(set(map(len, found))) > 2
 
 
 def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):

@@ -11,6 +11,7 @@ import segno
 
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
+from tests.helpers.offered import of_today
 from tests.helpers.picture import drawn
 
 APP = ROOT / "app.py"
@@ -52,7 +53,7 @@ def smallest_text(page):
     )
 
 
-@pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("zh", "dark")])
+@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
 def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
     page = opened(new_page(1280, 720, theme=theme), f"{url}/lab?k=projector&lang={language}")
     drawn(page)

@@ -17,6 +17,10 @@ from tests.helpers import ROOT
 
 #: Streamlit is waiting for a person.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+#: Chromium by its names: as people have it, and, where tests run it, first without windows, which has a tenth
+#: less to do.
+WITH_WINDOWS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", *WITH_WINDOWS)
 #: Of a Chromium for tests.
 FLAGS = (
     "--no-sandbox",
@@ -29,11 +33,9 @@ FLAGS = (
 )
 
 
-def chromium_path():
+def chromium_path(names=BROWSERS):
     named = os.environ.get("CHROMIUM")
-    found = named or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    found = named or next(filter(None, map(shutil.which, names)), None)
     return found if found and Path(found).exists() else None
 
 

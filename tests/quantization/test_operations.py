@@ -274,7 +274,15 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
             }
     levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point")
     used |= {f"found_{name}" for name in levels}
-    used |= {"range_lo", "range_hi", "found_lo", "found_hi", "range_extreme", "range_tensor_absmax"}
+    used |= {
+        "range_lo",
+        "range_hi",
+        "found_lo",
+        "found_hi",
+        "range_extreme",
+        "range_tensor_absmax",
+        "own_code",
+    }
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}

@@ -122,7 +122,7 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
     ],
 )
 def test_the_sentence(english, x, form, said):
-    assert cell.sentence(why_of(x, form)).startswith(said)
+    assert cell.sentence(why_of(x, form), words.say).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_every_convention_is_told_without_a_hitch(language):
             why = qv.explain(r, index)
             picture = ruler_of_result(r, why)
             told = [
-                cell.sentence(why),
+                cell.sentence(why, words.say),
                 *cell._rows(why),
                 ruler_sentence(why, picture, r.qparams, language),
             ]

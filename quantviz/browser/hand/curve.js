@@ -1,39 +1,73 @@
 // The error against the range: each point is a real quantization with that range.
 
-const POINTS = 65;
+import { SHARED } from "../page/tables.js";
 
-// Mean squared error of rounding and of clipping with the range cut to shares of the values' ends.
-// `quantized` gives a result for a range; points that it refuses are left out.
-export function errorCurve(quantized, lo, hi, symmetric) {
-  const [at, rounding, clipping] = [[], [], []];
-  for (let i = 1; i <= POINTS; i++) {
-    const share = (1.12 * i) / POINTS;
-    const upper = Math.fround(symmetric ? Math.max(-lo, hi) * share : hi * share);
-    const lower = Math.fround(symmetric ? -upper : lo * share);
-    if (!(lower < upper)) continue;
-    const result = quantized({ id: "manual_range", lo: lower, hi: upper });
-    if (result.refused) continue;
-    const parts = errorParts(result);
-    at.push(upper);
-    rounding.push(parts.rounding);
-    clipping.push(parts.clipping);
+// Ranges up to that of all values, and wider ones: as `analysis/clipping_curve.py` has them.
+const STEPS = 64;
+const BEYOND = 8;
+
+// Mean squared error of rounding and of clipping, with ranges that grow from 0 to the ends of the values and
+// beyond. Only cells that count are looked at: `counts(place)`. `quantized` gives a result for a range;
+// points that it refuses are left out.
+export function errorCurve(quantized, x, symmetric, counts) {
+  let [least, most] = [Infinity, -Infinity];
+  for (let place = 0; place < x.length; place++) {
+    if (!Number.isFinite(x[place]) || !counts(place)) continue;
+    [least, most] = [Math.min(least, x[place]), Math.max(most, x[place])];
   }
-  return {
-    at: Float64Array.from(at),
-    rounding: Float64Array.from(rounding),
-    clipping: Float64Array.from(clipping),
-  };
+  if (symmetric) [least, most] = [-Math.max(-least, most), Math.max(-least, most)];
+  // As far as all values lie on one side of 0, ranges grow from the nearest of them, or to it.
+  const start = most <= 0 ? least : Math.max(least, 0);
+  const curve = { lo: [], at: [], rounding: [], clipping: [] };
+  for (let k = 1; k <= STEPS + BEYOND; k++) {
+    const lo = Math.fround(start + (k / STEPS) * (least - start));
+    const hi = Math.fround(start + (k / STEPS) * (most - start));
+    if (!(lo < hi)) continue;
+    const result = quantized({ id: "manual_range", lo, hi });
+    if (result.refused) continue;
+    const parts = errorParts(result, counts);
+    curve.lo.push(lo);
+    curve.at.push(hi);
+    curve.rounding.push(parts.rounding);
+    curve.clipping.push(parts.clipping);
+  }
+  for (const name of Object.keys(curve)) curve[name] = Float64Array.from(curve[name]);
+  return curve;
 }
 
 // The mean squared error in two parts: of cells within the range, and of clipped ones.
-function errorParts({ x, error, clipped }) {
+function errorParts({ x, error, clipped }, counts) {
   let [rounding, clipping, count] = [0, 0, 0];
   for (let i = 0; i < error.length; i++) {
-    if (!Number.isFinite(x[i])) continue;
+    if (!Number.isFinite(x[i]) || !counts(i)) continue;
     count++;
     const squared = error[i] * error[i];
     if (clipped[i]) clipping += squared;
     else rounding += squared;
   }
   return { rounding: rounding / (count || 1), clipping: clipping / (count || 1) };
+}
+
+// What was found out about a hand's curve after the ruler was shown: marks, and of a large tensor its exact
+// points; null while it is of something else.
+export function foundOf({ chart, curve }) {
+  const found = SHARED.curves.get(chart);
+  return curve && found?.key === curve.key ? found : null;
+}
+
+// What the ruler is told of a curve. Marks and other bits' curves are of what the server knows: they are left
+// out while the hand holds something else.
+export function curveToShow(points, found, data, choice, now) {
+  if (!points) return null;
+  const { ghosts, block } = data.curve;
+  const present = choice.variant === data.current && !choice.edits.size;
+  const bits = data.variants[choice.variant].bits_label;
+  return {
+    ...points,
+    now,
+    marks: (present && found?.marks) || [],
+    ghosts:
+      choice.edits.size || (block && !present) ? [] : ghosts.filter((ghost) => `${ghost.bits}` !== bits),
+    takes: Boolean(data.handles.range),
+  };
 }

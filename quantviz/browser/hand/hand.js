@@ -10,10 +10,11 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
-import { errorCurve } from "./curve.js";
+import { curveToShow, errorCurve, foundOf } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
 import { Painting } from "./painting.js";
+import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainOf, histogramOf, placesOf } from "./ruler_picture.js";
 
@@ -31,6 +32,7 @@ export class Hand {
     this.moving = false;
     this.cellDrag = new CellDrag(this);
     this.phoneBits = new PhoneBits(this);
+    this.payers = new Payers(host);
   }
 
   get bridge() {
@@ -52,8 +54,10 @@ export class Hand {
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
     this.dress(data.settings);
+    this.payers.update(data, this.shown);
     this.domain = this.domainNow();
-    this.curve = data.with_curve ? this.curveOf(this.choice) : null;
+    this.found = foundOf(data);
+    this.curve = data.curve ? this.curveOf(this.choice) : null;
     this.showRuler();
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
@@ -106,6 +110,7 @@ export class Hand {
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
     if (message.kind !== "range") this.curveFollows();
+    if (message.kind === "value") this.payers.tell(this.start, shown, this.start.places[message.cell]);
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
     this.showPanels();
@@ -167,6 +172,7 @@ export class Hand {
     this.moving = false;
     this.asked = null;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
+    this.payers.forget();
     this.showRuler();
     this.writeNumbers();
     this.stopPainting();
@@ -232,8 +238,10 @@ export class Hand {
   domainNow() {
     const { x, places } = this.shown;
     const values = Array.from(places, (place) => x[place]);
-    const { bar_edges: edges, rows } = this.data;
+    const { bar_edges: edges, rows, pays } = this.data;
     if (edges) values.push(edges[0], edges.at(-1));
+    // Room to make an outlier of the selected value.
+    if (pays) values.push(...values.map((value) => 2 * value));
     // Where the hand began stays in sight, and can be gone back to; so does what is right.
     for (const { tone, levels, range, at } of rows)
       if (tone !== "wrong") values.push(...(range ?? (levels.length ? [levels[0], levels.at(-1)] : [at])));
@@ -244,18 +252,21 @@ export class Hand {
     return this.data.handles.range || this.data.with_range;
   }
 
+  // The points of the curve; of a large tensor the server's, at first estimates.
   curveOf(choice) {
-    const { curve_at: at, curve_rounding: rounding, curve_clipping: clipping } = this.data;
-    if (at) return { at, rounding, clipping };
-    const { x } = this.shown;
-    let [lo, hi] = [Infinity, -Infinity];
-    for (const value of x) if (Number.isFinite(value)) [lo, hi] = [Math.min(lo, value), Math.max(hi, value)];
-    return errorCurve(
-      (calibration) => this.quantized(choice, calibration, x),
-      Math.min(lo, 0),
-      Math.max(hi, 0),
-      this.data.symmetric,
-    );
+    const { far, curve, selected, symmetric } = this.data;
+    if (far) return this.found?.points ?? curve.estimate;
+    const { x, block } = this.shown;
+    const counts = curve.block ? (place) => block[place] === block[selected] : () => true;
+    return errorCurve((calibration) => this.quantized(choice, calibration, x), x, symmetric, counts);
+  }
+
+  // Take what the server found out about the curve after the ruler was shown.
+  completeCurve() {
+    if (!this.curve) return;
+    this.found = foundOf(this.data);
+    if (this.data.far) this.curve = this.curveOf(this.choice);
+    if (!this.moving) this.showRuler();
   }
 
   curveFollows() {
@@ -271,7 +282,7 @@ export class Hand {
     const values = Float32Array.from(places, (place) => shown.x[place]);
     // A phone has the bits in its bottom bar; the curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
-    const sliders = !data.with_curve || !data.phone_bar;
+    const sliders = !data.curve || !data.phone_bar;
     if (data.phone_bar)
       this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     this.ruler.show({
@@ -301,7 +312,7 @@ export class Hand {
       },
       rows: data.rows,
       bell: data.bell,
-      curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi, marks: data.marks },
+      curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
       dim: false,
     });
@@ -359,6 +370,7 @@ export class Hand {
     bridge.live = Object.assign(live, {
       sent,
       edited: this.choice.edits.size > 0,
+      paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
     this.painting.paint(bridge, data.settings.colours);
     dimTitle(bridge, 0.35);
@@ -367,6 +379,7 @@ export class Hand {
   close() {
     this.cellDrag.close();
     this.phoneBits.close();
+    this.payers.close();
     this.ruler?.close();
     if (this.data) this.stopPainting();
   }

@@ -40,6 +40,7 @@ export class Painting {
     for (const panel of changed) {
       this.drawCells(panel, bridge.live);
       this.drawBorders(panel, bridge.live, colours);
+      if (panel.name === "error" || panels.length === 1) this.drawPaying(panel, bridge.live, colours);
     }
     for (const group of bridge.layers.values.children)
       group.style.visibility = changed.some(({ name }) => name === group.dataset.panel) ? "hidden" : "";
@@ -88,26 +89,52 @@ export class Painting {
     const high = panel.height / (panel.y[0] - panel.y[1]);
     const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;
     const down = (row) => panel.top + (top + row - 0.5 - panel.y[1]) * high;
+    if (Math.min(wide, high) < 5) return;
+    this.inside(panel, (context) => {
+      for (let col = 1; col < cols; col++) {
+        if (!differs(blockOf, rows, cols, 0, col)) continue;
+        context.moveTo(across(col), down(0));
+        context.lineTo(across(col), down(rows));
+      }
+      for (let row = 1; row < rows; row++) {
+        if (!differs(blockOf, rows, cols, row, 0)) continue;
+        context.moveTo(across(0), down(row));
+        context.lineTo(across(cols), down(row));
+      }
+      context.strokeStyle = colours.border;
+      context.lineWidth = 1;
+      context.stroke();
+    });
+  }
+
+  // Draw only inside a panel.
+  inside(panel, draw) {
     const { context } = this;
     context.save();
     context.beginPath();
     context.rect(panel.left, panel.top, panel.width, panel.height);
     context.clip();
     context.beginPath();
-    for (let col = 1; col < cols; col++) {
-      if (!differs(blockOf, rows, cols, 0, col)) continue;
-      context.moveTo(across(col), down(0));
-      context.lineTo(across(col), down(rows));
-    }
-    for (let row = 1; row < rows; row++) {
-      if (!differs(blockOf, rows, cols, row, 0)) continue;
-      context.moveTo(across(0), down(row));
-      context.lineTo(across(cols), down(row));
-    }
-    context.strokeStyle = colours.border;
-    context.lineWidth = 1;
-    if (Math.min(wide, high) >= 5) context.stroke();
+    draw(context);
     context.restore();
+  }
+
+  // A frame around each cell that pays for the value that is dragged.
+  drawPaying(panel, { rows, cols, top, left, paying }, colours) {
+    const wide = panel.width / (panel.x[1] - panel.x[0]);
+    const high = panel.height / (panel.y[0] - panel.y[1]);
+    if (!paying || Math.min(wide, high) < 5) return;
+    this.inside(panel, (context) => {
+      for (let cell = 0; cell < rows * cols; cell++) {
+        if (!paying[cell]) continue;
+        const x = panel.left + (left + (cell % cols) - 0.5 - panel.x[0]) * wide;
+        const y = panel.top + (top + Math.floor(cell / cols) - 0.5 - panel.y[1]) * high;
+        context.rect(x + 1.5, y + 1.5, wide - 3, high - 3);
+      }
+      context.strokeStyle = colours.text;
+      context.lineWidth = 1.5;
+      context.stroke();
+    });
   }
 
   print({ scale, size, labels }, colours) {

@@ -2,4 +2,5 @@
 // itself, so the tables are kept on the window.
 
 export const SHARED = (window.__quantviz ??= {});
-for (const table of ["bridges", "cells", "states", "memory", "maps", "hands"]) SHARED[table] ??= new Map();
+for (const table of ["bridges", "cells", "states", "memory", "maps", "hands", "curves"])
+  SHARED[table] ??= new Map();

@@ -33,9 +33,10 @@ export class Bridge {
     window.addEventListener("keydown", (event) => undoOrRedo(event), options);
   }
 
-  // Charts of one group share one memory: zoom and panel.
+  // Charts of one group share one memory: zoom, whether it is being changed, and panel.
   remember(group) {
-    if (!SHARED.memory.has(group)) SHARED.memory.set(group, { zoom: null, panel: null, asked: null });
+    if (!SHARED.memory.has(group))
+      SHARED.memory.set(group, { zoom: null, turning: false, panel: null, asked: null });
     this.memory = SHARED.memory.get(group);
   }
 

@@ -61,9 +61,9 @@ export function leftOut(cell) {
 
 // The numbers of one pixel, for the card and the printed values.
 export function cellAt(cells, { at, i, j }) {
-  // Hidden panels are not in `open`: the server does not send them.
+  // What is hidden is not in `told`: the server does not send it.
   const cell = {};
-  for (const name of cells.open)
+  for (const name of cells.told)
     cell[name] = name === "error" && !cells.error ? errorOf(cells.x_hat[at], cells.x[at]) : cells[name][at];
   if (cells.cause) cell.cause = cells.cause[at];
   if (cells.code) cell.code = cells.code[at];

@@ -1,9 +1,9 @@
 // Presses of a mouse or a finger: a click selects a cell, a drag zooms to the box drawn.
 
 import { clamp, placeIn, sharesOf } from "./geometry.js";
-import { cellUnder, panelsOf, panelUnder, pixelUnder, sightOf } from "./layout.js";
-import { drawBands, drawOverlay } from "./overlay.js";
-import { leaveCell, showCard } from "./hover.js";
+import { cellUnder, panelUnder, pixelUnder, sightOf } from "./layout.js";
+import { drawOverlay } from "./overlay.js";
+import { leaveCell, pointTogether, showCard } from "./hover.js";
 import { aimAt, showWhole } from "./zoom.js";
 
 export function onPointerDown(bridge, event) {
@@ -40,8 +40,7 @@ export function onPointerUp(bridge, event) {
     const again = performance.now() - (bridge.tapped ?? -Infinity) < 350;
     bridge.tapped = performance.now();
     if (again) return showWhole(bridge);
-    bridge.hover = found.pixel;
-    drawBands(bridge, panelsOf(bridge));
+    pointTogether(bridge, found.pixel);
     showCard(bridge, found.pixel, found.panel, press.x, press.y, true);
     bridge.later("touch", 3500, () => leaveCell(bridge));
   }
@@ -69,12 +68,18 @@ function drewBox(bridge, press, event) {
 }
 
 export function selectCell(bridge, cell, wait) {
-  bridge.pending = cell;
-  drawOverlay(bridge);
+  mark(bridge, cell);
   bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
   // If no answer comes, the mark returns to the cell that the server knows.
   bridge.later("pending", wait + 4000, () => {
-    bridge.pending = null;
-    drawOverlay(bridge);
+    mark(bridge, null);
   });
+}
+
+// Mark a cell in all charts of a group, until the server answers.
+function mark(bridge, cell) {
+  for (const each of [bridge, ...bridge.companions]) {
+    each.pending = cell;
+    drawOverlay(each);
+  }
 }

@@ -19,8 +19,7 @@ function pointAt(bridge, clientX, clientY) {
   const found = cellUnder(bridge, clientX, clientY);
   if (!found) return leaveCell(bridge);
   if (found.pixel.at !== bridge.hover?.at) {
-    bridge.hover = found.pixel;
-    drawBands(bridge, panelsOf(bridge));
+    pointTogether(bridge, found.pixel);
   }
   showCard(bridge, found.pixel, found.panel, clientX, clientY);
 }
@@ -29,19 +28,26 @@ export function leaveCell(bridge) {
   if (bridge.frame) cancelAnimationFrame(bridge.frame);
   bridge.frame = null;
   if (!bridge.hover) return;
-  bridge.hover = null;
   bridge.card.hide();
-  if (bridge.overlay) drawBands(bridge, panelsOf(bridge));
+  pointTogether(bridge, null);
+}
+
+// Show the cross-hair at a pixel, or nowhere, in all charts of a group.
+export function pointTogether(bridge, pixel) {
+  for (const each of [bridge, ...bridge.companions]) {
+    each.hover = pixel;
+    if (each.overlay) drawBands(each, panelsOf(each));
+  }
 }
 
 export function showCard(bridge, pixel, panel, clientX, clientY, above = false) {
   const cells = bridge.cells;
   if (!cells || !bridge.data) return bridge.card.hide();
-  const { labels } = bridge.data;
+  const labels = { ...bridge.data.labels, ...cells.labels };
   const known = cellAt(cells, pixel);
   const cell = cellShown(cells, pixel, panel);
   const lines = [];
-  let told = cells.open;
+  let told = cells.told;
   let ofAnother = false;
   if (cells.how && pixel.rows * pixel.cols > 1) {
     const what = labels.pixel[cell && panel === "error" ? "largest_error" : cells.how];
@@ -60,9 +66,10 @@ export function showCard(bridge, pixel, panel, clientX, clientY, above = false) 
   lines.push(
     ...told.map((name) => [
       labels[name],
-      name === "error" && !ofAnother && leftOut(known)
-        ? cells.writing.none
-        : significant(known[name], cells.writing.card, cells.writing),
+      cells.words?.[name]?.[known[name]] ??
+        (name === "error" && !ofAnother && leftOut(known)
+          ? cells.writing.none
+          : significant(known[name], cells.writing.card, cells.writing)),
     ]),
   );
   if (known.code !== undefined && told.includes("q"))

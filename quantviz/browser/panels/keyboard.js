@@ -3,8 +3,7 @@
 import { cellShown, pixelAt } from "./cells.js";
 import { cellBox, clamp } from "./geometry.js";
 import { panelsOf } from "./layout.js";
-import { drawBands } from "./overlay.js";
-import { showCard } from "./hover.js";
+import { pointTogether, showCard } from "./hover.js";
 import { selectCell } from "./clicks.js";
 
 export function onArrowKey(bridge, event) {
@@ -21,8 +20,7 @@ export function onArrowKey(bridge, event) {
   const frame = bridge.gd.querySelector(".svg-container").getBoundingClientRect();
   const panel = panelsOf(bridge).at(cells.how ? 0 : -1);
   const box = cellBox(panel, pixel);
-  bridge.hover = pixel;
-  drawBands(bridge, panelsOf(bridge));
+  pointTogether(bridge, pixel);
   if (box)
     showCard(bridge, pixel, panel.name, frame.left + box.left + box.width, frame.top + box.top + box.height);
 }

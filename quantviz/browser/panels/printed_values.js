@@ -13,8 +13,8 @@ const LARGEST_PRINT = 12;
 export function printsIn(bridge, panels) {
   const { cells } = bridge;
   if (!cells) return [];
-  // People compare x and x̂, so both are printed or neither.
-  return [["x", "x_hat"], ["q"], ["error"]].flatMap((names) => {
+  // What people compare is printed together or not at all.
+  return cells.together.flatMap((names) => {
     const prints = panels
       .filter((panel) => names.includes(panel.name) && cells.open.includes(panel.name))
       .map((panel) => printed(panel, cells, bridge.meta.enlarged));

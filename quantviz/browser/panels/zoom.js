@@ -20,7 +20,7 @@ export function afterZoom(bridge) {
 function intendSight(bridge, { x, y }) {
   bridge.memory.zoom = { tensor: bridge.meta.tensor, x, y, window: windowOf({ x, y }, bridge.meta) };
   if (!bridge.data.windows || bridge.meta.whole) return;
-  bridge.turning = true;
+  bridge.memory.turning = true;
   bridge.later("window", QUIET, () => askForWindow(bridge));
 }
 
@@ -34,7 +34,7 @@ function expectedWindow(bridge) {
 function askForWindow(bridge) {
   if (bridge.press || bridge.pinch || !bridge.meta)
     return bridge.later("window", QUIET, () => askForWindow(bridge));
-  bridge.turning = false;
+  bridge.memory.turning = false;
   const { window } = bridge.memory.zoom ?? bridge.meta;
   if (sameWindow(window, expectedWindow(bridge))) return;
   bridge.memory.asked = { window, at: performance.now() };
@@ -97,7 +97,7 @@ export function restoreZoom(bridge) {
   const local = bridge.meta.whole || !bridge.data.windows;
   if (
     zoom.tensor !== bridge.meta.tensor ||
-    !(local || bridge.turning || sameWindow(zoom.window, expectedWindow(bridge)))
+    !(local || bridge.memory.turning || sameWindow(zoom.window, expectedWindow(bridge)))
   ) {
     bridge.memory.zoom = null;
     return false;

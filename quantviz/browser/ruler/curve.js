@@ -1,5 +1,7 @@
 // The error against the range, as two areas on the axis of the comb.
 
+import { DASH, paintGhosts, paintGhostWords } from "./ghosts.js";
+import { filled } from "./figures.js";
 import { roomInArea } from "./places.js";
 
 const CURVE_LABEL = 12;
@@ -10,7 +12,7 @@ const MOST_OF_ROUNDING = 3;
 
 export function paintCurve(ruling) {
   const { picture, axis, bands, context, colors } = ruling;
-  const { at, rounding, clipping } = picture.curve;
+  const { at, rounding, clipping, estimated } = picture.curve;
   const base = bands.height - 6;
   const top = bands.curve + 3;
   const both = rounding.map((error, i) => error + clipping[i]);
@@ -30,12 +32,19 @@ export function paintCurve(ruling) {
   context.beginPath();
   context.rect(0, top - 2, axis.right + axis.left, bands.height);
   context.clip();
+  if (estimated) context.setLineDash(DASH);
   paintArea(ruling, xs, feet, seams, colors.rounding);
   paintArea(ruling, xs, seams, tops, colors.clipping);
+  const ghosts = paintGhosts(ruling, { at, both, base, top, perError });
   context.restore();
   const seen = tops.map((y) => Math.max(y, top));
+  ruling.marks.curve = {
+    xs,
+    tops: seen,
+    ghosts,
+    heightOf: (error) => Math.max(base - error * perError, top),
+  };
   paintCurveWords(ruling, xs, feet, seams, seen);
-  ruling.marks.curve = { xs, tops: seen, heightOf: (error) => Math.max(base - error * perError, top) };
 }
 
 // Rings on the curve: where the range is now, and what else is told of it; what has an error of its own
@@ -43,29 +52,81 @@ export function paintCurve(ruling) {
 export function paintCurveMarks(ruling) {
   const { picture, axis, bands, colors } = ruling;
   const { now, marks = [] } = picture.curve;
-  ruling.fontOf(11);
-  let free = axis.left;
   ruling.marks.takes = [];
+  const rings = [];
   for (const { at, mse, label, told, take } of marks) {
     const x = axis.at(at);
     const y = paintCurveMark(ruling, x, colors.text, 4, mse);
-    if (take && y !== null) ruling.marks.takes.push({ x, y, told, take });
-    const left = x - 7 - ruling.widthOf(label);
-    if (y === null || bands.narrow || left < free) continue;
-    ruling.label(label, x - 7, y - 5, colors.text, "right");
-    free = x + 4;
+    if (y === null) continue;
+    rings.push({ x, y, label });
+    if (take) ruling.marks.takes.push({ x, y, told, take });
   }
+  const minima = paintMinima(ruling, rings);
   const marked = picture.range?.hi ?? now;
   if (marked !== null && marked !== undefined) paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
+  ruling.fontOf(11);
+  const beside = (text, x, y, color) =>
+    ruling.labelWhereFree(text, x - 7, y - 5, color, "right") ||
+    ruling.labelWhereFree(text, x + 7, y - 5, color, "left");
+  if (!bands.narrow) {
+    for (const { x, y, label } of rings) beside(label, x, y, colors.text);
+    for (const { x, y } of minima) beside(ruling.words.minimum, x, y, colors.muted);
+  }
+  paintGhostWords(ruling);
+}
+
+// A triangle over each of several minima; returns where those without a mark stand, whose range can be taken.
+function paintMinima(ruling, rings) {
+  const { picture, context, axis, colors, words } = ruling;
+  const { lo, at, rounding, clipping, takes } = picture.curve;
+  const minima = minimaOf(rounding.map((error, i) => error + clipping[i]));
+  if (!lo || minima.length < 2) return [];
+  const { xs, tops } = ruling.marks.curve;
+  context.fillStyle = colors.text;
+  const alone = [];
+  for (const i of minima) {
+    if (at[i] > axis.hi) continue;
+    const [x, y] = [xs[i], tops[i] - 7];
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x - 4, y - 6);
+    context.lineTo(x + 4, y - 6);
+    context.fill();
+    if (rings.some((ring) => Math.abs(ring.x - x) < 12)) continue;
+    alone.push({ x, y });
+    const told = filled(words.minimum_take, { value: ruling.written(at[i]) });
+    if (takes)
+      ruling.marks.takes.push({ x, y: tops[i], told, take: { kind: "range", lo: lo[i], hi: at[i] } });
+  }
+  return alone;
+}
+
+// The places of the minima between which an error rises by 0.1 dB or more, and of the least: as
+// `analysis/range_error.py` has them.
+export function minimaOf(errors) {
+  const factor = 10 ** 0.01;
+  const found = new Set([errors.indexOf(errors.reduce((least, error) => Math.min(least, error)))]);
+  let [low, high, falling] = [0, 0, true];
+  errors.forEach((error, k) => {
+    if (falling) {
+      if (error < errors[low]) low = k;
+      else if (error > errors[low] * factor) {
+        found.add(low);
+        [falling, high] = [false, k];
+      }
+    } else if (error > errors[high]) high = k;
+    else if (error * factor < errors[high]) [falling, low] = [true, k];
+  });
+  return [...found].toSorted((a, b) => a - b);
 }
 
 function paintArea(ruling, xs, low, high, color) {
-  const { context } = ruling;
+  const { context, picture } = ruling;
   context.beginPath();
   xs.forEach((x, i) => context.lineTo(x, high[i]));
   for (let i = xs.length - 1; i >= 0; i--) context.lineTo(xs[i], low[i]);
   context.closePath();
-  context.globalAlpha = 0.32;
+  context.globalAlpha = picture.curve.estimated ? 0.16 : 0.32;
   context.fillStyle = color;
   context.fill();
   context.globalAlpha = 1;
@@ -98,8 +159,14 @@ function paintCurveMark(ruling, x, color, radius, error) {
 
 // Each area's name stands in it, or beside the curve where it is too thin.
 function paintCurveWords(ruling, xs, feet, seams, tops) {
-  const { bands, colors, axis, words } = ruling;
+  const { bands, colors, axis, words, picture } = ruling;
   ruling.fontOf(CURVE_LABEL, 600);
+  const taken = (ruling.marks.taken = []);
+  const write = (text, x, y, color, align = "center") => {
+    ruling.label(text, x, y, color, align);
+    const left = x - ruling.widthOf(text) * { left: 0, center: 0.5, right: 1 }[align];
+    taken.push({ left, right: left + ruling.widthOf(text), top: y - 11, bottom: y + 3 });
+  };
   const parts = [
     { words: words.clipping, color: colors.clippingText, low: seams, high: tops },
     { words: words.rounding, color: colors.roundingText, low: feet, high: seams },
@@ -108,7 +175,7 @@ function paintCurveWords(ruling, xs, feet, seams, tops) {
   for (const part of parts) {
     const width = ruling.widthOf(part.words);
     const room = roomInArea(xs, part.low, part.high, width + 8, 14);
-    if (room) ruling.label(part.words, room.x, room.y + 4, part.color);
+    if (room) write(part.words, room.x, room.y + 4, part.color);
     else beside.push(part);
   }
   // Left of the curve where there is room, else in its upper corner.
@@ -116,10 +183,11 @@ function paintCurveWords(ruling, xs, feet, seams, tops) {
   const wide = Math.max(...parts.map((part) => ruling.widthOf(part.words)));
   beside.forEach((part, k) => {
     const y = bands.height - 8 - 15 * (beside.length - 1 - k);
-    if (left - axis.left > wide) ruling.label(part.words, left - 8, y, part.color, "right");
-    else ruling.label(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
+    if (left - axis.left > wide) write(part.words, left - 8, y, part.color, "right");
+    else write(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
   });
   ruling.fontOf(11);
-  if (!bands.narrow && left - axis.left > ruling.widthOf(words.curve) + 8)
-    ruling.label(words.curve, left - 8, bands.curve + 12, colors.muted, "right");
+  const name = picture.curve.estimated ? words.curve_estimated : words.curve;
+  if (!bands.narrow && left - axis.left > ruling.widthOf(name) + 8)
+    write(name, left - 8, bands.curve + 12, colors.muted, "right");
 }

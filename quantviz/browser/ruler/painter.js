@@ -78,6 +78,23 @@ export class RulerPainter {
     context.fillText(text, inside, y);
   }
 
+  // Write a label unless it would lie on another one in the curve's band, or beyond it.
+  labelWhereFree(text, x, y, color, align = "left") {
+    const width = this.widthOf(text);
+    const left = align === "right" ? x - width : x;
+    const box = { left: left - 3, right: left + width + 3, top: y - 10, bottom: y + 3 };
+    const { axis, bands } = this;
+    const { taken } = this.marks;
+    if (box.left < 0 || box.right > axis.right + axis.left) return false;
+    if (box.top < bands.curve - 2 || box.bottom > bands.height) return false;
+    for (const each of taken)
+      if (box.left < each.right && each.left < box.right && box.top < each.bottom && each.top < box.bottom)
+        return false;
+    taken.push(box);
+    this.label(text, x, y, color, align);
+    return true;
+  }
+
   paintHistogram() {
     const { picture, context, axis, bands, colors } = this;
     const many = picture.values.length > MOST_DOTS;

@@ -42,6 +42,14 @@ CATALOGS: tuple[type[Catalog], ...] = (
 READERS: Mapping[str, type[Catalog]] = MappingProxyType(
     {suffix: reader for reader in CATALOGS for suffix in reader.suffixes}
 )
+#: Those that need only some of a file, which may then be on another machine.
+BY_RANGES: Mapping[str, type[Catalog]] = MappingProxyType(
+    {
+        suffix: reader
+        for reader in (ShardedCatalog, SafetensorsCatalog, GgufCatalog)
+        for suffix in reader.suffixes
+    }
+)
 
 
 def reader_of(filename: str) -> type[Catalog] | None:

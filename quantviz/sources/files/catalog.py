@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
@@ -21,7 +21,7 @@ from quantviz.text import visible
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
 #: One number or slice an axis; axes that are not named are taken whole.
@@ -93,6 +93,7 @@ class Catalog(ABC):
         self._limits = limits
         with guarded(data, self.kind):
             self._infos = self._list()
+        data.header_read()
         if not self._infos:
             raise data.error("empty")
 
@@ -122,13 +123,11 @@ class Catalog(ABC):
 
         What it returns may share memory with the file.
         """
-        from quantviz.sources.files.mapped import cut
+        from quantviz.sources.files.mapped import cut_out
 
         lies, shape = self._lies(name), self.info(name).shape
         assert lies
-        return lambda window: cut(
-            self._data.view[lies.start :], lies.packing, shape, window, turned=lies.turned
-        )
+        return lambda window: cut_out(self._data, lies, shape, window)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,17 +159,48 @@ class Catalog(ABC):
         Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
         what is no real number, for more elements than `Limits.elements`, and for values beyond float32.
         """
-        info = self._readable(name)
-        window = self._resolve(name, info.shape, index)
-        lengths = window_shape(window)
-        count = math.prod(lengths)
-        if count > self._limits.elements:
-            raise self._data.error(
-                "tensor_too_large", name=clipped(name), got=count, most=self._limits.elements
-            )
-        self._data.check()
+        window, lengths = self._asked(name, index)
         with guarded(self._data, self.kind):
-            return self._as_float32(name, self._parts(name, window) if count else (), lengths)
+            return self._as_float32(name, self._parts(name, window) if math.prod(lengths) else (), lengths)
+
+    def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
+        """Return the tensor, or the part of it at `index`, in its stored dtype; FP8 as float32.
+
+        So the words into which a quantized file packs its codes keep all their bits. `QuantVizError` as from
+        `read`.
+        """
+        import torch
+
+        window, lengths = self._asked(name, index)
+        with guarded(self._data, self.kind):
+            parts = [part.clone() for part in self._parts(name, window)] if math.prod(lengths) else []
+            return torch.cat(parts).view(lengths) if parts else torch.empty(lengths)
+
+    def stored_bytes(self, name: str) -> int:
+        """Return how many bytes of the file a tensor takes; 0 where it does not lie there row by row."""
+        lies, info = self._lies(name), self._readable(name)
+        return lies.packing.byte_count(info.count) if lies else 0
+
+    def json_beside(self, name: str) -> Any:
+        """Return what the JSON file `name` in the same folder says; none where there is no such file.
+
+        `QuantVizError` for one that is too large or is no JSON.
+        """
+        from quantviz.sources.files.json_text import parsed_json
+
+        try:
+            data = self._data.beside(name)
+        except QuantVizError as problem:
+            if problem.key.endswith((".missing", ".shards_elsewhere")):
+                return None
+            raise
+        try:
+            if data.size > self._limits.json_bytes:
+                raise data.error("too_large", got=data.size, most=self._limits.json_bytes)
+            with guarded(data, "JSON"):
+                return parsed_json(data, data.view)
+        finally:
+            data.close()
 
     def stored(self, name: str) -> Stored:
         """Return the whole tensor, to be read a part at a time, also after the `with` block.
@@ -194,6 +224,44 @@ class Catalog(ABC):
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
         return Mapped(self._data, name, lies, info.shape, notes, self._limits.elements)
+
+    def raw(self, name: str) -> Raw | None:
+        """Return the bytes of a tensor as the file has them.
+
+        None where they do not lie there row by row, or there are none. `QuantVizError` as from `read`.
+        """
+        from quantviz.sources.files.mapped import Raw
+
+        info = self._readable(name)
+        lies = self._lies(name) if info.count else None
+        if lies is None or lies.turned:
+            return None
+        return Raw(lies.packing, self._data.source, lies.start, lies.packing.byte_count(info.count))
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Note which tensors are read next, so that a file on another machine sends small ones together."""
+        ranges = [(raw.start, raw.start + raw.size) for name in names if (raw := self._raw_if_any(name))]
+        self._data.expect(ranges)
+
+    def _raw_if_any(self, name: str) -> Raw | None:
+        try:
+            return self.raw(name)
+        except QuantVizError:
+            return None  # said when it is read
+
+    def version_of(self, name: str) -> str:
+        """Return the version of the file that holds a tensor, see `FileData.version`."""
+        return self._data.version
+
+    def _asked(self, name: str, index: Index | None) -> tuple[Window, Shape]:
+        """Return the window at `index` and its shape, if it may be read and is not too large."""
+        window = self._resolve(name, self._readable(name).shape, index)
+        lengths = window_shape(window)
+        if (count := math.prod(lengths)) > self._limits.elements:
+            raise self._data.error(
+                "tensor_too_large", name=clipped(name), got=count, most=self._limits.elements
+            )
+        return window, lengths
 
     def _readable(self, name: str) -> TensorInfo:
         self._data.check()

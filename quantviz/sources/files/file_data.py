@@ -7,16 +7,18 @@ import mmap
 import os
 import stat
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 from quantviz.errors import QuantVizError
 
 #: Longest part of a name that is repeated in a sentence.
 _LONGEST_NAME = 80
+#: Bytes to ask a file on disk for at a time: what is made of them follows while they are in cache.
+_AT_ONCE = 2**19
 
 
 #: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
@@ -31,6 +33,8 @@ class OpenFile:
     What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a
     part of it asks `check` first.
     """
+
+    at_once = _AT_ONCE
 
     def __init__(self, descriptor: int, name: str, path: Path) -> None:
         self.descriptor = descriptor
@@ -57,6 +61,48 @@ class OpenFile:
         if (now.st_size, now.st_mtime_ns) != (self._first.st_size, self._first.st_mtime_ns):
             raise QuantVizError("file.changed", file=clipped(self._name))
 
+    def read_into(self, part: memoryview, start: int) -> None:
+        """Fill `part` with the bytes from `start` on, past the map: mapped pages are not read ahead.
+
+        Raises:
+            QuantVizError: The file ends before.
+        """
+        done = 0
+        while done < len(part):
+            got = os.preadv(self.descriptor, [part[done:]], start + done)
+            if not got:
+                raise QuantVizError("file.changed", file=clipped(self._name))
+            done += got
+
+
+class ByteSource(Protocol):
+    """What fills memory with bytes of a file, wherever that is."""
+
+    #: Bytes to ask for at a time.
+    at_once: int
+
+    def check(self) -> None:
+        """Raise a `QuantVizError` if the file has been changed since it was opened."""
+
+    def read_into(self, part: memoryview, start: int) -> None:
+        """Fill `part` with the bytes from `start` on; `QuantVizError` where the file does not give them."""
+
+
+class BytesHeld:
+    """Bytes in memory."""
+
+    at_once = _AT_ONCE
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+
+    def check(self) -> None:
+        """Nobody changes them."""
+
+    def read_into(self, part: memoryview, start: int) -> None:
+        """Copy the bytes from `start` on."""
+        part[:] = self._view[start : start + len(part)]
+
 
 class FileData:
     """The bytes of a file, on disk or uploaded, and its name for sentences.
@@ -64,6 +110,9 @@ class FileData:
     `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an
     upload has none.
     """
+
+    #: What changes when the content does, of a file on another machine that says so; "" of any other.
+    version = ""
 
     def __init__(
         self,
@@ -142,6 +191,24 @@ class FileData:
     def view(self) -> memoryview:
         """Return all its bytes, read-only, from the disk as they are looked at."""
         return self._view
+
+    def part(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` to before `stop`, as far as the file goes, read-only.
+
+        Whoever needs only some of the file asks for these: of one on another machine no others are fetched.
+        """
+        return self.view[start:stop]
+
+    @property
+    def source(self) -> ByteSource:
+        """Return what gives its bytes, also after it was let go of."""
+        return self.opened if self.opened and hasattr(os, "preadv") else BytesHeld(self.view)
+
+    def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Note which bytes will be asked for soon: of a file on another machine small parts come together."""
+
+    def header_read(self) -> None:
+        """Note that the file's tensors are listed: from now on only their own bytes are asked for."""
 
     def stream(self) -> BinaryIO:
         """Return a stream of its own over the bytes."""

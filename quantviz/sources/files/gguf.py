@@ -17,6 +17,8 @@ from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
+    import torch
+
     from quantviz.sources.files.gguf_blocks import BlockType
     from quantviz.sources.files.mapped import Lies
 
@@ -32,13 +34,22 @@ _LONGEST_KEY = 2**16 - 1
 _LONGEST_NAME = 1024
 #: Most axes GGML has.
 _MOST_AXES = 4
+#: Bytes of a long list that are looked at together.
+_AT_ONCE = 2**16
 #: Arrays inside arrays; llama.cpp reads none.
 _DEEPEST = 4
 
 #: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes
 #: each.
 _VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_UINT32, _STRING, _ARRAY = 4, 8, 9
+_STRING, _ARRAY = 8, 9
+#: How `struct` spells each of them.
+_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+#: Longest texts, in bytes, and arrays of the metadata that are kept.
+_LONGEST_KEPT = 4096
+
+#: A value of the metadata that is no array.
+Scalar = int | float | bool | str
 
 
 class _Cursor:
@@ -65,18 +76,46 @@ class _Cursor:
         return self._data.error("damaged", kind=GgufCatalog.kind)
 
     def uint32(self) -> int:
-        return int(struct.unpack_from("<I", self._data.view, self.skip(4))[0])
+        return int.from_bytes(self._taken(4), "little")
 
     def uint64(self) -> int:
-        return int(struct.unpack_from("<Q", self._data.view, self.skip(8))[0])
+        return int.from_bytes(self._taken(8), "little")
 
     def text(self, longest: int) -> str:
         """Return a length and as many bytes of UTF-8."""
         length = self.uint64()
         if length > longest:
             raise self.damaged()
-        start = self.skip(length)
-        return bytes(self._data.view[start : self.at]).decode("utf-8")
+        return bytes(self._taken(length)).decode("utf-8")
+
+    def _taken(self, count: int) -> memoryview:
+        start = self.skip(count)
+        return self._data.part(start, self.at)
+
+    def value(self, kind: int) -> Scalar | tuple[Scalar, ...] | None:
+        """Return a value of the metadata; none for a long text, a long array, or one that is not of numbers.
+
+        Either way the cursor moves past it.
+        """
+        if kind in _FORMATS:
+            return self._numbers(kind, 1)[0]
+        start = self.at
+        if kind == _STRING:
+            length = self.uint64()
+            if length <= _LONGEST_KEPT:
+                return bytes(self._taken(length)).decode("utf-8", "replace")
+        elif kind == _ARRAY:
+            inner, count = self.uint32(), self.uint64()
+            if inner in _FORMATS and count <= _LONGEST_KEPT:
+                return self._numbers(inner, count)
+        self.at = start
+        self.skip_value(kind)
+        return None
+
+    def _numbers(self, kind: int, count: int) -> tuple[Scalar, ...]:
+        taken = self._taken(_VALUE_BYTES[kind] * count)
+        numbers: tuple[Scalar, ...] = struct.unpack(f"<{count}{_FORMATS[kind]}", taken)
+        return numbers
 
     def skip_value(self, kind: int, depth: int = 0) -> None:
         """Move over a value of the metadata."""
@@ -100,11 +139,14 @@ class _Cursor:
 
     def _skip_texts(self, count: int) -> None:
         """Move past `count` texts, in one loop because a vocabulary has some hundred thousand."""
-        view, at, last = self._data.view, self.at, min(self._data.size, self._most) - 8
+        at, last = self.at, min(self._data.size, self._most) - 8
+        base, view = at, memoryview(b"")
         for _ in range(count):
             if at > last:
                 break
-            at += 8 + int.from_bytes(view[at : at + 8], "little")
+            if at + 8 - base > len(view):
+                base, view = at, self._data.part(at, at + _AT_ONCE)
+            at += 8 + int.from_bytes(view[at - base : at - base + 8], "little")
         else:
             self.skip(at - self.at)
             return
@@ -138,7 +180,7 @@ class GgufCatalog(Catalog):
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
-        return bytes(data.view[:4]) == MAGIC
+        return bytes(data.part(0, 4)) == MAGIC
 
     def _list(self) -> Mapping[str, TensorInfo]:
         cursor = _Cursor(self._data, self._limits.header_bytes)
@@ -146,7 +188,9 @@ class GgufCatalog(Catalog):
         self._check_version(cursor.uint32())
         tensors, metadata = cursor.uint64(), cursor.uint64()
         self._check_count(tensors)
-        alignment = _alignment(cursor, metadata)
+        #: The metadata by key, but for long texts and arrays.
+        self.metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = _metadata(cursor, metadata)
+        alignment = _alignment(cursor, self.metadata)
         declared: dict[str, _Declared] = {}
         for _ in range(tensors):
             name = cursor.text(_LONGEST_NAME)
@@ -163,7 +207,7 @@ class GgufCatalog(Catalog):
         #: Where each tensor's bytes begin in the file.
         self._starts: dict[str, tuple[int, BlockType]] = {}
         infos = {name: self._entry_info(name, entry) for name, entry in declared.items()}
-        return {name: _with_scale(info, _scale_name(name), declared) for name, info in infos.items()}
+        return {name: _with_scale(info, scale_name(name), declared) for name, info in infos.items()}
 
     def _check_version(self, version: int) -> None:
         # The other byte order leaves the lower half of the number empty.
@@ -205,7 +249,28 @@ class GgufCatalog(Catalog):
             notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),),
         )
 
+    def block_type(self, name: str) -> BlockType | None:
+        """Return the type of a quantized tensor's blocks; none for plain numbers."""
+        self._readable(name)
+        kind = self._starts[name][1]
+        return None if kind.plain else kind
+
+    def blocks(self, name: str, start: int, stop: int) -> torch.Tensor:
+        """Return the blocks from `start` to before `stop` of a quantized tensor as they are in the file:
+        uint8 of `(stop - start, BlockType.size)`.
+        """
+        import torch
+
+        info = self._readable(name)
+        begin, kind = self._starts[name]
+        if not 0 <= start < stop <= info.count // kind.length:
+            raise self._data.error("index", name=clipped(name), shape=info.shape, index=f"{start}:{stop}")
+        part = self._data.part(begin + start * kind.size, begin + stop * kind.size)
+        return torch.frombuffer(bytearray(part), dtype=torch.uint8).view(stop - start, kind.size)
+
     def _lies(self, name: str) -> Lies:
+        import torch
+
         from quantviz.sources.files.gguf_blocks import decode_blocks
         from quantviz.sources.files.mapped import Lies, Packing
 
@@ -217,11 +282,12 @@ class GgufCatalog(Catalog):
                 kind.size,
                 functools.partial(decode_blocks, kind),
                 is_float32=kind.plain == "float32",
+                dtype=getattr(torch, kind.plain) if kind.plain else None,
             ),
         )
 
 
-def _scale_name(name: str) -> str:
+def scale_name(name: str) -> str:
     """Return the name of the tensor that scales the tensor `name` once more, if the file has it.
 
     llama.cpp multiplies the product by it: a second level of scales.
@@ -235,15 +301,19 @@ def _with_scale(info: TensorInfo, scale: str, names: Container[str]) -> TensorIn
     return replace(info, notes=(*info.notes, Note.of("source.scale_apart", scale=clipped(scale))))
 
 
-def _alignment(cursor: _Cursor, count: int) -> int:
-    """Read the metadata, of which only the alignment of the tensors matters here."""
-    alignment = _ALIGNMENT
+def _metadata(cursor: _Cursor, count: int) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """Read the metadata; of texts and arrays only short ones are kept, and arrays of numbers alone."""
+    found: dict[str, Scalar | tuple[Scalar, ...]] = {}
     for _ in range(count):
         key, kind = cursor.text(_LONGEST_KEY), cursor.uint32()
-        if key != _ALIGNMENT_KEY:
-            cursor.skip_value(kind)
-            continue
-        alignment = cursor.uint32() if kind == _UINT32 else 0
-        if alignment < 1 or alignment & (alignment - 1):
-            raise cursor.damaged()
+        value = cursor.value(kind)
+        if value is not None:
+            found[key] = value
+    return found
+
+
+def _alignment(cursor: _Cursor, metadata: Mapping[str, object]) -> int:
+    alignment = metadata.get(_ALIGNMENT_KEY, _ALIGNMENT)
+    if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
+        raise cursor.damaged()
     return alignment

@@ -76,13 +76,13 @@ def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
 # ---- pieces of a block --------------------------------------------------------------------------
 
 
-def _fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
+def fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
     """Return unsigned fields of `bits` bits, one a column.
 
     The lowest fields of the first `run` bytes are `run` neighbours, their next higher fields the next `run`,
     and so on; then come the next `run` bytes.
 
-    >>> _fields(torch.tensor([[0x21, 0x43]], dtype=torch.uint8), 4, 2).tolist()
+    >>> fields(torch.tensor([[0x21, 0x43]], dtype=torch.uint8), 4, 2).tolist()
     [[1, 3, 2, 4]]
     """
     shifts = torch.arange(0, 8, bits, dtype=torch.uint8).reshape(1, 1, -1, 1)
@@ -90,12 +90,12 @@ def _fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
     return parts.reshape(len(raw), -1)
 
 
-def _half(raw: torch.Tensor, at: int) -> torch.Tensor:
+def half(raw: torch.Tensor, at: int) -> torch.Tensor:
     """Return the float16 in the two bytes from `at` on, (blocks, 1)."""
     return raw[:, at : at + 2].contiguous().view(torch.float16).float()
 
 
-def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
+def signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
     """Return `codes` − `offset` as float32."""
     return (codes.to(torch.int16) - offset).float()
 
@@ -125,47 +125,51 @@ def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor
 
 
 def _q4_0(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 0) * _signed(_fields(raw[:, 2:], 4, 16), 8)
+    return half(raw, 0) * signed(fields(raw[:, 2:], 4, 16), 8)
 
 
 def _q4_1(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 0) * _fields(raw[:, 4:], 4, 16).float() + _half(raw, 2)
+    return half(raw, 0) * fields(raw[:, 4:], 4, 16).float() + half(raw, 2)
 
 
 def _q5_0(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 0) * _signed(_five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16)
+    return half(raw, 0) * signed(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16)
 
 
 def _q5_1(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 0) * _five_bits(raw[:, 8:], raw[:, 4:8], 16, 1).float() + _half(raw, 2)
+    return half(raw, 0) * five_bits(raw[:, 8:], raw[:, 4:8], 16, 1).float() + half(raw, 2)
 
 
-def _five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
+def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
     """Return codes whose lower four bits and whose fifth lie apart."""
-    return _fields(low, 4, low_run) | (_fields(high, 1, high_run) << 4)
+    return fields(low, 4, low_run) | (fields(high, 1, high_run) << 4)
 
 
 def _q8_0(raw: torch.Tensor) -> torch.Tensor:
-    return raw[:, 2:].view(torch.int8).float() * _half(raw, 0)
+    return raw[:, 2:].view(torch.int8).float() * half(raw, 0)
 
 
 def _iq4_nl(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 0) * _looked_up(_IQ4, _fields(raw[:, 2:], 4, 16))
+    return half(raw, 0) * _looked_up(_IQ4, fields(raw[:, 2:], 4, 16))
 
 
 def _tq1_0(raw: torch.Tensor) -> torch.Tensor:
-    """Decode five digits of base 3 a byte, and four in each of the last four bytes.
+    return half(raw, 52) * signed(tq1_0_digits(raw), 1)
+
+
+def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
+    """Return five digits of base 3 a byte, and four in each of the last four bytes.
 
     A byte is a fraction of 256, its first digit on top.
     """
     digits = [
-        _ternary_digits(raw[:, start:stop], count)
+        ternary_digits(raw[:, start:stop], count)
         for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))
     ]
-    return _half(raw, 52) * _signed(torch.cat(digits, dim=1), 1)
+    return torch.cat(digits, dim=1)
 
 
-def _ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
+def ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
     """Return the first digits of all bytes, then the second ones …"""
     powers = torch.tensor([3**place for place in range(count)], dtype=torch.int16).reshape(1, -1, 1)
     rests = (raw.to(torch.int16).unsqueeze(1) * powers) & 0xFF
@@ -173,20 +177,23 @@ def _ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _tq2_0(raw: torch.Tensor) -> torch.Tensor:
-    return _half(raw, 64) * _signed(_fields(raw[:, :64], 2, 32), 1)
+    return half(raw, 64) * signed(fields(raw[:, :64], 2, 32), 1)
 
 
 # ---- e2m1 codes ---------------------------------------------------------------------------------
 
 
 def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
-    # Half of 2^(byte − 127), for the table is doubled. Made from bits: the two smallest are subnormal, and
-    # 255 is no NaN to ggml.
+    return half_mxfp4_scale(raw) * _looked_up(_TWICE_E2M1, fields(raw[:, 1:], 4, 16))
+
+
+def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
+    """Return half of 2^(byte − 127), for the table is doubled.
+
+    Made from bits: the two smallest are subnormal, and 255 is no NaN to ggml.
+    """
     exponent = raw[:, :1].to(torch.int32)
-    scale = torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(
-        torch.float32
-    )
-    return scale * _looked_up(_TWICE_E2M1, _fields(raw[:, 1:], 4, 16))
+    return torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
 
 
 def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
@@ -194,14 +201,17 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 
     The scale of the whole tensor is a tensor of its own in the file.
     """
+    return _times(half_nvfp4_scales(raw), _looked_up(_TWICE_E2M1, fields(raw[:, 4:], 4, 8)))
+
+
+def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
+    """Return halves of the four scales, for the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
     exponent, mantissa = (byte >> 3) & 15, byte & 7
-    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it, for the table is doubled. The sign
-    # bit is not looked at.
+    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is not looked at.
     power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
     scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
-    scales = torch.where(byte == _E4M3_NAN, 0.0, scales)
-    return _times(scales, _looked_up(_TWICE_E2M1, _fields(raw[:, 4:], 4, 8)))
+    return torch.where(byte == _E4M3_NAN, 0.0, scales)
 
 
 # ---- 256 elements: a scale of scales ------------------------------------------------------------
@@ -209,28 +219,28 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 
 def _q2_k(raw: torch.Tensor) -> torch.Tensor:
     """Decode 16 scales and 16 minima of 4 bits."""
-    scales, minima = _half(raw, 80) * (raw[:, :16] & 15).float(), _half(raw, 82) * (raw[:, :16] >> 4).float()
-    return _times_minus(scales, _fields(raw[:, 16:80], 2, 32).float(), minima)
+    scales, minima = half(raw, 80) * (raw[:, :16] & 15).float(), half(raw, 82) * (raw[:, :16] >> 4).float()
+    return _times_minus(scales, fields(raw[:, 16:80], 2, 32).float(), minima)
 
 
 def _q3_k(raw: torch.Tensor) -> torch.Tensor:
     """Decode 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
-    scales = _signed(_fields(raw[:, 96:104], 4, 8) | (_fields(raw[:, 104:108], 2, 4) << 4), 32)
-    codes = _signed(_fields(raw[:, 32:96], 2, 32) | (_fields(raw[:, :32], 1, 32) << 2), 4)
-    return _times(_half(raw, 108) * scales, codes)
+    scales = signed(fields(raw[:, 96:104], 4, 8) | (fields(raw[:, 104:108], 2, 4) << 4), 32)
+    codes = signed(fields(raw[:, 32:96], 2, 32) | (fields(raw[:, :32], 1, 32) << 2), 4)
+    return _times(half(raw, 108) * scales, codes)
 
 
 def _q4_k(raw: torch.Tensor) -> torch.Tensor:
-    scales, minima = _scales_and_minima(raw[:, :16])
-    return _times_minus(scales, _fields(raw[:, 16:], 4, 32).float(), minima)
+    scales, minima = scales_and_minima(raw[:, :16])
+    return _times_minus(scales, fields(raw[:, 16:], 4, 32).float(), minima)
 
 
 def _q5_k(raw: torch.Tensor) -> torch.Tensor:
-    scales, minima = _scales_and_minima(raw[:, :16])
-    return _times_minus(scales, _five_bits(raw[:, 48:], raw[:, 16:48], 32, 32).float(), minima)
+    scales, minima = scales_and_minima(raw[:, :16])
+    return _times_minus(scales, five_bits(raw[:, 48:], raw[:, 16:48], 32, 32).float(), minima)
 
 
-def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Decode 8 scales and 8 minima of 6 bits in 12 bytes, and before these their two factors in float16.
 
     The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
@@ -239,19 +249,19 @@ def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     first, second, third = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
     scales = torch.cat((first & 63, (third & 15) | ((first >> 6) << 4)), dim=1)
     minima = torch.cat((second & 63, (third >> 4) | ((second >> 6) << 4)), dim=1)
-    return _half(raw, 0) * scales.float(), _half(raw, 2) * minima.float()
+    return half(raw, 0) * scales.float(), half(raw, 2) * minima.float()
 
 
 def _q6_k(raw: torch.Tensor) -> torch.Tensor:
     """Decode 16 scales of 8 bits."""
-    codes = _signed(_fields(raw[:, :128], 4, 64) | (_fields(raw[:, 128:192], 2, 32) << 4), 32)
-    return _times(_half(raw, 208) * raw[:, 192:208].view(torch.int8).float(), codes)
+    codes = signed(fields(raw[:, :128], 4, 64) | (fields(raw[:, 128:192], 2, 32) << 4), 32)
+    return _times(half(raw, 208) * raw[:, 192:208].view(torch.int8).float(), codes)
 
 
 def _iq4_xs(raw: torch.Tensor) -> torch.Tensor:
     """Decode 8 scales of 6 bits."""
-    scales = _signed(_fields(raw[:, 4:8], 4, 1) | (_fields(raw[:, 2:4], 2, 1) << 4), 32)
-    return _times(_half(raw, 0) * scales, _looked_up(_IQ4, _fields(raw[:, 8:], 4, 16)))
+    scales = signed(fields(raw[:, 4:8], 4, 1) | (fields(raw[:, 2:4], 2, 1) << 4), 32)
+    return _times(half(raw, 0) * scales, _looked_up(_IQ4, fields(raw[:, 8:], 4, 16)))
 
 
 # ---- the registry -------------------------------------------------------------------------------

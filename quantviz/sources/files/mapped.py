@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import window_shape
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import ByteSource, FileData, clipped
 from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.
@@ -40,6 +41,8 @@ class Packing:
     decode: Callable[[torch.Tensor], torch.Tensor]
     #: Whether the bytes are float32 as this machine has it: then nothing needs decoding.
     is_float32: bool = False
+    #: The dtype of elements side by side in this machine's order of bytes; none for any other packing.
+    dtype: torch.dtype | None = None
 
     def byte_count(self, count: int) -> int:
         """Return bytes of `count` elements; the last unit may be filled up."""
@@ -54,6 +57,16 @@ class Lies:
     packing: Packing
     #: Whether its first axis runs fastest, instead of the last.
     turned: bool = False
+
+
+class Raw(NamedTuple):
+    """The bytes of a tensor, as they lie in a file or an upload."""
+
+    packing: Packing
+    #: What gives them, where in it they begin, and how many they are.
+    source: ByteSource
+    start: int
+    size: int
 
 
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
@@ -71,7 +84,8 @@ def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
     def decode(raw: torch.Tensor) -> torch.Tensor:
         return (raw.flip(1) if swapped else raw.contiguous()).view(dtype)
 
-    return Packing(1, dtype.itemsize, decode, is_float32=dtype == torch.float32 and not swapped)
+    in_order = None if swapped else dtype
+    return Packing(1, dtype.itemsize, decode, is_float32=in_order == torch.float32, dtype=in_order)
 
 
 def by_table(table: torch.Tensor) -> Packing:
@@ -153,6 +167,25 @@ def cut(
     return torch.cat(pieces).reshape(window_shape(window))
 
 
+def cut_out(data: FileData, lies: Lies, shape: Shape, window: Window) -> torch.Tensor:
+    """Return a window of a tensor that lies in a file, as `cut` does; rows before and after it are not read.
+
+    >>> data = FileData(bytes(range(12)), "x.bin")
+    >>> cut_out(data, Lies(0, plain(torch.uint8)), (3, 4), (slice(1, 3, 1), 2))
+    tensor([ 6, 10], dtype=torch.uint8)
+    """
+    packing, start = lies.packing, lies.start
+    width = math.prod(shape[1:])
+    if shape and not lies.turned and not width % packing.length:
+        part = window[0]
+        rows = range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+        start += packing.byte_count(rows[0] * width)
+        shape = (rows[-1] + 1 - rows[0], *shape[1:])
+        window = (0 if isinstance(part, int) else slice(0, shape[0], part.step), *window[1:])
+    view = data.part(start, start + packing.byte_count(math.prod(shape)))
+    return cut(view, packing, shape, window, turned=lies.turned)
+
+
 def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
     """Return the units of a row in which the columns `part` lie, and the columns' places in these.
 
@@ -217,7 +250,7 @@ class Mapped(Stored):
         self._name, self._error = name, data.error
         self._opened = data.opened
         size = lies.packing.byte_count(math.prod(shape))
-        self._view = data.view[lies.start : lies.start + size]
+        self._view = data.part(lies.start, lies.start + size)
         self._units = _units(self._view, lies.packing, math.prod(shape))
         #: The values themselves where they lie in place as float32.
         self._floats: Values | None = None

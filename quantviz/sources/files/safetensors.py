@@ -65,8 +65,8 @@ class SafetensorsCatalog(Catalog):
     def recognises(cls, data: FileData) -> bool:
         return (
             data.size >= 10
-            and bytes(data.view[8:9]) == b"{"
-            and struct.unpack("<Q", data.view[:8])[0] <= data.size - 8
+            and bytes(data.part(8, 9)) == b"{"
+            and struct.unpack("<Q", data.part(0, 8))[0] <= data.size - 8
         )
 
     def _list(self) -> Mapping[str, TensorInfo]:
@@ -99,11 +99,11 @@ class SafetensorsCatalog(Catalog):
             raise self._data.error("rest", got=self._data.size - self._body - expected)
 
     def _header(self) -> dict[str, Any]:
-        length: int = struct.unpack("<Q", self._data.view[:8])[0]
+        length: int = struct.unpack("<Q", self._data.part(0, 8))[0]
         if length > self._limits.header_bytes:
             raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
         self._body = 8 + length
-        header = parsed_json(self._data, self._data.view[8 : self._body])
+        header = parsed_json(self._data, self._data.part(8, self._body))
         if not isinstance(header, dict):
             raise self._data.error("damaged", kind=self.kind)
         return header

@@ -14,6 +14,9 @@ from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.limits import Limits
 
 if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files.mapped import Raw
     from quantviz.tensors.lazy import Stored
 
 #: The part of the index that says where each tensor is.
@@ -53,8 +56,8 @@ class ShardedCatalog(Catalog):
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
-        return bytes(data.view[:1]) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(
-            data.view[: Limits().json_bytes]
+        return bytes(data.part(0, 1)) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(
+            data.part(0, Limits().json_bytes)
         )
 
     def _list(self) -> Mapping[str, TensorInfo]:
@@ -95,15 +98,44 @@ class ShardedCatalog(Catalog):
             data.close()
             raise
 
+    def shard_of(self, name: str) -> str:
+        """Return the name of the file that holds the tensor `name` of the index."""
+        return self._shards[name]
+
+    @property
+    def open_shards(self) -> tuple[str, ...]:
+        """Return the names of the files that have been opened."""
+        return tuple(self._open)
+
+    def names_in(self, shard: str) -> tuple[str, ...]:
+        """Return the names of all tensors in an open shard, whether the index names them or not."""
+        return self._open[shard].names
+
     def read(self, name: str, index: Index | None = None) -> Loaded:
         self._data.check()
         self.info(name)
         return self.holder(name).read(name, index)
 
+    def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
+        self._data.check()
+        self.info(name)
+        return self.holder(name).cut(name, index)
+
+    def stored_bytes(self, name: str) -> int:
+        return self.holder(name).stored_bytes(name)
+
     def stored(self, name: str) -> Stored:
         self._data.check()
         self.info(name)
         return self.holder(name).stored(name)
+
+    def raw(self, name: str) -> Raw | None:
+        self._data.check()
+        self.info(name)
+        return self.holder(name).raw(name)
+
+    def version_of(self, name: str) -> str:
+        return self.holder(name).version_of(name)
 
     def close(self) -> None:
         for catalog in self._open.values():

@@ -19,6 +19,8 @@ from quantviz.sources.files.zips import member_names, opened_zip
 if TYPE_CHECKING:
     import torch
 
+    from quantviz.sources.files.mapped import Raw
+
 
 class _Unnamed:
     """A stream that does not tell its file's number.
@@ -164,6 +166,18 @@ class TorchCatalog(Catalog):
         ):
             return TensorInfo(dtype, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
         return info
+
+    def raw(self, name: str) -> Raw | None:
+        import torch
+
+        from quantviz.sources.files.file_data import BytesHeld
+        from quantviz.sources.files.mapped import Raw, plain
+
+        info, tensor = self._readable(name), self._tensors[name].detach()
+        if not info.shape or not info.count or not tensor.is_contiguous():
+            return None
+        view = memoryview(tensor.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+        return Raw(plain(tensor.dtype), BytesHeld(view), 0, view.nbytes)
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         return self._tensors[name].detach().__getitem__

@@ -8,7 +8,7 @@ numbers follow in the same frame. When the hand lets go, one message tells the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,11 @@ from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
+from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.compiled.javascript import Program
     from quantviz.quantization.explanation import Explanation
@@ -96,24 +96,6 @@ def has_program(scheme: Scheme) -> bool:
     return _program(scheme) is not None
 
 
-@dataclass(frozen=True)
-class CurveMark:
-    """A range marked on the curve of the error against the range."""
-
-    #: The range's upper end.
-    at: float
-    mse: float
-    label: str
-    #: The text form of the scheme that a tap takes.
-    scheme: str
-
-    def told(self, locked: bool) -> dict[str, object]:
-        """Return it as the browser is told; `locked` marks cannot be taken."""
-        take = None if locked else {"kind": "scheme", "scheme": self.scheme}
-        told = say("stage.range.take", what=self.label)
-        return {"at": self.at, "mse": self.mse, "label": self.label, "told": told, "take": take}
-
-
 def show_hand(
     study: Study,
     state: LabState,
@@ -122,11 +104,11 @@ def show_hand(
     chart: str,
     stamp: int,
     label: str,
-    curve: bool,
+    curve: HandCurve | None,
     locked: bool,
     on_release: Callable[[], None],
-    marks: Sequence[CurveMark] = (),
     lesson: LessonRuler | None = None,
+    pays: bool = False,
 ) -> None:
     """Show the ruler of the selected cell's block, whose handles change the scheme or a value.
 
@@ -137,15 +119,15 @@ def show_hand(
         chart: The key of the panels' container, which follow the hand.
         stamp: The checksum of the panels that show this state.
         label: The ruler in a sentence, for people who cannot see it.
-        curve: Whether the error against the range is drawn too.
+        curve: The error against the range, where it is drawn too.
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
-        marks: What is marked on the curve. A tap on one is a release of its scheme.
         lesson: What is different where a lesson's step shows the ruler.
+        pays: Whether a line below the ruler says who pays while the selected value is dragged.
     """
     component(_COMPONENT, "hand_component")(
         key=key,
-        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, marks, lesson)),
+        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, lesson, pays)),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -160,12 +142,11 @@ def show_far_hand(
     chart: str,
     stamp: int,
     label: str,
-    curve: RangeCurve | None,
+    curve: HandCurve | None,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
     on_release: Callable[[], None],
-    marks: Sequence[CurveMark] = (),
 ) -> None:
     """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
@@ -176,9 +157,7 @@ def show_far_hand(
     component(_COMPONENT, "hand_component")(
         key=key,
         data=pack(
-            *_told_of_large(
-                study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key), marks
-            )
+            *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
         ),
         on_release_change=on_release,
         on_try_change=_nothing,
@@ -207,10 +186,10 @@ def _told_browser(
     chart: str,
     stamp: int,
     label: str,
-    curve: bool,
+    curve: HandCurve | None,
     locked: bool,
-    marks: Sequence[CurveMark],
     lesson: LessonRuler | None,
+    pays: bool,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.panels_data import shown_places
@@ -238,15 +217,26 @@ def _told_browser(
             [places[each] for each in choices.sizes.schemes if each in places], places[scheme]
         ),
         "handles": lesson.handles(_handles(state, locked)) if lesson else _handles(state, locked),
-        "with_curve": curve and range_counts(scheme),
-        "marks": [mark.told(locked) for mark in marks],
+        "curve": None,
         **(lesson.told() if lesson else {}),
     }
+    if pays:
+        # The value alone can be dragged: the ends of the range lie where the largest one does.
+        header |= {"bits": [], "groups": [], "with_range": True}
+        header["handles"] = {name: name == "value" and free for name, free in header["handles"].items()}
+        filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
+        header["pays"] = {
+            "hint": say("hand.pays_hint"),
+            "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
+        }
     if lesson:
         header["settings"] |= {"enlarge": lesson.enlarge}
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
+    if curve is not None and range_counts(scheme):
+        header["curve"], points = curve.told()
+        arrays |= points
     found = _found(result)
     if found:
         header["found"] = {"id": "params" if result.range is None else "ranges", "names": list(found)}
@@ -278,12 +268,11 @@ def _told_of_large(
     chart: str,
     stamp: int,
     label: str,
-    curve: RangeCurve | None,
+    curve: HandCurve | None,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
     question: Mapping[str, Any] | None,
-    marks: Sequence[CurveMark],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.ruler_data import ruler_of_cell
@@ -307,8 +296,7 @@ def _told_of_large(
         "bits": [],
         "groups": [],
         "handles": handles,
-        "with_curve": curve is not None,
-        "marks": [mark.told(locked) for mark in marks],
+        "curve": None,
         "figures": dict(figures),
         "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
     }
@@ -319,7 +307,8 @@ def _told_of_large(
         "found_hi": np.array([hi], np.float64),
     }
     if curve is not None:
-        arrays |= {"curve_at": curve.at, "curve_rounding": curve.rounding, "curve_clipping": curve.clipping}
+        header["curve"], points = curve.told(scheme.number_format.bits)
+        arrays |= points
     if bars is not None:
         arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
     return header, arrays
@@ -343,6 +332,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "with_range": False,
         "rows": [],
         "bell": None,
+        "pays": None,
         "metrics": write_metrics().packed(),
         "settings": {
             **ruler_settings(theme(), language()),
@@ -361,6 +351,11 @@ def _handles(state: LabState, locked: bool) -> dict[str, bool]:
         "tooth": free,
         "value": free and _editable(state),
     }
+
+
+def can_drag_value(state: LabState) -> bool:
+    """Return whether the hand can drag the selected value: the browser has all, and it can be edited."""
+    return fits_hand(state) and _editable(state)
 
 
 def _editable(state: LabState) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, chart_bridge
@@ -26,6 +26,10 @@ def show_panels(
     first: str | None = None,
     height: float | None = None,
     picture: Picture | None = None,
+    group: str | None = None,
+    titles: Sequence[str] | None = None,
+    names: Mapping[str, Any] | None = None,
+    alt: str | None = None,
 ) -> None:
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
@@ -33,6 +37,8 @@ def show_panels(
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
     figure's where it has its own; `picture` is what it is saved as.
+    `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
+    card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
     """
     from quantviz.figures.panel_captions import panels_alt
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure
@@ -54,6 +60,8 @@ def show_panels(
             enlarge=larger,
             first=first,
             picture=picture,
+            group=group,
+            names=names,
         )
     figure = panels_figure(
         data,
@@ -63,9 +71,12 @@ def show_panels(
         height=height,
         tensor_key=tensor_key,
         enlarge=larger,
+        titles=titles,
     )
     # A double click shows the whole matrix, which plotly does not know.
     config = {**PANELS_CONFIG, "doubleClick": False}
     if picture:
         config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
-    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=panels_alt(data, words))
+    area.plotly_chart(
+        figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words)
+    )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantviz.browser.packing import pack
-from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
+from quantviz.figures.arrangement import PANELS, USUAL_WIDTH
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
@@ -64,6 +64,7 @@ def chart_bridge(
     enlarge: float = 1.0,
     first: str | None = None,
     picture: Picture | None = None,
+    names: Mapping[str, Any] | None = None,
 ) -> tuple[int, int] | None:
     """Return the cell clicked in this run, and connect a chart of panels to the page.
 
@@ -84,12 +85,13 @@ def chart_bridge(
         enlarge: how many times as large as usual everything is, for a projector.
         first: the panel that a phone shows first.
         picture: the name and titles of a saved picture.
+        names: what the card calls its values; see `pack_cells`.
     """
-    component(_CELLS, "panels_bridge")(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
+    component(_CELLS, "panels_bridge")(key=f"{key}_cells", data=pack_cells(data, chart_key, theme, names))
     component(_STATE, "panels_bridge")(
         key=key,
         data={
-            **_state(chart_key, len(data.panels), selected, width, language, theme, enlarge),
+            **_state(chart_key, data.breakpoints, selected, width, language, theme, enlarge),
             "group": group or chart_key,
             "first": first,
             "windows": on_window is not None,
@@ -126,13 +128,17 @@ def bridge_width(key: str) -> float:
     return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
 
 
-def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
-    """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8."""
+def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str, Any] | None = None) -> bytes:
+    """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8.
+
+    `names` are "labels" of what the card tells, where they are not the usual ones, and "words" in place of
+    numbers.
+    """
     from quantviz.figures.panels_data import ROUNDING
 
     # What is hidden does not leave the server: nobody can look it up in the page.
-    shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
-    arrays = {name: array for name, array in shown if name in data.open}
+    arrays = dict(data.told)
+    told = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
@@ -149,6 +155,9 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         "rounding": ROUNDING,
         "writing": dataclasses.asdict(WRITING),
         "open": data.open,
+        "told": told,
+        "together": data.printed_together,
+        **(names or {}),
     }
     if data.pixels is not None:
         header["how"] = data.pixels.how
@@ -227,7 +236,7 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
 
 def _state(
     chart_key: str,
-    panels: int,
+    breakpoints: Mapping[str, int],
     selected: tuple[int, int] | None,
     width: float,
     language: str,
@@ -239,7 +248,7 @@ def _state(
         "chart": chart_key,
         "selected": list(selected) if selected is not None else None,
         "width": width,
-        "breakpoints": {name: least * enlarge for name, least in BREAKPOINTS[panels].items()},
+        "breakpoints": {name: least * enlarge for name, least in breakpoints.items()},
         "labels": _labels(language),
         "colors": {
             "text": colors.text,

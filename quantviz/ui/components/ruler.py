@@ -33,6 +33,10 @@ _WORDS = (
     "rounding",
     "clipping",
     "curve",
+    "curve_estimated",
+    "ghost",
+    "minimum",
+    "minimum_take",
     "outside",
     "error",
 )

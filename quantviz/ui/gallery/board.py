@@ -22,6 +22,7 @@ from quantviz.ui.gallery.program import given_words, mse_words
 from quantviz.ui.gallery.state import change_state
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
 
     A puzzle that is not solved shows the broken row alone and tells (`telling`) nothing of the correct one.
     """
+    rows = ROWS if telling else ROWS[1:]
+    # A class opens the same bugs, and to tell of all places of a handle takes longer than the rest of a run.
+    key = ("gallery board", shown.key, rows, language(), theme(), enlarge())
     component("quantviz_gallery", "gallery_component")(
         key=_BOARD,
-        data=_packed(shown, ROWS if telling else ROWS[1:]),
+        data=shared_fact(key, lambda: _packed(shown, rows)),
         on_at_change=session.safely(lambda: _dragged(shown)),
         on_cell_change=session.safely(_clicked),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +26,13 @@ class Shown:
     at: int
     #: The cell looked at, as row and column.
     cell: tuple[int, int]
+    #: The seed of a random tensor; none for the case's own.
+    seed: int | None
+
+    @property
+    def key(self) -> Hashable:
+        """Return what all of it follows from."""
+        return self.bug.id, self.case.id, self.seed, len(self.frames), self.at, self.cell
 
     @property
     def now(self) -> Frame:
@@ -76,7 +84,7 @@ def run_both_ways(state: GalleryState) -> Shown:
     rows, cols = as_matrix(found[at].hit).shape
     if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:
         cell = state.cell
-    return Shown(found, at, cell)
+    return Shown(found, at, cell, None if state.spotting else state.seed)
 
 
 def _on_case(state: GalleryState, bug: Bug) -> Frame:

@@ -83,9 +83,9 @@ def _pictures(hole: Hole, theme_name: str) -> tuple[str, str]:
     import numpy as np
 
     from quantviz.figures.colour_ranges import values_range
-    from quantviz.figures.panels_data import symlog
     from quantviz.figures.raster import data_uri
     from quantviz.figures.theme import THEMES, one_sided
+    from quantviz.figures.value_scales import symlog
 
     x = tensor_of(hole.source).numpy()
     # What is far larger than the rest would leave it without colour.

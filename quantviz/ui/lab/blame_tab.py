@@ -17,7 +17,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import part_words
-from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -36,6 +36,8 @@ _LEAST_GAIN_DB = 0.05
 #: Of fewer cells, what a part takes counts more than it does on a real weight.
 _SMALL = 2**16
 _WIDTHS = {"part": 140, "remedy": 230, "block": 180}
+#: Cells are told to lie in so many channels where these hold half of them.
+_MOST_CHANNELS = 3
 #: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
 _BLOCKS, _MOST_LINES = "blocks", 12
 
@@ -60,7 +62,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
                 _show_remedies(shown, state)
         with plot:
             _show_curve(shown)
-        st.caption(f'`qv.blame(x, "{state.scheme}", qv.{shown.parts!r}).table()`')
+        st.caption(f"`{_call(shown, state)}.table()`")
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
@@ -135,24 +137,61 @@ def _answer(blame: Blame, state: LabState) -> str:
     choice = blame.choice
     if choice is None:
         return say("blame.none")
-    return say(
+    told = say(
         "blame.found",
-        what=_names(blame.parts, choice.numbers, state),
+        what=_names(blame.parts, _costliest_first(blame, choice.numbers), state),
         format=blame.kept_as,
         before=_db(choice.rest_before_db),
         after=_db(choice.rest_after_db),
         bits=number(choice.bits_added, 2, signed=True),
     )
+    return f"{told} {_gathered(blame, choice.numbers, state)}".strip()
+
+
+def _costliest_first(blame: Blame, numbers: Sequence[int]) -> list[int]:
+    """Return parts in their order, or, where only some are named, those that cost most before the others."""
+    if len(numbers) <= _MOST_NAMED:
+        return list(numbers)
+    # Those that are chosen are the first suspects, by what they cause.
+    known = [each.number for each in blame.suspects if each.number in numbers]
+    return known + [each for each in numbers if each not in known]
+
+
+def _gathered(blame: Blame, numbers: Sequence[int], state: LabState) -> str:
+    """Return the few channels that hold half of many cells or more; nothing where no few do."""
+    if blame.parts != Flat(1) or len(numbers) <= _MOST_NAMED:
+        return ""
+    found = []
+    for axis, at in enumerate(np.unravel_index(np.array(numbers), state.source.shape)):
+        channels, counts = np.unique(at, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:_MOST_CHANNELS]
+        held = np.cumsum(counts[order])
+        enough = int(np.searchsorted(held, len(numbers) / 2))
+        if enough < len(order) and len(channels) > 1:
+            chosen = tuple(sorted(channels[order[: enough + 1]].tolist()))
+            found.append((len(chosen), axis, chosen, int(held[enough])))
+    if not found:
+        return ""
+    _, axis, chosen, count = min(found)
+    return say("blame.gathered", count=count, what=_names(PerChannel(axis), chosen, state))
+
+
+def _call(blame: Blame, state: LabState) -> str:
+    """Return the Python code that gives it."""
+    parts = "Flat(1)" if blame.parts == Flat(1) else repr(blame.parts)
+    return f'qv.blame(x, "{state.scheme}", qv.{parts})'
 
 
 def _best_remedy(blame: Blame) -> Remedy | None:
-    """Return the best remedy that a scheme can be; None where none helps."""
+    """Return the remedy that a scheme can be and that brings most beyond its bits; None where none helps."""
+    from quantviz.analysis.blame import DB_PER_BIT
+
     helping = (
         remedy
         for remedy in blame.remedies
         if remedy.scheme and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
     )
-    return max(helping, key=lambda remedy: remedy.whole_after_db, default=None)
+    return max(helping, key=lambda each: each.whole_after_db - DB_PER_BIT * each.bits_added, default=None)
 
 
 def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
@@ -169,7 +208,7 @@ def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
 
 
 def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
-    if remedy == "finer":
+    if remedy in ("finer", "groups"):
         return part_words(scheme, "granularity", state.source)
     assert isinstance(scheme.calibration, ManualRange)
     lo, hi = (number(end, 3) for end in (scheme.calibration.lo, scheme.calibration.hi))
@@ -182,7 +221,7 @@ def _capital(words: str) -> str:
 
 
 def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
-    if remedy.id == "finer" and remedy.scheme:
+    if remedy.id in ("finer", "groups") and remedy.scheme:
         return part_words(remedy.scheme, "granularity", state.source)
     return say(f"blame.remedies.{remedy.id}", format=blame.kept_as)
 
@@ -269,19 +308,49 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
         "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
         "bits": [each.bits_added for each in remedies],
+        "scheme": ["✓" if each.scheme else "–" for each in remedies],
     }
     formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
-    st.caption(say("blame.what_helps", what=_names(blame.parts, remedies[0].numbers, state)))
-    _table("blame_remedies", columns, formats, "remedy", len(remedies))
+    what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)
+    st.caption(say("blame.what_helps", what=what))
+    schemes = [each.scheme for each in remedies]
+    takes = any(schemes) and not locked("scheme")
+    _table(
+        "blame_remedies",
+        columns,
+        formats,
+        "remedy",
+        len(remedies),
+        on_select=session.safely(lambda: _take_line(schemes)) if takes else "ignore",
+    )
+    how = say("blame.how") if takes else ""
+    beyond = say("blame.beyond", what=what, format=blame.kept_as)
+    st.caption(f"{how} {plain(beyond)} `{_call(blame, state)}.keep(x)`".strip())
     if math.prod(blame.shape) < _SMALL:
         st.caption(say("blame.small", shape=shape_text(blame.shape)))
 
 
-def _table(key: str, columns: dict[str, list[Any]], formats: dict[str, str], named: str, lines: int) -> None:
+def _take_line(schemes: Sequence[Scheme | None]) -> None:
+    line = clicked_line("blame_remedies")
+    scheme = None if line is None else schemes[line]
+    if scheme is not None:
+        _take(scheme)
+
+
+def _table(
+    key: str,
+    columns: dict[str, list[Any]],
+    formats: dict[str, str],
+    named: str,
+    lines: int,
+    on_select: Any = "ignore",
+) -> None:
     st.dataframe(
         columns,
         key=key,
         hide_index=True,
+        on_select=on_select,
+        selection_mode="single-cell",
         row_height=29,
         height=29 * (lines + 1) + 10,
         column_config={
@@ -320,7 +389,8 @@ def _percent(share: float) -> float:
 
 
 def _db(value: float) -> str:
-    return number(value, 3)
+    # Sums that differ by their last digits are no decibels.
+    return number(round(value, 6) + 0.0, 3)
 
 
 def _form(parts: Granularity, state: LabState) -> tuple[str, int]:

@@ -12,15 +12,18 @@ from quantviz.analysis.recipe_ranking import RecipeRow, answer, best_within, rec
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import columns_shown, held_column
+from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.lab import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
 from quantviz.ui.lab.tensor import kept, stored_of
-from quantviz.ui.lab.tensor_panels import is_pooled
+from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, number, plain, say, say_error, say_recipe
+from quantviz.ui.shell.words import language, number, plain, say, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -34,10 +37,11 @@ def show_compare(
     action: Any,
     body: Any,
 ) -> None:
-    """Show what may be compared, as far as a teacher has not hidden it."""
-    rows = recipe_rows_of(state) if visible("recipes") else ()
-    if rows:
-        _best(rows, row_of(study.measured), state, sentence, action)
+    """Show what may be compared, as far as a teacher has not hidden it: what was chosen first, for all
+    recipes take longer.
+    """
+    # What the last tab said does not stand here until all recipes are tried.
+    answer, use = sentence.empty(), action.empty()
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
@@ -47,9 +51,12 @@ def show_compare(
             compared_schemes.show_compared_schemes(state)
         if compared:
             show_engines(compared, state)
-        if rows:
-            with st.container(key="recipes"):
-                _recipes(rows, study, state)
+        if not visible("recipes"):
+            return
+        with st.container(key="recipes"):
+            rows = recipe_rows_of(state)
+            _best(rows, row_of(study.measured), state, answer, use)
+            _recipes(rows, study, state)
 
 
 def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
@@ -104,17 +111,7 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
         _table(rows, state)
     with plot:
         show_rate_plot(study, state, rows)
-    for reason, names in _not_fitting(rows, state).items():
-        st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
-
-
-def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list[str]]:
-    """Return the names of the recipes that cannot be used here, by the reason."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        if row.problem:
-            found.setdefault(say_error(row.problem), []).append(say_recipe(row.id, state.source))
-    return found
+    show_refused((say_recipe(row.id, state.source), row.problem) for row in rows)
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
@@ -143,9 +140,11 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         "zeroed": [100 * row.zeroed_share for row in fitting],
         "mse": [row.mse for row in fitting],
     }
+    width = bridge_width(BRIDGE_KEY)
     st.dataframe(
         columns,
         key="recipe_table",
+        column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width),
         hide_index=True,
         on_select="ignore"
         if locked("scheme")
@@ -155,7 +154,7 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         height=HEIGHT,
         column_config={
             "group": st.column_config.TextColumn(say("recipes.group"), width=80),
-            "name": st.column_config.TextColumn(say("recipes.name"), width=168),
+            "name": held_column(say("recipes.name"), 168, width),
             "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
             "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
             "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),

@@ -7,6 +7,7 @@ import string
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from quantviz.analysis.recipe_ranking import priced_bits
@@ -17,17 +18,20 @@ from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import columns_shown, held_column
 from quantviz.ui.components.scheme_words import convention_name, part_words
-from quantviz.ui.lab.compared_engines import seen
-from quantviz.ui.lab.navigation import clicked_line
+from quantviz.ui.lab.navigation import block_words, clicked_line
+from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
 from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, theme
+from quantviz.ui.shell.words import number as shown
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
-    from quantviz.figures.winner_map import WinnerMapData
 
 _ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
     "contest_add",
@@ -38,7 +42,8 @@ _ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
 )
 #: Before an engine's id among what can be added; no recipe's id has it.
 _ENGINE = "engine."
-_HEIGHT = 300
+#: Schemes of which it is told where they are furthest ahead.
+_MOST_TOLD = 3
 
 
 # ---- what is held against each other -------------------------------------------------------------
@@ -102,6 +107,8 @@ def _add() -> None:
     state, name = session.state(), st.session_state[_ADD]
     if name is not None:
         session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
+        # Who adds one wants to see them, also where that takes a while.
+        st.session_state[_OPEN] = True
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
@@ -129,6 +136,11 @@ def _name(scheme: Scheme, state: LabState) -> str:
     return " · ".join(part_words(scheme, name, state.source) for name in told)
 
 
+def _names(state: LabState) -> tuple[str, ...]:
+    """Return what the schemes that are held against each other are called."""
+    return tuple(_name(each, state) for each in state.contenders)
+
+
 # ---- the comparison ------------------------------------------------------------------------------
 
 
@@ -143,18 +155,18 @@ def show_compared_schemes(state: LabState) -> None:
         if state.large and not st.toggle(say("contest.show"), key=_OPEN):
             return
         schemes = tuple(_answering(each, state) for each in state.contenders)
-        parts = _asked_for(state)
+        names, told = _names(state), st.container(key="contest_told")
+        with st.container(key="contest_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
+            beside = choose_beside(names)
+            parts = _asked_for(state)
         try:
             found = _compared(state, schemes, parts)
         except QuantVizError as problem:
             st.warning(say_error(problem))
             return
-        st.markdown(f"**{plain(_sentence(found, parts))}**")
-        left, right = st.columns([7, 5], gap="small")
-        with left:
-            _show_table(found, state)
-        with right:
-            _show_map(found, state, parts)
+        told.markdown(f"**{plain(_sentence(found, state, parts))}**")
+        show_schemes_beside(found, state, names, beside, _granularities(state).get(parts))
+        _show_table(found, state)
         forms = ", ".join(f'"{each}"' for each in schemes)
         st.caption(f"`qv.compare_schemes(x, [{forms}]).table()`")
 
@@ -185,11 +197,7 @@ def _keep() -> None:
 
 
 def _asked_for(state: LabState) -> str:
-    """Return what has a winner each: of more cells than a map has room for, pixels."""
-    from quantviz.analysis.scheme_comparison import MOST_CELLS
-
-    if math.prod(state.source.shape) > MOST_CELLS:
-        return "cells"
+    """Return what has a winner each."""
     offered = ("cells", *_granularities(state))
     chosen = choose(
         st.segmented_control,
@@ -204,13 +212,16 @@ def _asked_for(state: LabState) -> str:
 
 
 def _granularities(state: LabState) -> Mapping[str, Granularity]:
-    """Return what parts of a small tensor may be, beside cells."""
+    """Return what else may have a winner each: channels, and of a small tensor the scheme's own blocks."""
+    from quantviz.analysis.scheme_comparison import MOST_CELLS
+
     rows, cols = state.view.rows, state.view.cols
     own = state.scheme.granularity
     found: dict[str, Granularity] = (
         {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
     )
-    return found if isinstance(own, (PerTensor, PerChannel)) else found | {"blocks": own}
+    small = math.prod(state.source.shape) <= MOST_CELLS
+    return found | {"blocks": own} if small and not isinstance(own, (PerTensor, PerChannel)) else found
 
 
 def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> SchemeComparison:
@@ -227,8 +238,8 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
         )
 
 
-def _sentence(found: SchemeComparison, parts: str) -> str:
-    """Return who has the smaller error in how many parts, the most first."""
+def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
+    """Return who has the smaller error in how many parts, the most first, and where most clearly."""
     # Of a large tensor the map has pixels, but the cells are counted all the same.
     of_cells = parts == "cells"
     wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)
@@ -244,7 +255,34 @@ def _sentence(found: SchemeComparison, parts: str) -> str:
     ]
     if ties > 0:
         told.append(say("contest.ties", share=_percent(ties)))
-    return say("contest.between").join(told) + say("contest.end")
+    furthest = [_furthest(found, number, state, parts) for number, share in shares if share > 0]
+    where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
+    return f"{say('contest.between').join(told)}{say('contest.end')} {where}".strip()
+
+
+def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:
+    """Return where a scheme is furthest ahead, and by how much."""
+    lead = np.where(found.winner == number, found.lead, -1.0)
+    at = np.unravel_index(int(lead.argmax()), lead.shape)
+    if found.row_edges is not None and found.col_edges is not None:
+        # Rows of the last axis, one after the other.
+        place = f"{_span(found.row_edges, at[0], 'row')} × {_span(found.col_edges, at[1], 'column')}"
+    elif parts == "cells":
+        place = say("blame.one.cell", what=f"({', '.join(str(int(each)) for each in at)})")
+    elif parts == "blocks":
+        assert found.parts is not None
+        layout = found.parts.layout(found.shape, "short")
+        place = block_words(layout, found.shape, state.view, tuple(map(int, at)))
+    else:
+        place = say({"rows": "blame.one.row", "columns": "blame.one.column"}[parts], what=int(max(at)))
+    return say("contest.furthest_one", letter=_letter(number), place=place, lead=shown(lead[at], 3))
+
+
+def _span(edges: Any, k: Any, kind: str) -> str:
+    first, last = int(edges[k]), int(edges[k + 1]) - 1
+    if first == last:
+        return say(f"blame.one.{kind}", what=first)
+    return say(f"blame.many.{kind}", what=f"{first}–{last}")
 
 
 def _percent(share: float) -> str:
@@ -258,9 +296,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
     schemes, shape = state.contenders, state.source.shape
     table = found.table()
     bits = [priced_bits(each, shape) for each in schemes]
-    names = [
-        say("contest.name", letter=_letter(k), name=_name(each, state)) for k, each in enumerate(schemes)
-    ]
+    names = [say("contest.name", letter=_letter(k), name=name) for k, name in enumerate(_names(state))]
     columns: dict[str, list[Any]] = {
         "name": [
             say("contest.now", name=name) if each == state.scheme else name
@@ -282,9 +318,11 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
         "bits_minus_a": "%+.3f",
         "cells": "%.1f %%",
     }
+    width = bridge_width(BRIDGE_KEY)
     st.dataframe(
         columns,
         key=_TABLE,
+        column_order=columns_shown(columns, ("name", "sqnr_db", "cells"), width),
         hide_index=True,
         on_select="ignore" if locked("scheme") else session.safely(lambda: _take_line(schemes)),
         selection_mode="single-cell",
@@ -292,10 +330,12 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
         height=29 * (len(schemes) + 1) + 10,
         column_config={
             name: st.column_config.NumberColumn(
-                say(f"contest.columns.{name}"), format=formats[name], width=68
+                say(f"contest.columns.{name}"),
+                format=formats[name],
+                width=88 if name.startswith("mse") else 68,
             )
             if name in formats
-            else st.column_config.TextColumn(say(f"contest.columns.{name}"), width=160)
+            else held_column(say(f"contest.columns.{name}"), 160, width)
             for name in columns
         },
         alt=say("contest.table_alt"),
@@ -308,64 +348,3 @@ def _take_line(schemes: tuple[Scheme, ...]) -> None:
     line = clicked_line(_TABLE)
     if line is not None:
         session.change(scheme=schemes[line])
-
-
-# ---- the map --------------------------------------------------------------------------------------
-
-
-def _show_map(found: SchemeComparison, state: LabState, parts: str) -> None:
-    from quantviz.figures.winner_map import WINNER_MAP_CONFIG, scheme_colours, winner_map_figure
-
-    data = _map_data(found, state, parts)
-    figure = winner_map_figure(data, language=language(), theme=theme(), height=_HEIGHT)
-    st.plotly_chart(
-        figure, key="winner_map", theme=None, config=dict(WINNER_MAP_CONFIG), alt=say("contest.map_alt")
-    )
-    keys = "".join(
-        f'<span><i style="background:{colour}"></i> {_letter(k)}</span>'
-        for k, (_, colour) in enumerate(zip(data.names, scheme_colours(theme()), strict=False))
-    )
-    st.html(f'<div class="qv-lines">{keys}</div>')
-    st.caption(say("contest.map_how"))
-
-
-def _map_data(found: SchemeComparison, state: LabState, parts: str) -> WinnerMapData:
-    """Return the winners as the panels' rows and columns; of a large tensor all of it, a pixel for many
-    cells.
-    """
-    import torch
-
-    from quantviz.figures.winner_map import WinnerMapData
-    from quantviz.tensors.blocks import expand
-
-    shape, view = state.source.shape, state.view
-    names = tuple(
-        say("contest.name", letter=_letter(k), name=_name(each, state))
-        for k, each in enumerate(state.contenders)
-    )
-    if found.row_edges is not None:
-        flat = sum(i * math.prod(shape[axis + 1 :]) for axis, i in enumerate(state.cell))
-        return WinnerMapData(
-            found.winner,
-            found.lead,
-            names,
-            row_edges=found.row_edges,
-            col_edges=found.col_edges,
-            selected=divmod(flat, shape[-1]),
-        )
-    granularity = _granularities(state).get(parts)
-
-    def of_cells(values: Any) -> Any:
-        told = torch.from_numpy(values)
-        if granularity is not None:
-            told = expand(told, granularity.layout(shape, "short"), shape).expand(shape)
-        return seen(told, view)
-
-    return WinnerMapData(
-        of_cells(found.winner),
-        of_cells(found.lead),
-        names,
-        top=view.top,
-        left=view.left,
-        selected=view.place(state.cell),
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -65,10 +65,10 @@ def allow_long_names() -> None:
 
 
 def choose_tensor(
-    key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]
+    key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None], **look: Any
 ) -> None:
     """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name
-    must contain.
+    must contain. `look` is more for `st.selectbox`.
     """
     offered, wanted = names, ""
     if len(names) > MOST_OFFERED:
@@ -102,6 +102,7 @@ def choose_tensor(
         on_change=session.safely(change),
         format_func=label,
         disabled=locked("tensor"),
+        **look,
     )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.moves import moved, range_counts
+from quantviz.lab.moves import moved
 from quantviz.lab.state import LabState
-from quantviz.schemes.calibration import ManualRange, MinMax
+from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
+from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.lab.tensor import at_hand, kept
+from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from quantviz.ui.shell import session
@@ -23,13 +24,10 @@ from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.words import language
 
 if TYPE_CHECKING:
-    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
 _HAND_KEY = "hand"
-#: Points of a large tensor's error against the range: each is a pass over all values.
-_POINTS = 65
 
 
 def show_lab_ruler(
@@ -37,14 +35,18 @@ def show_lab_ruler(
     why: Any,
     state: LabState,
     panels: PanelsData,
+    curve: HandCurve | None,
     *,
-    curve: bool,
-    marks: Sequence[hand.CurveMark] = (),
+    pays: bool = False,
 ) -> None:
-    """Show the ruler; with `curve` also the error against the range, with `marks` on it."""
+    """Show the ruler; with `curve` also the error against the range, with `pays` also who pays for a value
+    that is dragged.
+    """
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
-    if study.result is not None and hand.fits_hand(state):
+    if study.of_file:  # a hand would draw what the range of the values gives
+        show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
+    elif study.result is not None and hand.fits_hand(state):
         hand.show_hand(
             study,
             state,
@@ -55,12 +57,18 @@ def show_lab_ruler(
             curve=curve,
             locked=fixed,
             on_release=session.safely(_let_go),
-            marks=marks,
+            pays=pays,
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(study, why, state, panels.stamp, label, fixed, curve, marks)
+        _show_far(study, why, state, panels.stamp, label, fixed, curve)
     else:
         show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
+
+
+def can_drag_value(study: Study, why: Any, state: LabState) -> bool:
+    """Return whether a hand can drag the selected cell's value, and all others follow at once."""
+    fixed = locked("scheme") or locked("range")
+    return study.result is not None and why.cause != "left_out" and not fixed and hand.can_drag_value(state)
 
 
 def _sentence(study: Study, why: Any) -> str:
@@ -78,8 +86,7 @@ def _show_far(
     stamp: int,
     label: str,
     fixed: bool,
-    curve: bool,
-    marks: Sequence[hand.CurveMark],
+    curve: HandCurve | None,
 ) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
     if session.state() != state:
@@ -93,23 +100,12 @@ def _show_far(
         chart=PANELS_KEY,
         stamp=stamp,
         label=label,
-        curve=_curve(study, state) if curve else None,
+        curve=curve,
         locked=fixed,
         figures=metric_texts(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
         on_release=session.safely(_let_go),
-        marks=marks,
     )
-
-
-def _curve(study: Study, state: LabState) -> RangeCurve | None:
-    """Return the error against the range; none where a pass for each point would take too long."""
-    from quantviz.analysis.range_error import range_curve
-
-    if state.scheme.number_format.kind != "integer" or not range_counts(state.scheme):
-        return None
-    scheme = state.scheme.replace(calibration=MinMax())
-    return kept(state.source, f"curve {scheme}", lambda: range_curve(study, _POINTS))
 
 
 def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:

@@ -20,7 +20,7 @@ from quantviz.lab.state import LabState
 from quantviz.ui.lab import below_the_fold
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.navigation import show_worst
-from quantviz.ui.lab.nonfinite import show_choice
+from quantviz.ui.lab.nonfinite import found_in, show_choice
 from quantviz.ui.lab.numbers_line import show_numbers
 from quantviz.ui.lab.phone_bar import show_phone_bar
 from quantviz.ui.lab.scheme_bar import show_scheme
@@ -68,7 +68,12 @@ class Areas:
 
 
 def show_controls(state: LabState) -> Areas:
-    """Show title, scheme, sidebar and the empty frame: all of it without torch."""
+    """Show title, scheme, sidebar and the empty frame: without torch, but for a tensor from a file."""
+    # There for every tensor: what stands below it keeps its place while one is opened.
+    opening = st.container(key="opening")
+    if not state.source.finite:
+        with opening:
+            _open(state)
     st.html(Path(__file__).with_name("lab.css"))
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
@@ -91,6 +96,17 @@ def show_controls(state: LabState) -> Areas:
         st.session_state["lab_painted"] = True
     warm_up()
     return Areas(share, more, numbers, bridge, panels, stage)
+
+
+def _open(state: LabState) -> None:
+    """Open a tensor that lies in a file or with a hub, and go back to the one before where that fails."""
+    try:
+        with st.spinner(say("lab.reading"), show_time=True):
+            found_in(state.source)
+    except QuantVizError as error:
+        session.refuse(error)
+        st.session_state[session.KIND_CHOSEN] = state.source.kind
+        st.rerun()
 
 
 def show_result(state: LabState, areas: Areas) -> Study:

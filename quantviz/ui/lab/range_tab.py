@@ -17,20 +17,25 @@ from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.hand import CurveMark
+from quantviz.ui.components.hand_curve import CurveMark
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import columns_shown, held_column
+from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.scheme_bar import other_granularities
 from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import number, plain, say, say_error
+from quantviz.ui.shell.words import number, plain, say
 
 if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
     from quantviz.analysis.study import Study
 
 _TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
+_MARK_ALL = "calibrations_marked"
 #: What the table is about.
 _WHOLE, _BLOCK = "tensor", "block"
 #: What stands on the curve beside what is set.
@@ -135,18 +140,20 @@ def _capital(words: str) -> str:
 # ---- what stands on the curve ------------------------------------------------------------------------
 
 
-def curve_marks(state: LabState) -> tuple[CurveMark, ...]:
-    """Return what is marked on the error against the range: what one would try first, and the best, where one
-    range is for all cells.
+def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMark, ...]:
+    """Return what is marked on the error against the range: what one would try first and the best, or all
+    where that is asked for; none where each block has a range of its own.
     """
-    found = _compared(state, None)
-    best = found.best
+    found = _compared(state, block)
+    rows = [
+        row for row in found.rows if not math.isnan(row.lo) and row.calibration != state.scheme.calibration
+    ]
+    # Those that are always marked come first: where there is no room for all names, they have theirs.
+    first = [row for row in rows if row is found.best or row.calibration in _MARKED]
+    others = [row for row in rows if row not in first] if st.session_state.get(_MARK_ALL) else []
     return tuple(
-        CurveMark(row.hi, row.mse, _mark_words(row), str(row.scheme))
-        for row in sorted(found.rows, key=lambda row: row.hi)
-        if not math.isnan(row.lo)
-        and row.calibration != state.scheme.calibration
-        and (row is best or row.calibration in _MARKED)
+        CurveMark(row.hi, row.mse, _mark_words(row), str(state.scheme.replace(calibration=row.calibration)))
+        for row in (*first, *others)
     )
 
 
@@ -164,29 +171,42 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
     takes it.
     """
     with st.container(key="calibrations"):
-        block = _asked_for(study, why, state)
+        _show_choice(study, why, state)
+        block = block_asked_for(study, why)
         found = _compared(state, block)
         rows = sorted((row for row in found.rows if row.problem is None), key=lambda row: row.mse)
         _show_table(rows, state)
-        if _is_far(state, block):
-            st.toggle(say("stage.range.all_calibrations"), key=_ALL, help=say("stage.range.all_help"))
+        marked = any(not math.isnan(row.lo) for row in rows)
+        with st.container(horizontal=True, gap="medium"):
+            if _is_far(state, block):
+                st.toggle(say("stage.range.all_calibrations"), key=_ALL, help=say("stage.range.all_help"))
+            if marked:
+                st.toggle(say("stage.range.mark_all"), key=_MARK_ALL)
         if not locked("range"):
-            st.caption(say("stage.range.how"))
-        for reason, names in _refused(found).items():
-            st.caption(say("recipes.not_fitting", names=plain(", ".join(names))) + " " + reason)
+            st.caption(say("stage.range.how_marked" if marked else "stage.range.how"))
+        if state.scheme.number_format.kind == "integer":
+            st.caption(say("stage.range.ghosts"))
+        show_refused((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
         place = "" if block is None else f", block={block}"
-        st.caption(f'`qv.compare_calibrations(x, "{state.scheme}"{place}).table()`')
+        for call in ("compare_calibrations", "clipping_curve"):
+            st.caption(f'`qv.{call}(x, "{state.scheme}"{place}).table()`')
 
 
-def _asked_for(study: Study, why: Any, state: LabState) -> tuple[int, ...] | None:
-    """Return the block that the table is about; None for the whole tensor."""
+def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
+    """Return the block that curve and table are about; None for the whole tensor."""
+    asked = study.layout.block_count > 1 and st.session_state.get(_OF) == _BLOCK
+    return tuple(why.block) if asked else None
+
+
+def _show_choice(study: Study, why: Any, state: LabState) -> None:
+    """Show what curve and table may be about, where there is more than one block."""
     if study.layout.block_count == 1:
-        return None
+        return
     words = {
         _WHOLE: say("stage.range.of_tensor"),
         _BLOCK: block_words(study.layout, study.shape, state.view, why.block),
     }
-    chosen = choose(
+    choose(
         st.segmented_control,
         say("stage.range.of"),
         words,
@@ -194,7 +214,6 @@ def _asked_for(study: Study, why: Any, state: LabState) -> tuple[int, ...] | Non
         required=True,
         format_func=words.__getitem__,
     )
-    return tuple(why.block) if chosen == _BLOCK else None
 
 
 def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:
@@ -240,9 +259,11 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     }
     headings = {name: say(f"stage.range.columns.{name}") for name in columns}
     numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
+    width = bridge_width(BRIDGE_KEY)
     st.dataframe(
         columns,
         key=_TABLE,
+        column_order=columns_shown(columns, ("name", "gain", "range"), width),
         hide_index=True,
         on_select="ignore"
         if locked("range")
@@ -251,10 +272,12 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         row_height=29,
         height=29 * (min(len(rows), 12) + 1) + 10,
         column_config={
-            name: st.column_config.NumberColumn(heading, format=numbers[name], width=84)
-            if name in numbers
-            else st.column_config.TextColumn(heading, width=210 if name == "name" else 130)
-            for name, heading in headings.items()
+            "name": held_column(headings["name"], 210, width),
+            "range": st.column_config.TextColumn(headings["range"], width=110),
+            **{
+                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=84)
+                for name in numbers
+            },
         },
         alt=say("stage.range.table_alt"),
     )
@@ -272,16 +295,6 @@ def _ends(row: CalibrationRow) -> str:
     if row.lo == -row.hi:
         return f"±{number(row.hi, 4)}"
     return say("stage.range.ends", lo=number(row.lo, 4), hi=number(row.hi, 4))
-
-
-def _refused(found: CalibrationComparison) -> dict[str, list[str]]:
-    """Return the names of the calibrations that cannot be used here, by the reason."""
-    refused: dict[str, list[str]] = {}
-    for row in found.rows:
-        if row.problem:
-            name = _capital(calibration_words(row.calibration))
-            refused.setdefault(say_error(row.problem), []).append(name)
-    return refused
 
 
 def _take_line(calibrations: list[Calibration]) -> None:

@@ -17,6 +17,7 @@ from quantviz.lab.state import LabState, opening
 from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Searched, starting
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.hubs.hosts import hubs_offered
 from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
@@ -27,6 +28,7 @@ from quantviz.ui.components.term import term
 from quantviz.ui.lab.edited import show_edits
 from quantviz.ui.lab.engine_controls import show_arithmetic
 from quantviz.ui.lab.folder import show_folder
+from quantviz.ui.lab.hub import show_hub
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
 from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
 from quantviz.ui.lab.typed_input import show_typed, start_typing
@@ -67,7 +69,7 @@ def _tensor(state: LabState) -> None:
     choose(
         st.selectbox,
         say("sidebar.source"),
-        tuple(each for each in KINDS if each != "folder" or folder_offered()),
+        tuple(each for each in KINDS if each not in OFFERED or OFFERED[each]()),
         key=session.show("kind", kind),
         on_change=session.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
@@ -99,7 +101,7 @@ def _shape(state: LabState) -> str:
 def _set_kind() -> None:
     """Change the kind of source and its controls; a kind with a usual tensor loads it at once."""
     kind = st.session_state["kind"]
-    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", "folder") else None
+    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", *OFFERED) else None
     if kind == "scenario":
         session.put(opening())
     elif kind == "course":
@@ -210,8 +212,11 @@ KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
         "image": show_image,
         "file": show_file,
         "folder": show_folder,
+        "hub": show_hub,
     }
 )
+#: Those that whoever runs the server has to allow, each with whether it is.
+OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_offered, "hub": hubs_offered})
 
 
 # ---- slice --------------------------------------------------------------------------------------

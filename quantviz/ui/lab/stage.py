@@ -14,8 +14,8 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, show_steps
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab import blame_tab, compare_tab, compared_engines, range_tab
-from quantviz.ui.lab.lab_ruler import show_lab_ruler
+from quantviz.ui.lab import blame_tab, clipping_curve, compare_tab, compared_engines, range_tab
+from quantviz.ui.lab.lab_ruler import can_drag_value, show_lab_ruler
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.navigation import has_places, show_places
 from quantviz.ui.shell import session
@@ -117,15 +117,26 @@ def fill_stage(
     if classroom().projector and compared:
         with stage.body:
             compare_tab.show_engines(compared, state)
+    curve = None
+    if stage.tab in ("cell", "range") and visible("number_line"):
+        # The ruler comes before what takes longer.
+        with stage.ruler:
+            curve = clipping_curve.curve_at_once(study, why, state) if stage.tab == "range" else None
+            show_lab_ruler(study, why, state, panels, curve)
+    if stage.tab == "blame" and visible("number_line") and can_drag_value(study, why, state):
+        with stage.ruler:
+            show_lab_ruler(study, why, state, panels, None, pays=True)
+    if stage.tab == "compare":
+        # It takes a while: the last tab's number line goes at once.
+        stage.ruler.empty()
     TABS[stage.tab].fill(study, why, state, stage, compared)
     if not classroom().projector:
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.body:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
-    if stage.tab in ("cell", "range") and visible("number_line"):
+    if curve is not None:
         with stage.ruler:
-            marks = range_tab.curve_marks(state) if stage.tab == "range" else ()
-            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range", marks=marks)
+            clipping_curve.complete(curve, study, why, state)
 
 
 def _fill_cell(

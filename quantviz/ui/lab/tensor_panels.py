@@ -51,19 +51,24 @@ def show_tensor_panels(
     if not visible("error"):
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)
-    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     show_panels(
         compared_engines.lighted(data, lit),
         key=PANELS_KEY,
         bridge_area=bridge,
         area=panels,
-        tensor_key=f"{state.source.unedited.key} {whole_view}",
+        tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
         picture=_picture(study, state),
     )
     return data
+
+
+def tensor_key(state: LabState) -> str:
+    """Return what a zoom belongs to: it is dropped with the tensor, or the two axes that are seen."""
+    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
+    return f"{state.source.unedited.key} {whole_view}"
 
 
 def _picture(study: Study, state: LabState) -> Picture:
@@ -93,7 +98,7 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
     """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
     pixel for many.
     """
-    from quantviz.figures.panels_data import as_picture, with_value_scale
+    from quantviz.figures.value_scales import as_picture, with_value_scale
 
     data = _linear_panels(study, state, end, width)
     if state.source.picture:
@@ -134,7 +139,11 @@ def _clicked() -> None:
 
 
 def _zoomed() -> None:
-    window = zoomed_window(BRIDGE_KEY)
+    look_at(zoomed_window(BRIDGE_KEY))
+
+
+def look_at(window: tuple[int, int, int, int] | None) -> None:
+    """Look at the window that the browser asks for: first row, first column, rows, columns."""
     if window:
         now = session.state()
         session.look(now.view.window(*window, now.source.shape))

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.checkpoints.offered import as_link
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
@@ -35,7 +36,9 @@ def show_title(state: LabState) -> tuple[Any, Any]:
     """
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
-        _crumbs(state)
+        with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
+            _model_crumb(state)
+            _crumbs(state)
         with st.container(key="cell_sheet" if sheet.is_open() else "cell_place"):
             show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
@@ -59,6 +62,19 @@ def show_title(state: LabState) -> tuple[Any, Any]:
                     say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
                 )
     return share, more
+
+
+def _model_crumb(state: LabState) -> None:
+    """Lead back to the map of the model that the tensor is of."""
+    file = state.source.original.checkpoint
+    if classroom().hidden or classroom().locked or not (session.is_from_map() or file):
+        return
+    st.page_link(
+        "pages/explore/checkpoints.py",
+        label=say("lab.model"),
+        query_params={"f": as_link(file)} if file else None,
+        help=say("lab.model_help"),
+    )
 
 
 def _crumbs(state: LabState) -> None:

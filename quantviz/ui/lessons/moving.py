@@ -15,6 +15,7 @@ from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Choice, Drag, Number, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
+from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, enlarge
@@ -81,7 +82,7 @@ def show_hand_ruler(
         chart=chart,
         stamp=stamp,
         label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
-        curve="curve" in shown,
+        curve=HandCurve() if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(

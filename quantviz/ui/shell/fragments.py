@@ -14,8 +14,9 @@ from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.startup import turns
 
 
-def fragment(function: Callable[..., None]) -> Callable[..., None]:
-    """Make `function` a part of the page that runs again by itself when one of its widgets asks for it.
+def fragment(function: Callable[..., None], run_every: float | None = None) -> Callable[..., None]:
+    """Make `function` a part of the page that runs again by itself when one of its widgets asks for it, and
+    every so many seconds.
 
     Streamlit skips `app.py` then, so the part does what `app.py` does for a page: it has the session's
     language, waits for its turn, and shows an error as a sentence.
@@ -31,5 +32,5 @@ def fragment(function: Callable[..., None]) -> Callable[..., None]:
             function(*args, **kwargs)
         return None
 
-    made: Callable[..., None] = st.fragment(run)
+    made: Callable[..., None] = st.fragment(run, run_every=run_every)
     return made

@@ -28,6 +28,7 @@ from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, streamlit_private
 from quantviz.ui.shell.desks import LAB, sit_at
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
+from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
@@ -44,6 +45,8 @@ _WIDGETS = "widgets"
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: Where the state was opened from, if not in the Lab itself.
 _ORIGIN = "lab_origin"
+#: The tensor that was opened from a model's map.
+_FROM_MAP = "lab_from_map"
 #: The scenario that this session has seen the state of, as long as its tensor is on the screen.
 _SCENARIO = "lab_scenario"
 #: The kind of source whose controls are shown although no tensor came from it yet.
@@ -58,11 +61,8 @@ _ON_DESK = (
 _OWN_DESKS = ("golf",)
 #: Steps that undo reaches back.
 MOST_STEPS = 50
-
-
 #: No value that a widget may have.
 _UNSET = object()
-
 #: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
 _NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
 
@@ -81,7 +81,8 @@ def state() -> LabState:
     """Return the session's state: at first what the address asks for."""
     known = st.session_state.get(_STATE)
     if known is None:
-        known, problems = read_link(dict(st.query_params))
+        with turns().leave():  # a link to a published model may have to ask its hub
+            known, problems = read_link(dict(st.query_params))
         st.session_state[_STATE] = st.session_state[_OPENED] = known
         st.session_state[_NAMED] = problems
     return cast(LabState, known)
@@ -146,6 +147,17 @@ def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
     put_from_page(new)
     st.session_state[_ORIGIN] = Origin(lesson, step, state())
     st.session_state[_SCENARIO] = None
+
+
+def put_from_map(new: LabState) -> None:
+    """Take a tensor from a model's map, and remember that there is a way back to it."""
+    put_from_page(new)
+    st.session_state[_FROM_MAP] = state().source.unedited
+
+
+def is_from_map() -> bool:
+    """Return whether the tensor was opened from a model's map."""
+    return bool(st.session_state.get(_FROM_MAP) == state().source.unedited)
 
 
 def origin() -> Origin | None:
@@ -268,7 +280,9 @@ def refuse(error: QuantVizError) -> None:
     wait(state() if error.key in _NONFINITE else None)
     if can_undo() and _steps()[_done() - 1].after == state():
         st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1
-    st.session_state[_STATE] = st.session_state.get(_GOOD) or opening()
+    # A tensor that was good may be gone: a file of the folder, a model that its hub no longer gives.
+    good = st.session_state.get(_GOOD, state())
+    st.session_state[_STATE] = good if good != state() else opening()
     st.session_state[_NAMED] = (error,)
 
 

@@ -1,0 +1,163 @@
+"""The clipping curve of a tensor or block: its error against the range, exact for the scheme's own bits, and
+estimated for others from a histogram of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.analysis.range_error import RangeCurve, range_curve, ranges_to_try
+from quantviz.analysis.study import Study
+from quantviz.errors import QuantVizError
+from quantviz.quantization.code_to_value import value_operations
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.result import block_values
+from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.granularity import PerTensor, Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.lazy import as_stored
+
+Array = npt.NDArray[Any]
+
+#: Bits whose curves are drawn beside the scheme's own.
+OTHER_BITS = (2, 3, 4, 8)
+#: Ranges up to that of all values, and wider ones.
+STEPS, BEYOND = 64, 8
+
+
+@dataclass(frozen=True, eq=False)
+class ClippingCurve:
+    """The error of a tensor, or of one block, against the range that its values are clipped to."""
+
+    scheme: Scheme
+    #: The block's place in the grid of blocks; None for the whole tensor.
+    block: Shape | None
+    #: Of the scheme itself, each point a quantization; None where no range has a width.
+    exact: RangeCurve | None
+    #: Of integers of so many bits, from a histogram.
+    estimates: Mapping[int, RangeCurve]
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return columns, as `pandas.DataFrame` takes them: the scheme's own points, then the estimates."""
+        own = self.scheme.number_format.bits
+        curves = [(own, False, self.exact), *((bits, True, each) for bits, each in self.estimates.items())]
+        found: dict[str, list[Any]] = {
+            name: []
+            for name in ("bits", "estimated", "lo", "hi", "rounding_mse", "clipping_mse", "mse", "minimum")
+        }
+        for bits, estimated, curve in curves:
+            if curve is None:
+                continue
+            count = len(curve.at)
+            columns = (
+                [bits] * count,
+                [estimated] * count,
+                *(each.tolist() for each in (curve.lo, curve.at, curve.rounding, curve.clipping, curve.mse)),
+                [k in curve.minima for k in range(count)],
+            )
+            for name, column in zip(found, columns, strict=True):
+                found[name] += column
+        return found
+
+
+def clipping_curve(x: Any, scheme: Scheme | str, *, block: Shape | None = None) -> ClippingCurve:
+    """Return the error of `x` against the range that every block, or one of them, is clipped to.
+
+    Args:
+        x: What `quantize` takes, or a `Stored`.
+        scheme: The scheme, a recipe or a text form. Its own calibration does not matter.
+        block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
+
+    Raises:
+        QuantVizError: Where the scheme cannot be used on `x`, or a range cannot be set, or there is no such
+            block.
+
+    >>> x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    >>> found = clipping_curve(x, "int4,symmetric,per_tensor,min_max,course")
+    >>> best = found.exact.mse.argmin()
+    >>> round(float(found.exact.at[best]), 1), found.exact.minima == (best,), list(found.estimates)
+    (2.5, True, [2, 3, 4, 8])
+    """
+    study = Study.of(as_stored(x)[0], as_scheme(scheme).replace(calibration=MinMax()))
+    if block is not None:
+        study = study.alone(block)
+    return ClippingCurve(study.scheme, block, range_curve(study, STEPS, BEYOND), estimated_curves(study))
+
+
+def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
+    """Return estimates of the curve for the scheme's bits and `OTHER_BITS`, by bits; none but of integers.
+
+    A histogram of the values is all that they take, so that a tensor of any size has them at once.
+    """
+    fmt, found = study.scheme.number_format, {}
+    if fmt.kind == "integer":
+        for bits in sorted({fmt.bits, *OTHER_BITS}):
+            try:
+                scheme = study.scheme.replace(
+                    format=f"{'' if fmt.signed else 'u'}int{bits}", calibration=MinMax()
+                )
+            except QuantVizError:
+                continue  # the engine does not offer it
+            curve = estimated_curve(study, scheme)
+            if curve is not None:
+                found[bits] = curve
+    return MappingProxyType(found)
+
+
+def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
+    """Return an estimate of the curve that `range_curve` has for `scheme`, of integers.
+
+    The values of each bar of the study's fine histogram are taken to lie evenly in it; scale and zero point
+    are the engine's. None where no range has a width.
+    """
+    ends, histogram = ranges_to_try(study, STEPS, BEYOND), study.fine_histogram
+    if ends is None or histogram is None:
+        return None
+    first, step = _grids(scheme, *ends, study.absmax)
+    last, spread = scheme.code_max - scheme.code_min, np.diff(histogram.edges)
+    density = histogram.counts / spread / histogram.counts.sum()
+    rounding, clipping = np.zeros(len(first)), np.zeros(len(first))
+    for k, (start, width) in enumerate(zip(first, step, strict=True)):
+        # In steps from the value of the lowest code, where a bar's squared errors have a closed form. Beyond
+        # half a step outside, values are clipped.
+        places = (histogram.edges - start) / width
+        inside = np.clip(places, -0.5, last + 0.5)
+        nearest = np.rint(inside)
+        within = (nearest + 4 * _cubed(inside - nearest)) / 12
+        if scheme.arithmetic.ties == "stochastic":
+            whole = np.floor(inside)
+            share = inside - whole
+            within = (whole + share**2 * (3 - 2 * share)) / 6
+        outside = (_cubed(np.minimum(places, -0.5)) + _cubed(np.maximum(places - last, 0.5))) / 3
+        rounding[k] = width**3 * (density * np.diff(within)).sum()
+        clipping[k] = width**3 * (density * np.diff(outside)).sum()
+    return RangeCurve(*ends, rounding, clipping)
+
+
+def _cubed(values: Array) -> Array:
+    # Many times as fast as a power.
+    return values * values * values
+
+
+def _grids(scheme: Scheme, lo: Array, hi: Array, absmax: float) -> tuple[Array, Array]:
+    """Return the value of the lowest code under each range, and the step between codes, float64."""
+    layout = PerTensor().layout((1,))
+    lower, upper = (viewed(torch.from_numpy(end), (-1, *layout.grid_shape)) for end in (lo, hi))
+    params, _ = params_to_try(Range(lower, upper, upper), torch.tensor(absmax), scheme, layout)
+    known = {name: values.flatten() for name, values in block_values(params).items()}
+    ends = [
+        run_operations(value_operations(scheme), {**known, "q": torch.full((len(lo),), float(code))})["x_hat"]
+        for code in (scheme.code_min, scheme.code_max)
+    ]
+    lowest, highest = (end.to(torch.float64).expand(len(lo)).numpy() for end in ends)
+    return lowest, (highest - lowest) / (scheme.code_max - scheme.code_min)

@@ -1,0 +1,10 @@
+// What the server finds out about the curve of the error after the ruler is shown: see `hand/curve.js`.
+
+import { SHARED } from "./page/tables.js";
+import { readPacked } from "./page/packed.js";
+
+export default function ({ data }) {
+  const found = readPacked(data);
+  SHARED.curves.set(found.chart, found);
+  SHARED.hands.get(found.chart)?.completeCurve();
+}

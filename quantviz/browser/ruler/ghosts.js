@@ -1,0 +1,70 @@
+// The curves of other bits behind the curve of the error: thin, dashed, and only estimates.
+
+import { filled } from "./figures.js";
+import { significant } from "../panels/numbers.js";
+
+export const DASH = [4, 3];
+
+// Ghosts meet the curve where it covers all values, which the longest of them say: their errors are many
+// times as large or small, and what is compared is where each is least.
+export function paintGhosts(ruling, { at, both, base, top, perError }) {
+  const { picture, axis, context, colors } = ruling;
+  const found = [];
+  context.setLineDash(DASH);
+  context.lineWidth = 1;
+  context.strokeStyle = colors.muted;
+  for (const ghost of picture.curve.ghosts ?? []) {
+    const own = errorAt(ghost.at, ghost.error, ghost.whole);
+    const times = own / errorAt(at, both, ghost.whole);
+    if (!(times > 0) || !Number.isFinite(times)) continue;
+    const path = pathOf(ghost, axis, base, perError / times);
+    context.stroke(path.drawn);
+    found.push({ ghost, times, places: path.places.filter(([, y]) => y >= top) });
+  }
+  context.setLineDash([]);
+  return found;
+}
+
+// The name of each ghost on its curve, with how many times larger or smaller its error is there.
+export function paintGhostWords(ruling) {
+  const { words, writing, colors, bands, marks } = ruling;
+  ruling.fontOf(bands.narrow ? 10 : 11);
+  for (const { ghost, times, places } of marks.curve.ghosts) {
+    const { bits } = ghost;
+    const factor = significant(times > 1 ? times : 1 / times, 2, writing);
+    const told = `${filled(words.ghost, { count: bits })} ${times > 1 ? "×" : "÷"}${factor}`;
+    const label = bands.narrow ? `${bits}` : told;
+    const fits = (x, y) =>
+      ruling.labelWhereFree(label, x + 4, y, colors.muted) ||
+      ruling.labelWhereFree(label, x - 4, y, colors.muted, "right");
+    places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));
+  }
+}
+
+const drawnAt = new WeakMap();
+
+// A ghost's line, made once for where it is drawn: a hand that drags the range draws it again each frame.
+function pathOf(ghost, axis, base, perError) {
+  const key = `${axis.lo} ${axis.perValue} ${base} ${perError}`;
+  const known = drawnAt.get(ghost);
+  if (known?.key === key) return known;
+  const drawn = new Path2D();
+  const places = [];
+  ghost.at.forEach((value, i) => {
+    if (value > axis.hi) return;
+    const place = [axis.inside(value), Math.max(base - ghost.error[i] * perError, -4 * base)];
+    places.push(place);
+    drawn.lineTo(...place);
+  });
+  const made = { key, drawn, places };
+  drawnAt.set(ghost, made);
+  return made;
+}
+
+// The error at a range between those that were tried.
+function errorAt(at, errors, place) {
+  let i = 1;
+  while (i < at.length - 1 && at[i] < place) i += 1;
+  const share = (place - at[i - 1]) / (at[i] - at[i - 1]);
+  return errors[i - 1] + (errors[i] - errors[i - 1]) * Math.min(Math.max(share, 0), 1);
+}

@@ -1,0 +1,73 @@
+"""A small model to try a scan on: its tensors are seeded random ones, each also to be had in the Lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quantviz.errors import QuantVizError
+from quantviz.own_folder import own_folder
+from quantviz.sources import LoudColumns, LoudRows, Normal, OneOutlier, Source, StudentT
+
+#: What the example is called where a checkpoint is named; no file below a folder is called so.
+EXAMPLE = "example:"
+_LAYERS, _HIDDEN, _WIDE, _WORDS, _EXPERTS = 8, 128, 256, 512, 4
+#: Layers whose feed-forward part has experts.
+_SPARSE = (5, 6)
+
+
+def example_tensors() -> dict[str, Source]:
+    """Return the example's tensors by name, as what draws them.
+
+    >>> example_tensors()["model.layers.0.self_attn.q_proj.weight"].shape
+    (128, 128)
+    """
+    found: dict[str, Source] = {"model.embed_tokens.weight": Normal(_WORDS, _HIDDEN, 1)}
+    for layer in range(_LAYERS):
+        at = f"model.layers.{layer}"
+        for k, kind in enumerate(("q_proj", "k_proj", "v_proj", "o_proj")):
+            found[f"{at}.self_attn.{kind}.weight"] = _drawn(kind, layer, _HIDDEN, _HIDDEN, 100 * layer + k)
+        parts = [f"mlp.experts.{e}" for e in range(_EXPERTS)] if layer in _SPARSE else ["mlp"]
+        for e, part in enumerate(parts):
+            for k, (kind, rows, cols) in enumerate(
+                (("gate_proj", _WIDE, _HIDDEN), ("up_proj", _WIDE, _HIDDEN), ("down_proj", _HIDDEN, _WIDE))
+            ):
+                seed = 100 * layer + 10 * (e + 1) + k
+                found[f"{at}.{part}.{kind}.weight"] = _drawn(kind, layer, rows, cols, seed)
+    found["lm_head.weight"] = Normal(_WORDS, _HIDDEN, 2)
+    return found
+
+
+def _drawn(kind: str, layer: int, rows: int, cols: int, seed: int) -> Source:
+    """Return a tensor as such layers often are: loud input columns after a norm, heavy tails later."""
+    if kind == "down_proj" and layer in (1, 2, 6):
+        return LoudColumns(rows, cols, seed, every=64, factor=20.0)
+    if kind == "o_proj" and layer >= 5:
+        return StudentT(rows, cols, seed, df=4.0)
+    if kind == "q_proj" and layer == 0:
+        return OneOutlier(rows, cols, seed, value=60.0)
+    if kind == "k_proj" and layer == 3:
+        return LoudRows(rows, cols, seed, every=16, factor=12.0)
+    return Normal(rows, cols, seed)
+
+
+def example_file() -> Path:
+    """Return the example's file, written where it is not there yet.
+
+    Raises:
+        QuantVizError: There is no folder that is this user's alone.
+    """
+    import os
+    import tempfile
+
+    folder = own_folder("example")
+    if folder is None:
+        raise QuantVizError("checkpoint.no_cache")
+    file = folder / "example.safetensors"
+    if not file.is_file():
+        from safetensors.torch import save
+
+        raw = save({name: source.tensor() for name, source in example_tensors().items()})
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as aside:
+            aside.write(raw)
+        os.replace(aside.name, file)
+    return file

@@ -1,0 +1,120 @@
+"""What a scan says first: the worst tensors, why they are, and the recipe that helps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from quantviz.checkpoints.model_map import Model, ModelTensor
+from quantviz.schemes.granularity import PerChannel
+from quantviz.schemes.recipes import as_scheme
+
+#: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
+#: kurtosis 3.
+_LOUD, _HEAVY, _ZEROED, _CLIPPED, _COLUMNS_DB = 12.0, 6.0, 0.4, 0.001, 3.0
+#: A column of a few values is exact whatever the others are.
+_FEWEST_ROWS = 16
+#: A recipe that is better by less does not help, in dB.
+_LEAST_GAIN = 0.5
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a tensor loses more than others: an id and its number."""
+
+    #: "nonfinite" (how many), "columns" (dB that a scale for each column gains), "loud" (peak over RMS),
+    #: "heavy" (kurtosis), "zeroed", "clipped" (shares), or "coarse" (bits a weight) where nothing stands out.
+    id: str
+    number: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One of the worst tensors."""
+
+    tensor: str
+    sqnr_db: float
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """The recipe to try first on a tensor."""
+
+    tensor: str
+    recipe: str
+    gain_db: float
+    #: Bits a weight that it takes more; less than 0 where it takes fewer.
+    more_bits: float
+    #: Whether it brings the tensor to the model's median under the recipe that is shown.
+    reaches_median: bool
+
+
+def worst_tensors(model: Model, recipe: str, count: int = 3) -> tuple[Finding, ...]:
+    """Return the tensors of least SQNR under a recipe, the worst first, with why."""
+    measured = [
+        (value, tensor)
+        for tensor in model.weights
+        if not math.isnan(value := tensor.number(recipe, "sqnr_db"))
+    ]
+    measured.sort(key=lambda each: each[0])
+    return tuple(
+        Finding(tensor.name, value, reasons(model, tensor, recipe)) for value, tensor in measured[:count]
+    )
+
+
+def reasons(model: Model, tensor: ModelTensor, recipe: str) -> tuple[Reason, ...]:
+    """Return why a tensor loses what it does under a recipe: at most two causes, by its rows' numbers."""
+    numbers = {name: tensor.number(recipe, name) for name in ("nan", "inf", "peak_rms", "kurtosis")}
+    found = []
+    if numbers["nan"] + numbers["inf"] > 0:
+        found.append(Reason("nonfinite", numbers["nan"] + numbers["inf"]))
+    columns = _column_gain(model, tensor)
+    if columns >= _COLUMNS_DB:
+        found.append(Reason("columns", columns))
+    if numbers["peak_rms"] >= _LOUD:
+        found.append(Reason("loud", numbers["peak_rms"]))
+    elif numbers["kurtosis"] >= _HEAVY:
+        found.append(Reason("heavy", numbers["kurtosis"]))
+    for name, least in (("zeroed", _ZEROED), ("clipped", _CLIPPED)):
+        share = tensor.number(recipe, f"{name}_share")
+        if share >= least:
+            found.append(Reason(name, share))
+    return tuple(found[:2]) or (Reason("coarse", tensor.number(recipe, "effective_bits")),)
+
+
+def _column_gain(model: Model, tensor: ModelTensor) -> float:
+    """Return the dB that one scale for each column gains over one for each row, where both were measured."""
+    best = -math.inf
+    if len(tensor.shape) < 2 or tensor.shape[0] < _FEWEST_ROWS:
+        return best
+    by_axis: dict[tuple[str, str], dict[int, float]] = {}
+    for name in model.recipes:
+        scheme = as_scheme(name)
+        if isinstance(scheme.granularity, PerChannel):
+            by_axis.setdefault((scheme.format, scheme.mode), {})[scheme.granularity.axis] = tensor.number(
+                name, "sqnr_db"
+            )
+    for found in by_axis.values():
+        gain = found.get(1, math.nan) - found.get(0, math.nan)
+        best = max(best, gain) if not math.isnan(gain) else best
+    return best
+
+
+def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
+    """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all
+    under the recipe that is shown, else the one of most SQNR; none where no recipe is better.
+    """
+    tensor = model.by_name[name]
+    here, bits = tensor.number(recipe, "sqnr_db"), tensor.number(recipe, "effective_bits")
+    median = model.medians(recipe).get("", math.nan)
+    better = [
+        (tensor.number(other, "effective_bits"), -gained, other)
+        for other in model.recipes
+        if (gained := tensor.number(other, "sqnr_db") - here) >= _LEAST_GAIN
+    ]
+    if not better:
+        return None
+    enough = [each for each in better if here - each[1] >= median]
+    needed, gain, chosen = min(enough) if enough else min(better, key=lambda each: (each[1], each[0]))
+    return Fix(name, chosen, -gain, needed - bits, bool(enough))

@@ -1,0 +1,136 @@
+"""Scales of columns that AWQ and SmoothQuant have folded into the norm or the layer before: found again.
+
+A weight that was multiplied by them column by column looks ruined beside its original. From the two norms
+they are known; where there is none before a layer, they follow from the weights by least squares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from quantviz.checkpoints.originals import Original, bands
+from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.moments import Moments
+from quantviz.sources.files import Catalog
+from quantviz.sources.layouts import QuantizedWeight
+
+#: The norm before each layer, in the order in which they are looked for.
+_NORMS = (
+    (re.compile(r"self_attn\.(q|k|v|qkv)_proj"), ("input_layernorm",)),
+    (re.compile(r"mlp\.(gate|up|gate_up)_proj"), ("pre_feedforward_layernorm", "post_attention_layernorm")),
+    (re.compile(r"mlp\.experts\.\d+\.(gate|up)_proj"), ("post_attention_layernorm",)),
+)
+#: How near to 1 the ratio of two norms is where nothing was folded: norms are stored in 16 bits.
+_NEAR_ONE = 0.02
+#: Scales are believed where they explain the weight to so many dB, and those of least squares where that is
+#: better by so many than before. Of weights that have nothing to do with each other they explain nothing.
+_EXPLAINED_DB, _BETTER_DB = 3.0, 3.0
+#: A line counts as scaled from this far off 1 on, and a weight from this share of its lines.
+_SCALED, _SHARE = 0.05, 0.25
+#: Fewest values of a line from which its factor is taken.
+_FEWEST = 32
+#: Passes over rows and columns in turn.
+_TURNS = 3
+
+
+def unfolded(
+    weight: QuantizedWeight, x: Original, name: str, files: tuple[Catalog, Catalog], sqnr_db: float
+) -> Original | None:
+    """Return the original scaled as the quantized file's maker scaled it, with a note; none where there is no
+    sign that it was.
+
+    Args:
+        weight: The quantized weight.
+        x: The original as it was compared, and its `name` in its file.
+        files: The quantized and the original file.
+        sqnr_db: What the comparison gave without it.
+    """
+    of_norms = _from_norms(name, weight.shape[1], files)
+    if of_norms is None and min(weight.shape) < _FEWEST:
+        return None
+    by_columns = x.replace(of_columns=_factors(weight, x, 0) if of_norms is None else of_norms)
+    note = Note.of("audit.folded" if of_norms is None else "audit.folded_norms")
+    found = _sqnr_db(weight, by_columns)
+    explained = found >= _EXPLAINED_DB and (of_norms is not None or found >= sqnr_db + _BETTER_DB)
+    # Rows are scaled where the layer after was folded into this one: v by o, up by down.
+    both = by_columns
+    for _ in range(_TURNS):
+        both = both.replace(of_rows=_times(both.of_rows, 1 / _factors(weight, both, 1)))
+        if of_norms is None:
+            both = both.replace(of_columns=_times(both.of_columns, _factors(weight, both, 0)))
+    least = max(_EXPLAINED_DB, (found if explained else sqnr_db) + _BETTER_DB)
+    if _sqnr_db(weight, both) >= least and _many(both.of_rows) and _many(both.of_columns):
+        return both.replace(Note.of("audit.folded_both"))
+    return by_columns.replace(note) if explained and _many(by_columns.of_columns) else None
+
+
+def _from_norms(name: str, columns: int, files: tuple[Catalog, Catalog]) -> torch.Tensor | None:
+    """Return by what each column was multiplied, from the norm before the layer in both files; none where
+    neither has one, or they are alike.
+    """
+    for layer, norms in _NORMS:
+        found = layer.search(name)
+        for norm in norms if found else ():
+            assert found
+            own = f"{name[: found.start()]}{norm}.weight"
+            if not all(own in each.names and each.info(own).shape == (columns,) for each in files):
+                continue
+            try:
+                quantized, original = (each.load(own) for each in files)
+            except QuantVizError:
+                continue
+            # Gemma's norms are 1 more than what is stored: where that explains them, values lie about 0.
+            shift = 1.0 if bool((original.abs().median() < 0.5) & (quantized + 1 > 0).all()) else 0.0
+            ratio = (original + shift) / (quantized + shift)
+            usable = torch.isfinite(ratio) & (ratio != 0)
+            if bool(usable.all()) and bool(((ratio - 1).abs() > _NEAR_ONE).any()):
+                return ratio
+    return None
+
+
+def _sqnr_db(weight: QuantizedWeight, x: Original) -> float:
+    """Return how well the weight follows its original."""
+    signal = noise = torch.zeros((), dtype=torch.float64)
+    for own, x_hat in _pairs(weight, x):
+        signal = signal + own.square().sum()
+        noise = noise + (x_hat - own).square().sum()
+    return float(METRICS["sqnr_db"].of(Moments(x2=signal, e2=noise)))
+
+
+def _factors(weight: QuantizedWeight, x: Original, axis: int) -> torch.Tensor:
+    """Return the factor of each column (`axis` 0) or row (1) that brings x nearest to x̂ by least squares; 1
+    where there is none above 0.
+    """
+    products, squares = [], []
+    for own, x_hat in _pairs(weight, x):
+        products.append((own * x_hat).sum(axis))
+        squares.append(own.square().sum(axis))
+    join = torch.cat if axis else lambda parts: torch.stack(parts).sum(0)
+    factors = (join(products) / join(squares)).float()
+    factors = torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0)
+    if axis or weight.columns is None:
+        return factors
+    return torch.empty_like(factors).index_copy(0, weight.columns, factors)
+
+
+def _pairs(weight: QuantizedWeight, x: Original) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield bands of the original and of the weight, float64, their columns in the weight's order."""
+    for start, stop in bands(weight.shape, weight.row_step):
+        own = x.read(start, stop).double()
+        yield (
+            own if weight.columns is None else own[:, weight.columns],
+            weight.coded(start, stop).x_hat.double(),
+        )
+
+
+def _many(factors: torch.Tensor | None) -> bool:
+    """Return whether many lines were scaled: one value that was clipped gives a factor to its own alone."""
+    return factors is not None and float(((factors - 1).abs() > _SCALED).double().mean()) >= _SHARE
+
+
+def _times(one: torch.Tensor | None, other: torch.Tensor) -> torch.Tensor:
+    return other if one is None else one * other

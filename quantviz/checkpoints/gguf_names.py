@@ -1,0 +1,154 @@
+"""llama.cpp's names of tensors, and the names that the same tensors have in the checkpoints it converts.
+
+Source: `tensor_mapping.py` of the package gguf 0.19, which a test holds these against.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+#: A tensor of a block: its number, its kind, what it is of it, and of experts in one tensor which one.
+_OF_BLOCK = re.compile(r"blk\.(\d+)\.([a-z0-9_]+)\.(weight|bias)(?:\[(\d+)\])?", re.ASCII)
+_OF_MODEL = re.compile(r"([a-z_]+)\.(weight|bias)", re.ASCII)
+#: A tensor of a layer in other checkpoints: what leads to the layers, the layer's number, what follows.
+_LAYER = re.compile(r"(?:.*\.)?(?:layers|layer|h|blocks|block)\.(\d+)\.(.+)", re.ASCII)
+
+#: What follows the layer's number, by llama.cpp's kind, the first that there is; {} is the expert's number.
+_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "attn_norm": ("input_layernorm", "ln_1", "attention_norm"),
+        "attn_q": ("self_attn.q_proj", "attention.self.query", "attention.wq", "attn.q_proj"),
+        "attn_k": ("self_attn.k_proj", "attention.self.key", "attention.wk", "attn.k_proj"),
+        "attn_v": ("self_attn.v_proj", "attention.self.value", "attention.wv", "attn.v_proj"),
+        "attn_qkv": (
+            "self_attn.qkv_proj",
+            "self_attention.query_key_value",
+            "attention.query_key_value",
+            "attn.c_attn",
+            "attn.Wqkv",
+        ),
+        "attn_output": (
+            "self_attn.o_proj",
+            "attention.output.dense",
+            "attention.wo",
+            "self_attention.dense",
+            "attention.dense",
+            "self_attn.dense",
+            "self_attn.out_proj",
+            "attn.c_proj",
+            "attn.out_proj",
+        ),
+        "attn_q_norm": ("self_attn.q_norm", "self_attn.q_layernorm"),
+        "attn_k_norm": ("self_attn.k_norm", "self_attn.k_layernorm"),
+        "attn_q_a": ("self_attn.q_a_proj",),
+        "attn_q_b": ("self_attn.q_b_proj",),
+        "attn_q_a_norm": ("self_attn.q_a_layernorm",),
+        "attn_kv_a_mqa": ("self_attn.kv_a_proj_with_mqa",),
+        "attn_kv_a_norm": ("self_attn.kv_a_layernorm",),
+        "attn_kv_b": ("self_attn.kv_b_proj",),
+        "attn_output_norm": ("attention.output.LayerNorm",),
+        "layer_output_norm": ("output.LayerNorm",),
+        # Gemma has a norm after attention and another before the feed-forward part; others have one.
+        "post_attention_norm": ("post_attention_layernorm",),
+        "ffn_norm": ("pre_feedforward_layernorm", "post_attention_layernorm", "ln_2", "ffn_norm"),
+        "post_ffw_norm": ("post_feedforward_layernorm",),
+        "ffn_gate": ("mlp.gate_proj", "feed_forward.w1"),
+        "ffn_up": (
+            "mlp.up_proj",
+            "mlp.gate_up_proj",
+            "intermediate.dense",
+            "feed_forward.w3",
+            "mlp.dense_h_to_4h",
+            "mlp.c_fc",
+            "mlp.fc1",
+        ),
+        "ffn_down": (
+            "mlp.down_proj",
+            "output.dense",
+            "feed_forward.w2",
+            "mlp.dense_4h_to_h",
+            "mlp.c_proj",
+            "mlp.fc2",
+        ),
+        "ffn_gate_inp": ("mlp.gate", "block_sparse_moe.gate", "mlp.router"),
+        "ffn_gate_exps": ("mlp.experts.{}.gate_proj", "block_sparse_moe.experts.{}.w1"),
+        "ffn_up_exps": ("mlp.experts.{}.up_proj", "block_sparse_moe.experts.{}.w3"),
+        "ffn_down_exps": ("mlp.experts.{}.down_proj", "block_sparse_moe.experts.{}.w2"),
+        "ffn_gate_shexp": ("mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"),
+        "ffn_up_shexp": ("mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"),
+        "ffn_down_shexp": ("mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"),
+        "ffn_gate_inp_shexp": ("mlp.shared_expert_gate",),
+    }
+)
+#: How names of tensors end that are of no layer.
+_MODEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "token_embd": ("embed_tokens", "word_embeddings", "wte", "tok_embeddings", "embed_in"),
+        "token_embd_norm": ("embeddings.LayerNorm", "word_embeddings_layernorm"),
+        "token_types": ("token_type_embeddings",),
+        "position_embd": ("position_embeddings", "wpe"),
+        "output_norm": ("norm", "final_layernorm", "final_layer_norm", "ln_f"),
+        "output": ("lm_head", "embed_out", "output"),
+    }
+)
+
+
+class OtherNames:
+    """Names of a checkpoint that llama.cpp may have converted, found by llama.cpp's names."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._of_layers: dict[tuple[int, str], str] = {}
+        self._of_model: dict[str, str] = {}
+        for name in names:
+            if found := _LAYER.fullmatch(name):
+                self._of_layers.setdefault((int(found[1]), found[2]), name)
+            else:
+                for tail in _tails(name):
+                    self._of_model.setdefault(tail, name)
+
+    def of(self, name: str) -> str | None:
+        """Return the checkpoint's name of a tensor that llama.cpp calls `name`; none where it has none.
+
+        >>> names = OtherNames(("model.layers.3.mlp.up_proj.weight", "model.norm.weight"))
+        >>> names.of("blk.3.ffn_up.weight"), names.of("output_norm.weight"), names.of("blk.4.ffn_up.weight")
+        ('model.layers.3.mlp.up_proj.weight', 'model.norm.weight', None)
+        """
+        if found := _OF_BLOCK.fullmatch(name):
+            layer, kind, what, expert = found.groups()
+            tails = (tail.format(expert) for tail in _KINDS.get(kind, ()))
+            return next(
+                (
+                    self._of_layers[int(layer), f"{tail}.{what}"]
+                    for tail in tails
+                    if (int(layer), f"{tail}.{what}") in self._of_layers
+                ),
+                None,
+            )
+        if found := _OF_MODEL.fullmatch(name):
+            tails = (f"{tail}.{found[2]}" for tail in _MODEL.get(found[1], ()))
+            return next((self._of_model[tail] for tail in tails if tail in self._of_model), None)
+        return None
+
+
+def kind_of(name: str) -> tuple[int, str] | None:
+    """Return the block's number and the kind of a tensor of a block; none for another tensor.
+
+    >>> kind_of("blk.12.attn_q.weight"), kind_of("output.weight")
+    ((12, 'attn_q'), None)
+    """
+    found = _OF_BLOCK.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
+
+
+def _tails(name: str) -> Iterator[str]:
+    """Yield a name and what is left of it without its first parts.
+
+    >>> list(_tails("model.norm.weight"))
+    ['model.norm.weight', 'norm.weight', 'weight']
+    """
+    yield name
+    while "." in name:
+        name = name.partition(".")[2]
+        yield name

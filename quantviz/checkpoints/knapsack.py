@@ -1,0 +1,415 @@
+"""The multiple-choice knapsack problem: one choice a group, the least cost within a budget of bits.
+
+Solved exactly, by steps that are known from Pisinger, "A minimal algorithm for the multiple-choice
+knapsack problem" (1995): the linear relaxation along each group's convex hull gives a bound and the price of
+a bit; a choice whose reduced cost reaches the gap is in no better solution; what is left is enumerated as
+Pareto states of (bits, cost), in two lists that are paired, as Horowitz and Sahni (1974) do. Where those are
+too many, and sums of bits few, a table has the cheapest choices of each sum (Bellman 1957).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+#: States that one list keeps at most: two such lists pair to 2^34 solutions.
+MOST_STATES = 1 << 17
+#: The same in the first, rough search.
+FEW_STATES, FEW_MADE = 1 << 11, 1 << 19
+#: States that are made at most, in all: well under a second of work.
+MOST_MADE = 3 << 21
+#: Sums of bits times choices that a table has at most, where states are too many: likewise.
+MOST_CELLS = 1 << 27
+#: The bits of all groups together stay below this, so that sums fit into int64.
+MOST_BITS = 1 << 61
+#: Rounding of a sum of costs, as a share of the largest of them.
+_ROUNDING = 2.0**-48
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One choice for each group.
+
+    Attributes:
+        picks: The index of each group's choice, shape (groups,).
+        gap: By how much another solution could undercut the cost at most, in the unit of costs: 0 where the
+            cost is proven to be the least, up to the rounding of float64 sums.
+        price: The cost that one more bit saves in the linear relaxation.
+    """
+
+    picks: Array
+    gap: float
+    price: float
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The way along the convex hulls of all groups, from the fewest bits to the least cost.
+
+    Steps are sorted by what they save a bit, so that each prefix of them is the cheapest solution of its
+    size.
+
+    Attributes:
+        start: The choice of fewest bits of each group, shape (groups,).
+        group: The group of each step, shape (steps,).
+        target: The choice that a step takes.
+        bits: The bits that it adds, above 0.
+        saved: The cost that it saves, above 0.
+        slope: What it saves a bit, never rising.
+    """
+
+    start: Array
+    group: Array
+    target: Array
+    bits: Array
+    saved: Array
+    slope: Array
+
+    def picks(self, count: int) -> Array:
+        """Return the choice of each group after the first `count` steps, shape (groups,)."""
+        picks = self.start.copy()
+        # Where a group has several steps, the last one is assigned last.
+        picks[self.group[:count]] = self.target[:count]
+        return picks
+
+
+def hull_steps(bits: Array, cost: Array) -> Steps:
+    """Return the steps along the lower convex hull of each group's choices.
+
+    Args:
+        bits: Whole numbers, shape (groups, choices), int64.
+        cost: Shape (groups, choices), float64; inf where a group has no such choice.
+
+    >>> steps = hull_steps(np.array([[2, 4, 8], [2, 3, 9]]), np.array([[9.0, 4.0, 3.0], [5.0, 4.5, 1.0]]))
+    >>> steps.start.tolist(), steps.group.tolist(), steps.target.tolist()
+    ([0, 0], [0, 1, 0], [1, 2, 2])
+    """
+    there = np.isfinite(cost)
+    rows = np.arange(len(bits))
+    fewest = np.where(there, bits, MOST_BITS).min(axis=1)
+    start = np.where(there & (bits == fewest[:, None]), cost, np.inf).argmin(axis=1)
+    at, last, found = start, np.full(len(bits), np.inf), []
+    while len(rows):
+        more = bits[rows] - bits[rows, at][:, None]
+        saved = cost[rows, at][:, None] - cost[rows]
+        ahead = there[rows] & (more > 0) & (saved > 0)
+        slope = np.divide(saved, more, out=np.zeros_like(saved), where=ahead)
+        steepest = slope.max(axis=1)
+        # Of equally steep choices the nearest one: the smaller the steps, the closer the start of the search.
+        target = np.where(ahead & (slope == steepest[:, None]), more, MOST_BITS).argmin(axis=1)
+        rows, at, last, more, saved = (each[steepest > 0] for each in (rows, target, last, more, saved))
+        # A hull is convex; rounding alone could make a later step the steeper one.
+        last = np.minimum(last, steepest[steepest > 0])
+        each = np.arange(len(rows))
+        found.append((rows, at, more[each, at], saved[each, at], last))
+    group, target, more, saved, slope = (np.concatenate([level[i] for level in found]) for i in range(5))
+    # A stable sort keeps the steps of a group in turn.
+    order = np.argsort(-slope, kind="stable")
+    return Steps(start, group[order], target[order], more[order], saved[order], slope[order])
+
+
+def solve(bits: Array, cost: Array, budget: int) -> Solution:
+    """Return the cheapest choice for each group whose bits add up to at most `budget`.
+
+    Where the states to enumerate are too many, the search is cut at a fixed amount of work: the solution is
+    then the cheapest that was found, and its `gap` what is not proven.
+
+    Args:
+        bits: Whole numbers, shape (groups, choices), int64, all together below `MOST_BITS`.
+        cost: Shape (groups, choices), float64; inf where a group has no such choice, and each has one.
+        budget: In bits; at least the sum of the fewest bits of each group.
+
+    >>> bits = np.array([[2, 4, 8], [2, 3, 9]])
+    >>> cost = np.array([[9.0, 4.0, 3.0], [5.0, 4.5, 1.0]])
+    >>> solve(bits, cost, 7).picks.tolist(), solve(bits, cost, 11).picks.tolist()
+    ([1, 1], [2, 1])
+    """
+    cost = _undominated(bits, cost)
+    search = _Search(bits, cost, budget)
+    # Each round tells what is left by smaller numbers, and so more exactly, which may rule out more.
+    while (np.isfinite(cost) & ~search.near).any():
+        cost = np.where(search.near, cost, np.inf)
+        search = _Search(bits, cost, budget)
+    search.run()
+    return Solution(search.picks, search.gap, search.price)
+
+
+def _undominated(bits: Array, cost: Array) -> Array:
+    """Return costs with inf for each choice that another of its group undercuts in bits and cost."""
+    order = np.lexsort((cost, np.where(np.isfinite(cost), bits, MOST_BITS)), axis=1)
+    ordered = np.take_along_axis(cost, order, axis=1)
+    before = np.minimum.accumulate(ordered, axis=1)[:, :-1]
+    ordered[:, 1:][ordered[:, 1:] >= before] = np.inf
+    found = np.empty_like(cost)
+    np.put_along_axis(found, order, ordered, axis=1)
+    return found
+
+
+class _Search:
+    """The search of one solution. Its `picks` are the best found so far.
+
+    A solution is told by what it costs beyond the relaxation's bound: the reduced costs of its choices, and
+    the price of each bit that it leaves unused. Both are at least 0, so that either can rule a state out.
+    """
+
+    def __init__(self, bits: Array, cost: Array, budget: int) -> None:
+        rows = np.arange(len(bits))
+        there = np.isfinite(cost)
+        fewest = np.where(there, bits, MOST_BITS).min(axis=1)
+        slack = min(budget - sum(fewest.tolist()), MOST_BITS)
+        bits = bits - fewest[:, None]
+        # What no solution has room for would only lower the bound.
+        there &= bits <= slack
+        bits = np.where(there, bits, 0)
+        self._divisor = max(int(np.gcd.reduce(bits, axis=None)), 1)
+        self._bits, self._slack = bits // self._divisor, slack // self._divisor
+        # Costs beyond the group's least, all within [0, 2], and the power of two that they are in.
+        _, self._unit = math.frexp(np.abs(cost[there]).max())
+        cost = np.where(there, np.ldexp(cost, -self._unit), np.inf)
+        self._cost = cost - cost.min(axis=1)[:, None]
+
+        self._steps = hull_steps(self._bits, self._cost)
+        reach = np.cumsum(self._steps.bits)
+        self._taken = int(np.searchsorted(reach, self._slack, side="right"))
+        self._base = self._steps.picks(self._taken)
+        #: The bits that the base leaves unused, and the price of each.
+        self._room = self._slack - (int(reach[self._taken - 1]) if self._taken else 0)
+        self._price = float(self._steps.slope[self._taken]) if self._taken < len(reach) else 0.0
+        self._more = self._bits - self._bits[rows, self._base][:, None]
+        beyond = self._cost - self._cost[rows, self._base][:, None]
+        self._reduced = np.maximum(beyond + self._price * self._more, 0.0)
+        self._reduced[rows, self._base] = 0.0
+        #: The best solution, and its cost beyond the bound.
+        self.picks = self._improved(self._base)
+        self._excess = float(self._reduced[rows, self.picks].sum())
+        self._excess += self._price * (self._room - int(self._more[rows, self.picks].sum()))
+        rounding = _ROUNDING * (np.abs(beyond) + self._price * np.abs(self._more))
+        #: Whether a choice may be part of a better solution.
+        self.near = there & (self._reduced <= self._excess + rounding + rounding[rows, self.picks].sum())
+        self._noise = float(rounding[self.near].max())
+        #: Costs that differ by less are equal.
+        self._grain = max(self._noise / 16, math.ulp(0.0))
+        #: The least excess of a solution that was not looked at.
+        self._unseen = math.inf
+
+    @property
+    def gap(self) -> float:
+        """Return by how much a solution that was not looked at could be cheaper."""
+        gap = self._excess - self._unseen
+        return math.ldexp(gap, self._unit) if gap > self._noise else 0.0
+
+    @property
+    def price(self) -> float:
+        """Return the cost that a bit saves at the margin."""
+        return math.ldexp(self._price, self._unit) / self._divisor
+
+    def run(self) -> None:
+        """Search until nothing better is left, or the work is spent."""
+        if not self._excess > self._noise:
+            return
+        rows = np.arange(len(self._bits))
+        others = self._reduced.copy()
+        others[rows, self._base] = np.inf
+        choice = others.argmin(axis=1)
+        #: The reduced cost of each group's nearest other choice.
+        self._nearest = others[rows, choice]
+        # First a few states of as many kinds of groups as there are, which nearly close the gap.
+        direction = np.sign(self._more[rows, choice])
+        order = _in_rounds(np.column_stack([self._bits, direction]), np.argsort(self._nearest, kind="stable"))
+        self._enumerate(order, most_states=FEW_STATES, most_made=FEW_MADE, proves=False)
+        order = order[np.argsort(np.floor(self._nearest[order] / self._grain), kind="stable")]
+        self._enumerate(order, most_states=MOST_STATES, most_made=MOST_MADE, proves=True)
+        if self.gap:
+            self._fill(order)
+        # Sums of large and small costs are rounded: what one group alone can still save is taken.
+        self.picks = self._improved(self.picks)
+
+    def _improved(self, picks: Array) -> Array:
+        """Return a solution with the changes of one group that fit and save most, until none is left."""
+        picks, rows = picks.copy(), np.arange(len(picks))
+        room = self._slack - int(self._bits[rows, picks].sum())
+        more = self._bits - self._bits[rows, picks][:, None]
+        saved = self._cost[rows, picks][:, None] - self._cost
+        while True:
+            found = np.where(more <= room, saved, -1.0)
+            group, choice = divmod(int(found.argmax()), found.shape[1])
+            if found[group, choice] <= 0:
+                return picks
+            room -= int(more[group, choice])
+            picks[group] = choice
+            more[group] -= more[group, choice]
+            saved[group] -= saved[group, choice]
+
+    def _enumerate(self, order: Array, *, most_states: int, most_made: int, proves: bool) -> None:
+        """Enumerate the choices of groups in an order: from near to far ones where that `proves` the gap."""
+        lists = [_States(len(self._bits)), _States(len(self._bits))]
+        made = 0
+        for group in order.tolist():
+            if self._nearest[group] >= self._excess - self._noise:
+                continue
+            if made > most_made:
+                if proves:
+                    self._unseen = min(self._unseen, float(self._nearest[group]))
+                return
+            lists.sort(key=lambda states: len(states.bits))
+            smaller, larger = lists
+            count, dropped = self._extend(smaller, group, most_states)
+            made += count
+            if proves:
+                self._unseen = min(self._unseen, dropped)
+            if not len(smaller.bits):
+                # Nothing is left that could be cheaper.
+                return
+            self._pair(smaller, larger)
+
+    def _fill(self, order: Array) -> None:
+        """Find the cheapest solution by a table of all sums of bits, where they are few enough.
+
+        Sizes that are multiples of one number, as those of a model's layers are, have few different sums.
+        """
+        limit = self._excess - self._noise
+        first, last = self._sums_within(limit)
+        groups = [group for group in order.tolist() if self._nearest[group] < limit]
+        count = int((self._reduced[groups] < limit).sum())
+        if (last - first) * count > MOST_CELLS or (last - first) * len(groups) > MOST_CELLS // 2:
+            return
+        # Reduced cost of the cheapest choices with each sum of bits from `first` on; so far of no group.
+        best = np.full(last - first + 1, np.inf)
+        best[-first] = 0.0
+        low = high = -first
+        layers = []
+        for group in groups:
+            choices = np.flatnonzero(self._reduced[group] < limit)
+            more = self._more[group, choices].tolist()
+            start, end = max(low + min(more), 0), min(high + max(more), len(best) - 1)
+            made, picks = np.full(len(best), np.inf), np.zeros(end - start + 1, np.int16)
+            for choice, step in zip(choices.tolist(), more, strict=True):
+                begin, stop = max(low, -step), min(high, len(best) - 1 - step) + 1
+                if begin >= stop:
+                    continue
+                tried = best[begin:stop] + self._reduced[group, choice]
+                there = slice(begin + step, stop + step)
+                better = tried < made[there]
+                np.copyto(made[there], tried, where=better)
+                np.copyto(picks[begin + step - start : stop + step - start], choice, where=better)
+            best, low, high = made, start, end
+            layers.append((group, start, picks))
+        fitting = best[: self._room - first + 1]
+        excess = fitting + self._price * np.arange(self._room - first, self._room - first - len(fitting), -1)
+        at = int(excess.argmin())
+        if excess[at] < self._excess:
+            picked = self._base.copy()
+            self._excess = float(excess[at])
+            for group, start, picks in reversed(layers):
+                picked[group] = picks[at - start]
+                at -= int(self._more[group, picked[group]])
+            self.picks = picked
+        self._unseen = math.inf
+
+    def _sums_within(self, limit: float) -> tuple[int, int]:
+        """Return between which sums of bits, beyond the base's, the excess can be below `limit`."""
+        room, cost = self._bound_of_others(_States(len(self._bits)), -1)
+        inside = np.flatnonzero(cost < limit)
+        ends = []
+        for at, beyond in ((int(inside[0]), int(inside[0]) - 1), (int(inside[-1]), int(inside[-1]) + 1)):
+            # Below the first point nothing fits; the last one is beyond any limit.
+            share = (limit - cost[at]) / (cost[beyond] - cost[at]) if beyond >= 0 else 0.0
+            ends.append(room[at] + share * (room[beyond] - room[at]))
+        return self._room - math.ceil(ends[1]) - 1, self._room - math.floor(ends[0]) + 1
+
+    def _extend(self, states: _States, group: int, most: int) -> tuple[int, float]:
+        """Add a group's choices to a list; return how many states that made, and the least bound among those
+        that were dropped because they were more than `most`.
+        """
+        limit = self._excess - self._noise
+        choices = np.flatnonzero(self._reduced[group] < limit)
+        bits = (states.bits[:, None] + self._more[group, choices]).ravel()
+        excess = (states.excess[:, None] + self._reduced[group, choices]).ravel()
+        bound = excess + np.interp(self._room - bits, *self._bound_of_others(states, group), left=np.inf)
+        kept = np.flatnonzero(bound < limit)
+        kept = kept[np.argsort(bits[kept], kind="stable")]
+        # Fewer bits at no more cost: no later state needs one that such a state precedes.
+        spent = np.floor((excess[kept] - self._price * bits[kept]) / self._grain)
+        kept = kept[spent < np.concatenate([[np.inf], np.minimum.accumulate(spent)[:-1]])]
+        dropped = math.inf
+        if len(kept) > most:
+            order = np.argpartition(bound[kept], most)
+            dropped = float(bound[kept[order[most]]])
+            kept = kept[np.sort(order[:most])]
+        states.keep(group, bits[kept], excess[kept], kept // len(choices), choices[kept % len(choices)])
+        return len(bits), dropped
+
+    def _bound_of_others(self, states: _States, group: int) -> tuple[Array, Array]:
+        """Return what the groups outside a list cost at least, beyond the bound, by the bits they have.
+
+        This is the linear relaxation of those groups: points of a convex function, infinite below the first.
+        """
+        steps = self._steps
+        outside = ~states.has[steps.group] & (steps.group != group)
+        back, on = outside.copy(), outside.copy()
+        back[self._taken :] = False
+        on[: self._taken] = False
+        below = np.cumsum(steps.bits[back][::-1])
+        above = np.cumsum(steps.bits[on])
+        below_cost = np.cumsum(((steps.slope - self._price) * steps.bits)[back][::-1])
+        above_cost = np.cumsum(((self._price - steps.slope) * steps.bits)[on])
+        last, last_cost = (above[-1], above_cost[-1]) if len(above) else (0, 0.0)
+        far = float(last) + float(MOST_BITS)
+        return (
+            np.concatenate([-below[::-1], [0], above, [far]]),
+            np.concatenate([below_cost[::-1], [0.0], above_cost, [last_cost + self._price * MOST_BITS]]),
+        )
+
+    def _pair(self, some: _States, others: _States) -> None:
+        """Complete each state by the cheapest one of the other list that fits, and keep the best."""
+        room = self._room - some.bits
+        at = np.searchsorted(others.bits, room, side="right") - 1
+        excess = some.excess + others.excess[at] + self._price * (room - others.bits[at])
+        excess[at < 0] = np.inf
+        best = int(excess.argmin())
+        if excess[best] < self._excess:
+            picks = self._base.copy()
+            for states, place in ((some, best), (others, int(at[best]))):
+                for group, choice in states.choices(place):
+                    picks[group] = choice
+            self._excess, self.picks = float(excess[best]), picks
+
+
+def _in_rounds(kinds: Array, order: Array) -> Array:
+    """Return groups in an order in which those of one kind, a row of `kinds`, take turns with all others."""
+    _, kind = np.unique(kinds[order], axis=0, return_inverse=True)
+    by_kind = np.argsort(kind, kind="stable")
+    sizes = np.bincount(kind)
+    turn = np.empty(len(order), np.int64)
+    turn[by_kind] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order[np.argsort(turn, kind="stable")]
+
+
+class _States:
+    """Choices for some of the groups: none is at once as small and as cheap as another one."""
+
+    def __init__(self, groups: int) -> None:
+        #: Bits beyond those of the base, ascending, and reduced costs.
+        self.bits, self.excess = np.zeros(1, np.int64), np.zeros(1)
+        #: Whether a group is among those chosen for.
+        self.has = np.zeros(groups, bool)
+        self._history: list[tuple[int, Array, Array]] = []
+
+    def keep(self, group: int, bits: Array, excess: Array, parent: Array, choice: Array) -> None:
+        """Take states that add a choice of `group` each to the state before them at `parent`."""
+        self.bits, self.excess = bits, excess
+        self.has[group] = True
+        self._history.append((group, parent.astype(np.int32), choice.astype(np.int16)))
+
+    def choices(self, place: int) -> Iterator[tuple[int, int]]:
+        """Yield each group of the state at `place` with its choice."""
+        for group, parent, choice in reversed(self._history):
+            yield group, int(choice[place])
+            place = int(parent[place])

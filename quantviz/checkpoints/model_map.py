@@ -1,0 +1,305 @@
+"""A model as a map: layers by kinds, a number in each square, from the rows of a scan.
+
+    model = read_model(listed, rows)
+    data = model_map(model, "int4_g128", "sqnr_db")
+
+Rows are those of `Results.rows` or of the table: one for each tensor under each recipe.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.schemes.granularity import Shape
+
+#: What a square's colour can tell: dB, dB against the median of the kind, two measures of outliers, and the
+#: recipe of most SQNR among those of no more bits.
+COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
+#: Of these a small number is the bad one.
+_LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference"))
+#: dtypes of codes, indices and masks.
+_WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
+#: Bits a weight by which a recipe may have more and still counts as of the same size.
+_SAME_BITS = 0.01
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTensor:
+    """A tensor of a scanned model."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    file: str
+    place: Place
+    #: What was found, by recipe; nothing as long as it waits.
+    rows: Mapping[str, Row] = field(default_factory=dict)
+
+    def number(self, recipe: str, name: str) -> float:
+        """Return a number of its row; NaN where there is none."""
+        row = self.rows.get(recipe)
+        value = row.get(name) if row is not None and row["status"] == "ok" else None
+        return math.nan if value is None else float(value)
+
+    def status(self, recipe: str) -> str:
+        """Return "ok", "refused", "problem", or "waiting"."""
+        row = self.rows.get(recipe)
+        return "waiting" if row is None else str(row["status"])
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The tensors of a scanned checkpoint in its order, and the recipes they were measured under."""
+
+    tensors: tuple[ModelTensor, ...]
+    recipes: tuple[str, ...]
+
+    def medians(self, recipe: str) -> Mapping[str, float]:
+        """Return the median SQNR of each kind in dB; of a kind of one tensor that of all."""
+        return self._medians.get(recipe, {})
+
+    @cached_property
+    def _medians(self) -> dict[str, dict[str, float]]:
+        made = {}
+        for recipe in self.recipes:
+            by_kind: dict[str, list[float]] = {}
+            for tensor in self.weights:
+                value = tensor.number(recipe, "sqnr_db")
+                if math.isfinite(value):
+                    by_kind.setdefault(tensor.place.kind, []).append(value)
+            every = [value for values in by_kind.values() for value in values]
+            of_all = statistics.median(every) if every else math.nan
+            made[recipe] = {
+                kind: statistics.median(values) if len(values) > 1 else of_all
+                for kind, values in by_kind.items()
+            } | {"": of_all}
+        return made
+
+    @cached_property
+    def weights(self) -> tuple[ModelTensor, ...]:
+        """Return the tensors of two axes or more; all, where there are none: engines keep the others. Indices
+        and masks are none.
+        """
+        numbers = tuple(tensor for tensor in self.tensors if not _WHOLE.fullmatch(tensor.dtype))
+        return tuple(tensor for tensor in numbers if len(tensor.shape) != 1) or numbers
+
+    @cached_property
+    def by_name(self) -> Mapping[str, ModelTensor]:
+        """Return the tensors by name; of two of one name the first."""
+        return {tensor.name: tensor for tensor in reversed(self.tensors)}
+
+    @cached_property
+    def by_place(self) -> Mapping[Place, ModelTensor]:
+        """Return the tensors by place; of two at one place the first."""
+        return {tensor.place: tensor for tensor in reversed(self.tensors)}
+
+
+@dataclass(frozen=True)
+class Square:
+    """One square of the map."""
+
+    #: Row and column, from 0; row −1 is the strip of what belongs to no layer.
+    row: int
+    column: int
+    #: Its tensor, or the worst of several.
+    tensor: str
+    #: How many tensors it stands for.
+    count: int
+    #: "ok", "refused", "problem" or "waiting", and the value where it is ok.
+    status: str
+    value: float
+    #: The recipe that wins, where that is asked.
+    winner: str = ""
+    #: The layer whose experts it stands for; "" where it is a tensor.
+    opens: str = ""
+    #: The row of its tensor under the recipe; nothing as long as it waits.
+    found: Row = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelMap:
+    """A map: what its rows and columns are called, and its squares."""
+
+    colour: str
+    rows: tuple[str, ...]
+    #: In full, and as short as they can be told apart.
+    kinds: tuple[str, ...]
+    short_kinds: tuple[str, ...]
+    strip: tuple[str, ...]
+    squares: tuple[Square, ...]
+    #: Tensors that have no square: biases and norms.
+    left_out: int = 0
+    recipes: tuple[str, ...] = ()
+    recipe: str = ""
+
+
+def read_model(
+    listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[Row], recipes: Sequence[str]
+) -> Model:
+    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far.
+
+    Of a name that is there twice, rows go to the tensor of the same file.
+    """
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault((str(row["tensor"]), str(row["file"])), {})[str(row["recipe"])] = row
+    return Model(
+        tuple(
+            ModelTensor(name, shape, dtype, file, place_of_name(name), found.get((name, file), {}))
+            for name, shape, dtype, file in listed
+        ),
+        tuple(recipes),
+    )
+
+
+def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:
+    """Return the number that a colour tells of a tensor; NaN where there is none."""
+    if colour == "against_median":
+        return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
+    if colour == "winner":
+        won = winner_of(model, tensor, recipe)
+        return float(model.recipes.index(won)) if won else math.nan
+    return tensor.number(recipe, colour)
+
+
+def winner_of(model: Model, tensor: ModelTensor, recipe: str) -> str:
+    """Return the recipe of most SQNR among those that take no more bits than `recipe` on this tensor.
+
+    It is "" where nothing was measured.
+    """
+    most = tensor.number(recipe, "effective_bits") + _SAME_BITS
+    contest = [
+        (tensor.number(name, "sqnr_db"), name)
+        for name in model.recipes
+        if tensor.number(name, "effective_bits") <= most
+    ]
+    contest = [each for each in contest if not math.isnan(each[0])]
+    return max(contest, key=lambda each: each[0])[1] if contest else ""
+
+
+def layers_with_experts(model: Model) -> tuple[str, ...]:
+    """Return the layers that have experts, as `model_map` takes them."""
+    found = [
+        f"{tensor.place.stack}.{tensor.place.layer}" for tensor in model.weights if tensor.place.expert >= 0
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def model_map(
+    model: Model,
+    recipe: str,
+    colour: str = "sqnr_db",
+    *,
+    layer: str = "",
+    against: tuple[Model, str] | None = None,
+    choice: Mapping[str, str] | None = None,
+) -> ModelMap:
+    """Return the map of a model under a recipe.
+
+    Args:
+        model: What was scanned.
+        recipe: The recipe that is shown.
+        colour: One of `COLOURS`.
+        layer: One of `layers_with_experts`, to see its experts as rows.
+        against: Another model and its recipe: then a square tells the SQNR there minus the one here, in dB,
+            of the tensor of the same name, else of the same place.
+        choice: A recipe for each tensor: with the colour "winner" a square tells that.
+    """
+    weights = model.weights
+    if layer:
+        weights = tuple(
+            tensor
+            for tensor in weights
+            if tensor.place.expert >= 0 and f"{tensor.place.stack}.{tensor.place.layer}" == layer
+        )
+    standing = [tensor for tensor in weights if tensor.place.layer >= 0]
+    strip = [tensor for tensor in weights if tensor.place.layer < 0]
+    kinds = tuple(dict.fromkeys(tensor.place.kind for tensor in standing))
+    stacks = tuple(dict.fromkeys(tensor.place.stack for tensor in standing))
+    order = {stack: k for k, stack in enumerate(stacks)}
+
+    def row_of(tensor: ModelTensor) -> tuple[int, int]:
+        return (0, tensor.place.expert) if layer else (order[tensor.place.stack], tensor.place.layer)
+
+    rows = sorted({row_of(tensor) for tensor in standing})
+    names = short_stacks(stacks)
+    labels = tuple(f"{names[stack]} {number}".strip() for stack, number in rows)
+    members: dict[tuple[int, int], list[ModelTensor]] = {}
+    for tensor in standing:
+        members.setdefault((rows.index(row_of(tensor)), kinds.index(tensor.place.kind)), []).append(tensor)
+    for column, tensor in enumerate(strip):
+        members[-1, column] = [tensor]
+    shown = "difference" if against else colour
+    squares = tuple(
+        _square(model, recipe, shown, against, choice, row, column, tensors, bool(layer))
+        for (row, column), tensors in sorted(members.items())
+    )
+    return ModelMap(
+        shown,
+        labels,
+        kinds,
+        short_names(kinds),
+        tuple(tensor.place.kind for tensor in strip),
+        squares,
+        0 if layer else len(model.tensors) - len(weights),
+        model.recipes,
+        recipe,
+    )
+
+
+def _square(
+    model: Model,
+    recipe: str,
+    colour: str,
+    against: tuple[Model, str] | None,
+    choice: Mapping[str, str] | None,
+    row: int,
+    column: int,
+    tensors: Sequence[ModelTensor],
+    inside: bool,
+) -> Square:
+    def value(tensor: ModelTensor) -> float:
+        if against is not None:
+            return difference(tensor, recipe, *against)
+        return value_of(model, tensor, recipe, colour)
+
+    values = [(value(tensor), tensor) for tensor in tensors]
+    known = [each for each in values if not math.isnan(each[0])]
+    place = tensors[0].place
+    opens = f"{place.stack}.{place.layer}" if place.expert >= 0 and not inside else ""
+    if not known:
+        worst = next((each for each in tensors if each.status(recipe) == "problem"), tensors[0])
+        status = worst.status(recipe)
+        status = "refused" if status == "ok" else status
+        found = worst.rows.get(recipe, {})
+        return Square(row, column, worst.name, len(tensors), status, math.nan, "", opens, found)
+    pick = min if colour in _LOW_IS_BAD else max
+    if choice is not None:
+        chosen = [choice[tensor.name] for tensor in tensors if tensor.name in choice]
+        if not chosen:
+            found = tensors[0].rows.get(recipe, {})
+            return Square(row, column, tensors[0].name, len(tensors), "refused", math.nan, "", opens, found)
+    number, tensor = pick(known, key=lambda each: each[0])
+    winner = winner_of(model, tensor, recipe) if colour == "winner" else ""
+    if choice is not None:
+        winner = statistics.mode(chosen)
+    found = tensor.rows[recipe]
+    return Square(row, column, tensor.name, len(tensors), "ok", number, winner, opens, found)
+
+
+def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str) -> float:
+    """Return the SQNR of its twin in another model minus its own, in dB; NaN where one of them has none."""
+    twin = other.by_name.get(tensor.name) or other.by_place.get(tensor.place)
+    if twin is None:
+        return math.nan
+    here, there = tensor.number(recipe, "sqnr_db"), twin.number(other_recipe, "sqnr_db")
+    return 0.0 if here == there else there - here

@@ -1,0 +1,143 @@
+"""Which checkpoints, and which files of results, a folder of the server offers."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from quantviz.sources.local import Listing, data_folder, list_files, real_path
+
+#: How a file of results ends.
+RESULTS = ".sqlite"
+#: Before a name in an address that is no text by itself.
+_CODED = "~"
+_INDEX = ".safetensors.index.json"
+_SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)
+#: What a file of weights ends in; numbers as text are none.
+_WEIGHTS = (".safetensors", ".gguf", ".pt", ".pth", ".bin", ".onnx", ".npz", ".npy")
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What can be chosen, by its path below the folder; one that ends in "/" is a folder of shards."""
+
+    checkpoints: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    #: Whether there are more files than were looked at.
+    cut_short: bool = False
+
+
+def offered() -> Offered:
+    """Return what the folder of the server offers; nothing where none is set.
+
+    Raises:
+        QuantVizError: What is set is no folder.
+    """
+    return offered_of(list_files(also=(RESULTS,)))
+
+
+def offered_of(listing: Listing) -> Offered:
+    """Return what is offered of some files: an index stands for its shards, a folder for numbered shards
+    without one.
+
+    >>> files = ("a/x-00001-of-00002.safetensors", "a/x-00002-of-00002.safetensors", "b.gguf", "r.sqlite")
+    >>> offered_of(Listing(files, False))
+    Offered(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), cut_short=False)
+    """
+    indexed = {_folder(file) for file in listing.files if file.endswith(_INDEX)}
+    found: dict[str, None] = {}
+    for file in listing.files:
+        folder = _folder(file)
+        if file.endswith(_INDEX):
+            found[file] = None
+        elif not file.endswith(_WEIGHTS) or (file.endswith(".safetensors") and folder in indexed):
+            continue
+        elif _SHARD.search(file):
+            found[f"{folder}/"] = None
+        else:
+            found[file] = None
+    results = tuple(file for file in listing.files if file.endswith(RESULTS))
+    return Offered(tuple(found), results, listing.cut_short)
+
+
+def holder_of(file: str, checkpoints: Collection[str]) -> str:
+    """Return the checkpoint that a file below the folder is of: itself, else its index or folder, else
+    itself.
+
+    >>> holder_of("a/x-00001-of-00002.safetensors", ["a/", "b.gguf"])
+    'a/'
+    """
+    if not file or file in checkpoints:
+        return file
+    folder = _folder(file)
+    holders = [name for name in checkpoints if name.endswith((_INDEX, "/")) and _folder(f"{name}x") == folder]
+    return holders[0] if holders else file
+
+
+def _folder(file: str) -> str:
+    return PurePosixPath(file).parent.as_posix()
+
+
+def as_link(name: str) -> str:
+    r"""Return a file's name as an address has it: names are any bytes there are, and an address is text.
+
+    >>> as_link("a/b.gguf"), from_link(as_link("\udcff.gguf")) == "\udcff.gguf"
+    ('a/b.gguf', True)
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        pass
+    else:
+        if not name.startswith(_CODED):
+            return name
+    return _CODED + base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
+
+
+def from_link(form: str) -> str:
+    """Return the name that an address has; what `as_link` does not write is a name as it is."""
+    if not form.startswith(_CODED):
+        return form
+    try:
+        return base64.urlsafe_b64decode(form[len(_CODED) :]).decode("utf-8", "surrogatepass")
+    except ValueError:
+        return form
+
+
+def checkpoint_path(name: str) -> Path:
+    """Return where an offered checkpoint lies.
+
+    Raises:
+        QuantVizError: It is not there, or it or one of its files lies outside of the folder.
+    """
+    path = real_path(name)
+    folder = path if path.is_dir() else path.parent
+    within = PurePosixPath(name) if path.is_dir() else PurePosixPath(name).parent
+    for each in sorted(folder.iterdir()):
+        if each.name.endswith(_WEIGHTS) and not each.name.startswith("."):
+            real_path((within / each.name).as_posix())
+    return path
+
+
+def below_folder(path: str) -> str | None:
+    """Return a file's path below the folder, with "/"; none where it lies elsewhere."""
+    folder = data_folder()
+    if folder is None:
+        return None
+    try:
+        below = Path(path).relative_to(folder).as_posix()
+    except ValueError:
+        return None
+    hidden = any(part.startswith(".") for part in PurePosixPath(below).parts)
+    return None if hidden else below
+
+
+def offered_as(path: str, checkpoints: Collection[str]) -> str | None:
+    """Return which of some checkpoints lies at a path; none where none does."""
+    below = below_folder(path)
+    if below is None:
+        return None
+    return next((name for name in (below, f"{below}/") if name in checkpoints), None)

@@ -1,0 +1,150 @@
+"""The original of a tensor as the maker of a quantized file had it before rounding.
+
+What a converter did to it is done again, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.checkpoints.gguf_names import kind_of
+from quantviz.errors import Note
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.files import Catalog
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.tensors.lazy import Matrix, Stored
+
+#: Elements that are compared at a time.
+AT_ONCE = 2**21
+#: The kinds that GPT-2 stores with rows for columns.
+_TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
+#: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
+_REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
+
+#: Rows of a tensor in the quantized file, from one to before another, float32.
+Rows = Callable[[int, int], torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A tensor of one or two axes, with what is done to it before it is compared."""
+
+    stored: Stored
+    #: Whether its columns are the rows of the quantized tensor.
+    turned: bool = False
+    #: Its row at each row of the quantized tensor; none where they are in place.
+    rows: torch.Tensor | None = None
+    #: What is added to every value.
+    shift: float = 0.0
+    #: Factors of the columns, and divisors of the rows; none where there are none.
+    of_columns: torch.Tensor | None = None
+    of_rows: torch.Tensor | None = None
+    #: What was done, for people.
+    done: tuple[Note, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Return its shape, as the quantized tensor has it."""
+        return self.stored.shape[::-1] if self.turned else self.stored.shape
+
+    def read(self, start: int, stop: int) -> torch.Tensor:
+        """Return what belongs to some rows of the quantized tensor, float32."""
+        if self.rows is None:
+            x = self._lines(start, stop)
+        else:
+            at = self.rows[start:stop]
+            first = int(at.min())
+            x = self._lines(first, int(at.max()) + 1)[at - first]
+        x = x + self.shift if self.shift else x
+        x = x if self.of_columns is None else x * self.of_columns
+        return x if self.of_rows is None else x / self.of_rows[start:stop].unsqueeze(1)
+
+    def _lines(self, start: int, stop: int) -> torch.Tensor:
+        lines = slice(start, stop)
+        if self.turned:
+            return self.stored.read((slice(None), lines)).T.contiguous()
+        return self.stored.read((lines, *(slice(None),) * (len(self.shape) - 1)))
+
+    def replace(self, *notes: Note, **changes: object) -> Original:
+        """Return the same with something more done to it."""
+        return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
+
+
+def original_of(catalog: Catalog, name: str, axes: int) -> Original:
+    """Return a tensor as it is; one of more axes as a matrix, its first axis by all others."""
+    stored = catalog.stored(name)
+    return Original(Matrix(stored) if axes == 2 and len(stored.shape) > 2 else stored)
+
+
+def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each band of a tensor, and the first one after it.
+
+    >>> list(bands((5, 2**20)))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    columns = shape[1] if len(shape) > 1 else 1
+    rows = max(1, AT_ONCE // columns // step) * step
+    for start in range(0, shape[0], rows):
+        yield start, min(start + rows, shape[0])
+
+
+def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Original) -> Original:
+    """Return the original as llama.cpp's converter wrote it: the rows of q and k reordered in their heads, 1
+    added to Gemma's norms, GPT-2's weights turned.
+
+    The metadata tell the heads and the architecture; whether it was done is seen from the values, for not
+    every architecture is converted in this way.
+    """
+    found = kind_of(name)
+    if not isinstance(catalog, GgufCatalog) or found is None:
+        return x
+    layer, kind = found
+    if x.shape != shape and kind not in _TURNED:
+        return x
+    if kind in _TURNED and len(x.shape) == 2:
+        other = x.replace(Note.of("audit.turned"), turned=True)
+        if x.shape != shape:
+            return other if other.shape == shape else x
+        return _nearer(rows, shape[0], x, other) if other.shape == shape else x
+    architecture = str(catalog.metadata.get("general.architecture", ""))
+    if kind in _REORDERED:
+        heads = _number(catalog.metadata, f"{architecture}.attention.{_REORDERED[kind]}", layer)
+        if kind == "attn_k" and heads is None:
+            heads = _number(catalog.metadata, f"{architecture}.attention.head_count", layer)
+        if heads and x.shape[0] % (2 * heads) == 0:
+            other = x.replace(Note.of("audit.reordered"), rows=reordered_rows(x.shape[0], heads))
+            return _nearer(rows, x.shape[0] // heads, x, other)
+    if architecture.startswith("gemma") and kind.endswith("norm"):
+        return _nearer(rows, x.shape[0], x, x.replace(Note.of("audit.norm_shift"), shift=1.0))
+    return x
+
+
+def reordered_rows(count: int, heads: int) -> torch.Tensor:
+    """Return the checkpoint's row at each row of llama.cpp's q or k: the halves of a head, in turn.
+
+    >>> reordered_rows(8, 1).tolist()
+    [0, 4, 1, 5, 2, 6, 3, 7]
+    """
+    size = count // heads
+    at = torch.arange(count)
+    head, place = at // size, at % size
+    return head * size + (place % 2) * (size // 2) + place // 2
+
+
+def _nearer(rows: Rows, count: int, one: Original, other: Original) -> Original:
+    """Return which of two is nearer to the first rows of the quantized tensor."""
+    x_hat = rows(0, count)
+    errors = [float((x_hat - each.read(0, count)).square().sum()) for each in (one, other)]
+    return other if errors[1] < errors[0] else one
+
+
+def _number(metadata: Mapping[str, object], key: str, layer: int) -> int | None:
+    """Return a whole number of the metadata, of a layer where each has its own."""
+    value = metadata.get(key)
+    if isinstance(value, tuple):
+        value = value[layer] if layer < len(value) else None
+    return value if type(value) is int and value > 0 else None

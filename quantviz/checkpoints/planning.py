@@ -1,0 +1,61 @@
+"""What a scan has to do, in tasks: groups of small tensors, and each large one by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from quantviz.checkpoints.listing import Entry
+from quantviz.checkpoints.measuring import Task
+from quantviz.checkpoints.recipes import refusal_of
+from quantviz.schemes.scheme import Scheme
+
+#: Elements of a group, times the recipes it is measured under: about half a second of one core.
+WORK = 2**27
+#: Most elements of a group: it is held in memory as float32.
+MOST_TOGETHER = 2**24
+
+
+def plan(
+    entries: Sequence[Entry],
+    schemes: Iterable[Scheme],
+    wanted: Callable[[int, Scheme], bool] = lambda position, scheme: True,
+) -> tuple[Task, ...]:
+    """Return the tasks of a scan, in the order of the checkpoint.
+
+    Args:
+        entries: The tensors, of which those that are not to be measured have no task.
+        schemes: What each is measured under, where it fits its shape.
+        wanted: Whether the tensor at a position still needs a scheme.
+    """
+    listed, tasks = tuple(schemes), list[Task]()
+    group: list[tuple[int, Entry, tuple[Scheme, ...]]] = []
+    work = elements = 0
+
+    def close() -> None:
+        nonlocal work, elements
+        if group:
+            positions, members, asked = zip(*group, strict=True)
+            tasks.append(Task(positions, members, asked))
+        group.clear()
+        work = elements = 0
+
+    for position, entry in enumerate(entries):
+        if entry.unmeasured is not None:
+            continue
+        asked = tuple(
+            scheme
+            for scheme in listed
+            if refusal_of(scheme, entry.shape) is None and wanted(position, scheme)
+        )
+        count = math.prod(entry.shape)
+        if not asked:
+            continue
+        if group and (entry.file != group[-1][1].file or elements + count > MOST_TOGETHER):
+            close()
+        group.append((position, entry, asked))
+        elements, work = elements + count, work + count * len(asked)
+        if work >= WORK:
+            close()
+    close()
+    return tuple(tasks)

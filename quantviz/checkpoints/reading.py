@@ -1,0 +1,320 @@
+"""Tensors of a checkpoint as float32 in kept buffers, with what tells their content: read once, ahead of use.
+
+A thread reads the next tensors while the last ones are measured. Bytes are hashed and decoded while a core
+still has them at hand.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import xxhash
+
+from quantviz.checkpoints.listing import Entry
+from quantviz.checkpoints.locations import name_of, open_file
+from quantviz.checkpoints.recipes import seen_shape
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.moments import Moments
+from quantviz.schemes.granularity import Shape, Window
+from quantviz.sources.files import Catalog
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.mapped import Packing, Raw
+from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming.powers import PowerSums
+from quantviz.streaming.tensor_facts import Facts, Look
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.lazy import InMemory, Stored, Values
+
+Array = npt.NDArray[Any]
+
+#: Most elements of a tensor that is held whole; larger ones are measured where they lie.
+MOST_HELD = 2**26
+#: Why no tensor of a file can be read, whichever was asked for.
+_AWAY = ("store.slow", "store.unreachable", "store.changed")
+#: What content is called by: the hash's name, so that another one would be told apart.
+HASH = "xxh3"
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A tensor that was read."""
+
+    entry: Entry
+    #: What tells its bytes, dtype and shape from any other; "" where they could not be read.
+    content: str = ""
+    #: Its values, until the next tensors are asked for; none where they could not be read.
+    values: Stored | None = None
+    problem: QuantVizError | None = None
+    #: What was found in passing, where kernels are compiled: its facts, and sums of powers if all is finite.
+    known: Facts | None = None
+    powers: Moments | None = None
+
+
+class Reader:
+    """Gives groups of tensors one after the other, the next one being read meanwhile.
+
+    At most two groups are held: the values of one are gone when the next is asked for.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
+        self._groups, self._ended = groups, threading.Event()
+        self._made: queue.Queue[tuple[list[Held], Buffer] | BaseException | None] = queue.Queue()
+        self._free: queue.Queue[Buffer | None] = queue.Queue()
+        for _ in range(2):
+            self._free.put(Buffer())
+        self._thread = threading.Thread(target=self._run, name="quantviz-read", daemon=True)
+
+    def __iter__(self) -> Iterator[list[Held]]:
+        self._thread.start()
+        try:
+            while (made := self._made.get()) is not None:
+                if isinstance(made, BaseException):
+                    raise made
+                held, buffer = made
+                yield held
+                self._free.put(buffer)
+        finally:
+            self._ended.set()
+            self._free.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with Files() as files:
+                for group in self._groups:
+                    buffer = self._free.get()
+                    if buffer is None or self._ended.is_set():
+                        return
+                    buffer.begin(held_elements(group))
+                    files.expect(group)
+                    self._made.put(([read_tensor(entry, files, buffer) for entry in group], buffer))
+            self._made.put(None)
+        except BaseException as failed:  # raised where the tensors are waited for
+            self._made.put(failed)
+
+
+class Files:
+    """Open files, the last one kept: neighbours in a checkpoint lie in the same file."""
+
+    def __init__(self) -> None:
+        self._stack, self._name = ExitStack(), ""
+        self._catalog: Catalog | None = None
+        #: A file of the group that cannot be read at all, and why.
+        self._failed: tuple[str, QuantVizError] | None = None
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def catalog(self, file: str) -> Catalog:
+        """Return the tensors of a file; `QuantVizError` as from `open_file`."""
+        if self._failed and self._failed[0] == file:
+            raise self._failed[1].again()
+        if self._catalog is None or file != self._name:
+            self._stack.close()
+            self._catalog = None
+            self._catalog = self._stack.enter_context(open_file(file))
+            self._name = file
+        return self._catalog
+
+    def expect(self, group: Sequence[Entry]) -> None:
+        """Note that the tensors of a group, which lie in one file, are read next.
+
+        A file that cannot be opened, or a store that is away, is not waited for once more for each of them.
+        """
+        self._failed, opened = None, False
+        try:
+            catalog = self.catalog(group[0].file)
+            opened = True
+            catalog.expect(entry.name for entry in group)
+        except QuantVizError as problem:
+            if not opened or problem.key in _AWAY:
+                self._failed = group[0].file, problem
+
+
+class Buffer:
+    """Memory that is used again for group after group, and grows to the largest."""
+
+    @classmethod
+    def of(cls, group: Sequence[Entry]) -> Buffer:
+        """Return one with room for a group."""
+        buffer = cls()
+        buffer.begin(held_elements(group))
+        return buffer
+
+    def __init__(self) -> None:
+        self._values: Array = np.empty(0, np.float32)
+        self._bytes: Array = np.empty(0, np.uint8)
+        self._passing: Array = np.empty(0, np.float32)
+        self._used = 0
+
+    def begin(self, count: int) -> None:
+        """Make room for `count` values; what was there is gone."""
+        self._used = 0
+        if count > len(self._values):
+            self._values = np.empty(0, np.float32)
+            self._values = np.empty(count, np.float32)
+
+    def values(self, count: int) -> Array:
+        """Return room for some more values."""
+        self._used += count
+        return self._values[self._used - count : self._used]
+
+    def passing(self, count: int) -> Array:
+        """Return room for values that are not held: the same each time."""
+        if count > len(self._passing):
+            self._passing = np.empty(count, np.float32)
+        return self._passing[:count]
+
+    def bytes(self, count: int) -> Array:
+        """Return room for bytes on their way: the same each time."""
+        if count > len(self._bytes):
+            self._bytes = np.empty(count, np.uint8)
+        return self._bytes[:count]
+
+
+def held_elements(group: Sequence[Entry]) -> int:
+    """Return how many values a group needs room for."""
+    return sum(map(_held_count, group))
+
+
+def _held_count(entry: Entry) -> int:
+    count = math.prod(entry.shape)
+    return count if count <= MOST_HELD else 0
+
+
+def read_tensor(entry: Entry, files: Files, buffer: Buffer) -> Held:
+    """Return a tensor's values in `buffer` and what tells its content, or why it cannot be read."""
+    try:
+        catalog = files.catalog(entry.file)
+        check_listed(entry, catalog)
+        raw = catalog.raw(entry.name)
+        digest = _digest(entry.dtype, entry.shape)
+        if raw is None:
+            # Not as it lies in the file: what is hashed are the values.
+            tensor = catalog.read(entry.name).tensor
+            digest.update(np.ascontiguousarray(tensor.numpy()).data)
+            seen = viewed(tensor, seen_shape(entry.shape))
+            return Held(entry, _named(digest), InMemory(seen))
+        values, at = buffer.values(_held_count(entry)), 0
+        look, powers = (Look(), PowerSums()) if has_kernels() else (None, None)
+        for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
+            digest.update(part.data)
+            made = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
+            into = values[at : at + made] if len(values) else buffer.passing(made)
+            if not raw.packing.is_float32:
+                decode(part, raw.packing, into, entry)
+            elif not len(values):
+                into = part.view(np.float32)
+            if look and powers:
+                look.add(into, at)
+                powers.add(into)
+            at += made
+        x: Stored = Lying(raw, entry)
+        if len(values):
+            x = InMemory(viewed(torch.from_numpy(values), x.shape))
+        known = look.facts(x.shape) if look else None
+        sums = powers.moments() if powers and known and known.found is None else None
+        return Held(entry, _named(digest), x, known=known, powers=sums)
+    except QuantVizError as problem:
+        return Held(entry, problem=problem)
+
+
+class Lying(Stored):
+    """A tensor too large to be held: parts of it are read and decoded when they are asked for."""
+
+    def __init__(self, raw: Raw, entry: Entry) -> None:
+        self._raw, self._entry = raw, entry
+
+    @property
+    def shape(self) -> Shape:
+        return seen_shape(self._entry.shape)
+
+    def run(self, start: int, stop: int) -> Values:
+        raw, length = self._raw, self._raw.packing.length
+        first, last = start // length, -(-stop // length)
+        part = np.empty((last - first) * raw.packing.size, np.uint8)
+        raw.source.read_into(part.data, raw.start + first * raw.packing.size)
+        values = np.empty((last - first) * length, np.float32)
+        if raw.packing.is_float32:
+            values = part.view(np.float32)
+        else:
+            decode(part, raw.packing, values, self._entry)
+        return values[start - first * length : stop - first * length]
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError  # bands of it are read by runs
+
+
+def check_listed(entry: Entry, catalog: Catalog) -> None:
+    """Raise a `QuantVizError` where a tensor is not as it was listed: its file is another one now."""
+    info = catalog.info(entry.name)
+    if (info.dtype, info.shape, catalog.version_of(entry.name)) != (entry.dtype, entry.shape, entry.version):
+        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+
+
+def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Array]:
+    """Yield a tensor's bytes in whole units, some at a time: in `into` where it has room for all of them."""
+    raw.source.check()
+    size = raw.size
+    step = max(raw.source.at_once // raw.packing.size, 1) * raw.packing.size
+    whole = None if into is None else into.view(np.uint8)
+    for start in range(0, size, step):
+        stop = min(start + step, size)
+        part = buffer.bytes(stop - start) if whole is None else whole[start:stop]
+        raw.source.read_into(part.data, raw.start + start)
+        yield part
+    raw.source.check()
+
+
+def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
+    """Put the values of whole units of bytes into `out`, float32.
+
+    Raises:
+        QuantVizError: A value is beyond float32.
+    """
+    kernel = _kernel(packing.dtype)
+    if kernel is not None:
+        kernel(part.view(np.uint16), out.view(np.uint32))
+        return
+    raw = torch.from_numpy(part)
+    stored = packing.decode(viewed(raw, (-1, packing.size))).flatten()[: len(out)]
+    made = torch.from_numpy(out)
+    made.copy_(stored)
+    if stored.dtype == torch.float64 and bool((made.isinf() & stored.isfinite()).any()):
+        lost = (made.isinf() & stored.isfinite()).nonzero().flatten()
+        raise QuantVizError(
+            "checkpoint.beyond_float32", name=clipped(entry.name), value=stored[lost[0]].item()
+        )
+
+
+@functools.cache
+def _kernel(dtype: torch.dtype | None) -> Any:
+    """Return the kernel that decodes a dtype; none where torch does."""
+    if dtype not in (torch.bfloat16, torch.float16) or not has_kernels():
+        return None
+    from quantviz.compiled import decoding
+
+    return decoding.decode_brain if dtype == torch.bfloat16 else decoding.decode_half
+
+
+def _digest(dtype: str, shape: Shape) -> xxhash.xxh3_128:
+    """Return a hash that has begun with a tensor's dtype and shape."""
+    return xxhash.xxh3_128(json.dumps([dtype, shape]).encode())
+
+
+def _named(digest: xxhash.xxh3_128) -> str:
+    return f"{HASH}:{digest.hexdigest()}"

@@ -1,0 +1,57 @@
+"""Which recipes a scan is asked for, and which of them fit a tensor."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.scheme import Scheme
+
+#: Axes of a convolution's weight.
+_CONVOLUTION = 4
+
+
+def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple[str, Scheme], ...]:
+    """Return the schemes that are named, each once, with the names as a table has them.
+
+    Raises:
+        QuantVizError: No recipe is named, one is not known, or a scheme has no text form.
+
+    >>> [name for name, _ in recipes_named(["INT4_g128", "int8_per_row", "int4_g128"])]
+    ['int4_g128', 'int8_per_row']
+    """
+    asked = [recipes] if isinstance(recipes, str | Scheme) else list(recipes)
+    schemes = {str(scheme): scheme for scheme in map(as_scheme, asked)}
+    if not schemes:
+        raise QuantVizError("checkpoint.no_recipes")
+    ids = {str(scheme): name for name, scheme in reversed(list(RECIPES.items()))}
+    return tuple((ids.get(form, form), scheme) for form, scheme in schemes.items())
+
+
+def seen_shape(shape: Shape) -> Shape:
+    """Return the shape in which a tensor is quantized: a convolution's weight O×I×k×k as engines store it,
+    O×(I·k·k), all else as it is.
+
+    >>> seen_shape((64, 3, 7, 7)), seen_shape((8, 64, 32))
+    ((64, 147), (8, 64, 32))
+    """
+    return (shape[0], math.prod(shape[1:])) if len(shape) == _CONVOLUTION else shape
+
+
+@functools.lru_cache(maxsize=4096)
+def refusal_of(scheme: Scheme, shape: Shape) -> QuantVizError | None:
+    """Return why a scheme is not used on a tensor of `shape`; none where it is.
+
+    >>> refusal_of(RECIPES["int4_g128"], (64, 96)).key, refusal_of(RECIPES["int8_per_row"], (64,)).key
+    ('group_does_not_divide', 'recipe_needs_lines')
+    """
+    seen = seen_shape(shape)
+    for problem in scheme.problems(seen):
+        return problem
+    if len(seen) == 1 and needs_lines(scheme):
+        return QuantVizError("recipe_needs_lines", shape=shape)
+    return None

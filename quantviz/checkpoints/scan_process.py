@@ -1,0 +1,148 @@
+"""A scan in a process of its own: the page's server starts it, looks at what it has put down, and can end it.
+
+The process runs the command itself, so that page and command cannot differ. It waits ready from the moment
+the page is opened: Python and torch alone take seconds to start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from quantviz.errors import QuantVizError
+
+#: Characters of what a failed scan said that are read.
+_MOST_SAID = 2000
+#: Seconds that a cancelled scan is given to put down what it has.
+_GRACE = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A scan that was begun."""
+
+    path: str
+    recipes: tuple[str, ...]
+    #: When, in seconds of `time.time`.
+    started: float
+    process: subprocess.Popen[str]
+    said: IO[str]
+
+    @property
+    def running(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def failure(self) -> str:
+        """Return what it said where it could not begin; "" where it did."""
+        if self.process.poll() in (None, 0, 1, 130, -15, -9):
+            return ""
+        self.said.seek(0)
+        return self.said.read(_MOST_SAID).strip() or "?"
+
+
+class ScanProcess:
+    """The one scan that a server runs at a time. Safe for many threads."""
+
+    def __init__(self, ready_for: Iterable[str] = (), results: Path | None = None) -> None:
+        self._ready_for, self._results = tuple(ready_for), results
+        self._lock = threading.Lock()
+        self._waiting: tuple[subprocess.Popen[str], IO[str]] | None = None
+        self._job: Job | None = None
+        atexit.register(self.close)
+
+    @property
+    def job(self) -> Job | None:
+        """Return the last scan that was begun."""
+        return self._job
+
+    def prepare(self) -> None:
+        """Have a process wait ready, where none does and none is needed now."""
+        with self._lock:
+            if self._job is None or not self._job.running:
+                self._take_ready()
+
+    def start(self, path: str | Path, recipes: Iterable[str], language: str) -> Job:
+        """Begin a scan.
+
+        Raises:
+            QuantVizError: Another one is running.
+        """
+        with self._lock:
+            if self._job is not None and self._job.running:
+                raise QuantVizError("checkpoint.busy")
+            asked = tuple(recipes)
+            arguments = ["--lang", language, "scan"]
+            for recipe in asked:
+                arguments += ["-r", recipe]
+            if self._results is not None:
+                arguments += ["--results", str(self._results)]
+            arguments += ["--", str(path)]
+            line = json.dumps(arguments) + "\n"
+            try:
+                process, said = self._told(line)
+            except OSError:  # the one that waited has just ended
+                process, said = self._told(line)
+            self._job = Job(str(path), asked, time.time(), process, said)
+            return self._job
+
+    def cancel(self) -> None:
+        """End the scan that is running: what it has measured is kept."""
+        job = self._job
+        if job is not None and job.running:
+            job.process.terminate()
+            threading.Thread(target=_end, args=(job.process,), daemon=True).start()
+
+    def close(self) -> None:
+        """End what is running and what waits."""
+        processes = [self._job.process] if self._job else []
+        processes += [self._waiting[0]] if self._waiting else []
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+
+    def _told(self, line: str) -> tuple[subprocess.Popen[str], IO[str]]:
+        """Hand the arguments to the process that waits."""
+        process, said = self._take_ready()
+        self._waiting = None
+        assert process.stdin is not None
+        process.stdin.write(line)
+        process.stdin.close()
+        return process, said
+
+    def _take_ready(self) -> tuple[subprocess.Popen[str], IO[str]]:
+        if self._waiting is None or self._waiting[0].poll() is not None:
+            said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (kept open)
+            # From a clone as from an installed package, whatever folder the server was started in.
+            paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "quantviz.cli.standby", *self._ready_for],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                text=True,
+                encoding="utf-8",
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                start_new_session=True,
+            )
+            self._waiting = process, said
+        return self._waiting
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process that was asked to end and does not."""
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()

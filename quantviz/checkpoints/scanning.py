@@ -1,0 +1,269 @@
+"""Scans a checkpoint: plans, reads ahead, measures what is not known yet, keeps each tensor as it is done."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from quantviz.checkpoints.cluster import Elsewhere, joined
+from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
+from quantviz.checkpoints.measuring import Measures, Row, Task, measure_held
+from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.reading import Held, Reader
+from quantviz.checkpoints.recipes import recipes_named, refusal_of
+from quantviz.checkpoints.results import Progress, Results
+from quantviz.checkpoints.table import table
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.stores.addresses import is_address, shown
+from quantviz.sources.stores.store import PASSING
+from quantviz.text import languages
+
+if TYPE_CHECKING:
+    import pandas
+
+#: A file changed so shortly before it was looked at may change again within the same tick of its clock.
+_TICK_NS = 20_000_000
+#: Seconds between two looks of others at how far it is.
+_BETWEEN_RATES = 0.25
+
+
+def scan(
+    path: str | PurePath,
+    recipes: Iterable[str | Scheme],
+    *,
+    results: str | PurePath | None = None,
+    verify: bool = False,
+    threads: int | None = None,
+    scheduler: str | None = None,
+) -> pandas.DataFrame:
+    """Measure every tensor of a checkpoint under recipes, and return a long table.
+
+    What was measured before of the same bytes, dtype and shape is not measured again, whatever file they are
+    in now.
+
+    Args:
+        path: A file of tensors, an index of shards, or a folder of files; or the address of one, such as
+            https://host/model.safetensors or s3://bucket/model/, of which byte ranges are read. All addresses
+            but those on the web need `quantviz[cluster]`, and what fsspec reads their store with.
+        recipes: Recipes by id or name, schemes, or their text forms.
+        results: The file that keeps what is measured; by default one in the user's cache folder.
+        verify: Read every tensor, also of files that have not changed since they were read.
+        threads: How many threads measure; the numbers have the same bits for any.
+        scheduler: The address of a Dask scheduler whose workers measure, such as tcp://10.0.0.5:8786; they
+            must see the same files under the same paths. Without one this process measures.
+
+    Returns:
+        A row for each tensor under each recipe, in the checkpoint's order, with the columns of
+        `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "refused" or "problem"), reason,
+        shape, dtype, content, bits (of the whole tensor as the recipe stores it), and every metric by its id.
+        NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has what is to be
+        said of the files.
+
+    Raises:
+        QuantVizError: The checkpoint, the results or the scheduler cannot be opened, or a recipe is unknown.
+            What is wrong with a single tensor is in its rows.
+    """
+    with Results(results) as opened:
+        number = run_scan(opened, path, recipes, verify=verify, threads=threads, scheduler=scheduler)
+        return table(opened, number)
+
+
+def run_scan(
+    results: Results,
+    path: str | PurePath,
+    recipes: Iterable[str | Scheme],
+    *,
+    verify: bool = False,
+    threads: int | None = None,
+    scheduler: str | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+    report: Callable[[Progress], object] = lambda progress: None,
+) -> int:
+    """Scan a checkpoint into `results` and return the scan's number there.
+
+    Args:
+        cancelled: Asked after each tensor under each recipe; once it is true the scan ends in the state
+            "cancelled", and what was measured is kept.
+        report: Told how far the scan is, a few times a second at most.
+    """
+    named = recipes_named(recipes)
+    listing = list_checkpoint(path)
+    entries = listing.entries
+    notes = [{language: note.message(language) for language in languages()} for note in listing.notes]
+    with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
+        number = results.begin(_known_as(path), named, entries, notes)
+        run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
+        try:
+            done = run.all(tuple(scheme for _, scheme in named))
+        except BaseException:
+            results.end(number, "cancelled")
+            raise
+    results.end(number, "done" if done else "cancelled")
+    report(results.scan(number).progress)
+    return number
+
+
+class _Run:
+    """One run of a scan."""
+
+    def __init__(
+        self,
+        results: Results,
+        number: int,
+        entries: Sequence[Entry],
+        verify: bool,
+        threads: int | None,
+        cancelled: Callable[[], bool],
+        report: Callable[[Progress], object],
+        elsewhere: Elsewhere | None,
+    ) -> None:
+        self._results, self._number, self._entries, self._verify = results, number, entries, verify
+        self._threads, self._cancelled, self._report = threads, cancelled, report
+        #: What measures on other machines; none where this process does.
+        self._elsewhere = elsewhere
+        self._stamps = _stamps(entries)
+        self._started, self._noted, self._read = time.monotonic(), 0.0, 0
+
+    def all(self, schemes: tuple[Scheme, ...]) -> bool:
+        """Measure all that is missing; return whether it came to the end."""
+        known = self._known_contents()
+        with self._results.together():
+            for at, entry in enumerate(self._entries):
+                if entry.unmeasured:
+                    self._finish(at, entry, unmeasured=entry.unmeasured)
+                elif all(refusal_of(scheme, entry.shape) for scheme in schemes):
+                    # Each row has its reason; nothing need be read.
+                    self._finish(at, entry)
+        missing = {
+            at: {str(scheme) for scheme in schemes} - self._results.known(content)
+            for at, content in known.items()
+        }
+        tasks = plan(
+            self._entries, schemes, lambda at, scheme: at not in missing or str(scheme) in missing[at]
+        )
+        # Whoever looks on sees something at once: an embedding, which comes first, takes long.
+        first = min(tasks, key=_elements, default=None)
+        tasks = (*((first,) if first else ()), *(task for task in tasks if task is not first))
+        waiting = {at for task in tasks for at in task.positions}
+        with self._results.together():
+            for at, content in known.items():
+                if at not in waiting:
+                    self._finish(at, self._entries[at], content)
+        self._report(self._results.scan(self._number).progress)
+        if not tasks:
+            return not self._cancelled()
+        if self._elsewhere is not None:
+            with closing(self._elsewhere(tasks)) as coming:
+                return all(self._of_task(task, measures) for task, measures in coming)
+        for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
+            if not self._of_group(task, group):
+                return False
+        return not self._cancelled()
+
+    def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
+        for position, held, schemes in zip(task.positions, group, task.schemes, strict=True):
+            if self._cancelled():
+                return False
+            if held.problem is not None:
+                self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
+                continue
+            known = self._results.known(held.content)
+            rows: list[Row] = []
+            asked = [scheme for scheme in schemes if str(scheme) not in known]
+            for row in measure_held(held, asked, threads=self._threads):
+                rows.append(row)
+                if self._cancelled() and len(rows) < len(asked):
+                    self._results.add(rows)
+                    return False
+            self._read += held.entry.size
+            self._finish(position, held.entry, held.content, rows=rows)
+            self._note()
+        return True
+
+    def _of_task(self, task: Task, measures: Sequence[Measures]) -> bool:
+        """Put down what another process measured; return whether to go on."""
+        for position, each in zip(task.positions, measures, strict=True):
+            known = self._results.known(each.content)
+            rows = [row for row in each.rows if row.scheme not in known]
+            problem = Unmeasured("problem", each.problem) if each.problem else None
+            self._read += each.entry.size
+            self._finish(position, each.entry, each.content, problem, rows)
+            self._note()
+        return not self._cancelled()
+
+    def _finish(
+        self,
+        position: int,
+        entry: Entry,
+        content: str = "",
+        unmeasured: Unmeasured | None = None,
+        rows: Sequence[Row] = (),
+    ) -> None:
+        stamp = self._stamps.get(entry.file)
+        unchanged = stamp is not None and stamp.startswith(_stamp_of(entry) or "-")
+        file = stamp if stamp and unchanged else ""
+        self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
+
+    def _note(self) -> None:
+        now = time.monotonic()
+        if now - self._noted > _BETWEEN_RATES:
+            self._noted = now
+            self._results.note_rate(self._number, self._read, now - self._started)
+            self._report(self._results.scan(self._number).progress)
+
+    def _known_contents(self) -> dict[int, str]:
+        """Return what the tensors hold of files that have not changed since they were read."""
+        found: dict[int, str] = {}
+        for at, entry in enumerate(self._entries):
+            stamp = None if self._verify or entry.unmeasured else self._stamps.get(entry.file)
+            content = self._results.content(stamp, entry.name) if stamp else None
+            if content:
+                found[at] = content
+        return found
+
+
+def _known_as(path: str | PurePath) -> str:
+    """Return what a checkpoint's results are kept under: its path, or its address without what signs it."""
+    return shown(path) if isinstance(path, str) and is_address(path) else str(Path(path).resolve())
+
+
+def _elements(task: Task) -> int:
+    return sum(math.prod(entry.shape) for entry in task.entries)
+
+
+def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return a text for each file that changes when the file does: by its place on the disk, its size, its
+    times, and what its header lists.
+
+    A file that was changed just now has none.
+    """
+    digests: dict[str, xxhash.xxh3_128] = {}
+    stamps: dict[str, str] = {}
+    for entry in entries:
+        if entry.file not in digests and (stamp := _stamp_of(entry)):
+            stamps[entry.file] = stamp
+        digest = digests.setdefault(entry.file, xxhash.xxh3_128())
+        digest.update(repr((entry.name, entry.dtype, entry.shape)).encode("utf-8", "backslashreplace"))
+    return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
+
+
+def _stamp_of(entry: Entry) -> str | None:
+    """Return what changes when the file of a tensor does; none where that would not be sure."""
+    if is_address(entry.file):
+        # Each reading was of this version, or it has failed.
+        sure = entry.version and not entry.version.startswith(PASSING)
+        return f"{shown(entry.file)} {entry.version}" if sure else None
+    try:
+        found = os.stat(entry.file)
+    except OSError:
+        return None
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
+        return None
+    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"

@@ -1,0 +1,79 @@
+"""A scan's results as a long table: a row for each tensor under each recipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from quantviz.checkpoints.measuring import NUMBERS
+from quantviz.checkpoints.recipes import seen_shape
+from quantviz.checkpoints.with_pandas import load_pandas
+from quantviz.evaluation.metric_formulas import METRICS, stored_size
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import DEFAULT_LANGUAGE
+
+if TYPE_CHECKING:
+    import pandas
+
+    from quantviz.checkpoints.results import Results
+
+#: Metrics that stand first.
+_FIRST = ("mse", "sqnr_db")
+#: The columns in their order. `content` tells bytes, dtype and shape; `bits` is what the tensor takes as the
+#: recipe stores it, a whole number, and the metric `effective_bits` the same for one weight.
+COLUMNS = (
+    *("tensor", "recipe", "status", "reason", "shape", "dtype", "content", "bits", *_FIRST),
+    *("max_error", "max_error_at", *(name for name in METRICS if name not in _FIRST)),
+    *(*NUMBERS, "scheme", "file"),
+)
+#: Of these the numbers are counts.
+WHOLE = ("bits", "nan", "inf", "cells")
+
+
+def row_of(
+    base: Mapping[str, object],
+    status: str,
+    reason: str | None,
+    numbers: Mapping[str, float] | None = None,
+    place: Shape | None = None,
+) -> dict[str, object]:
+    """Return a row of the table: None where a column has no value."""
+    row: dict[str, object] = dict.fromkeys(COLUMNS) | dict(base) | {"status": status, "reason": reason}
+    if status == "ok" and numbers is not None:
+        shape: Any = base["shape"]
+        scheme = Scheme.parse(str(base["scheme"]))
+        row |= numbers
+        row |= {"bits": stored_size(scheme, seen_shape(shape))}
+        row |= {"max_error": numbers["max_abs_error"], "max_error_at": place}
+        row |= {name: int(numbers[name]) for name in WHOLE if name in numbers}
+    return row
+
+
+def columns(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
+    """Return the rows of a scan so far as columns, as `pandas.DataFrame` takes them."""
+    rows = list(results.rows(number, language))
+    return {name: [row[name] for row in rows] for name in COLUMNS}
+
+
+def table(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
+    """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
+
+    Numbers are float64, NaN where there is none; counts are Int64.
+
+    Raises:
+        QuantVizError: pandas is not installed.
+    """
+    pd = load_pandas()
+    made: dict[str, Any] = {}
+    for name, values in columns(results, number, language).items():
+        if name in WHOLE:
+            made[name] = pd.Series(values, dtype="Int64")
+        elif name == "max_error" or name in METRICS or name in NUMBERS:
+            made[name] = [math.nan if value is None else value for value in values]
+        else:
+            made[name] = pd.Series(values, dtype=object)
+    frame: pandas.DataFrame = pd.DataFrame(made)
+    frame.attrs["notes"] = [note[language] for note in results.scan(number).notes]
+    return frame

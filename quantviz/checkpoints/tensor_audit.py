@@ -1,0 +1,229 @@
+"""One tensor of a quantized file beside its original: the error, and how its codes were chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+
+from quantviz.checkpoints.originals import Original, bands
+from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS, metrics_of
+from quantviz.evaluation.moments import Moments, joined, number_of
+from quantviz.pickling import Picklable
+from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.result import QParams, QuantResult
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.layouts import QuantizedWeight
+from quantviz.tensors import blocks
+
+#: What a tensor's audit can come to: a quantized one was compared; it is not the same weight; one that is not
+#: quantized is the original, rounded to its dtype, or is not; something was wrong; there was no partner.
+STATUSES = ("ok", "not_same", "same", "changed", "problem", "unmatched")
+#: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
+LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
+#: A code counts as nearest up to so many steps, for scales were rounded after codes were chosen; and up to so
+#: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
+#: whose errors are some tenth of the values.
+_SLACK_STEPS, _SLACK_FOLDED, _SLACK_FITTED = 0.02, 2**-7, 0.35
+#: From this share of nearest codes on they were rounded to nearest.
+_NEAREST = 0.98
+#: The metrics that need no codes.
+_WITHOUT_CODES = (
+    *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
+)
+#: Fewest rows that tell how the codes of one column were chosen.
+_ROWS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class TensorAudit(Picklable):
+    """What was found of one tensor."""
+
+    #: Its name in the quantized file, and in the original; "" where it has no partner there.
+    tensor: str
+    original: str
+    #: Its layout, of `LAYOUTS`; "plain" where it is not quantized.
+    layout: str
+    #: One of `STATUSES`.
+    status: str
+    #: What a problem was.
+    reason: QuantVizError | None = None
+    shape: Shape = ()
+    #: The scheme that was recovered; its calibration is not known. None where it is not quantized.
+    scheme: Scheme | None = None
+    #: Whether 0 is the middle code of every block; none where it is not quantized.
+    symmetric: bool | None = None
+    scale_dtype: str = ""
+    #: Bits that the file spends on one element, scales included.
+    bits: float = math.nan
+    #: How its codes were chosen: "nearest", "gptq" (column by column, later ones making up for the errors of
+    #: earlier ones) or "other"; "" where it is not quantized.
+    rounding: str = ""
+    #: The share of codes that are the nearest to the original's value at the file's scales.
+    nearest_share: float = math.nan
+    blocks: int = 0
+    #: Blocks in which a value lies beyond what the scale reaches.
+    saturated_blocks: int = 0
+    #: Codes of the format that no element has.
+    unused_codes: int = 0
+    #: Every metric by id that there is for it.
+    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: What was done to the original before it was compared.
+    done: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def results(weight: QuantizedWeight, x: Original) -> Iterator[tuple[QuantResult, torch.Tensor]]:
+    """Yield the file's codes and values beside the original's, a band of rows at a time, and which codes are
+    nearest to the original's values.
+
+    `clipped` says where rounding to nearest with the file's scales would have left the codes there are.
+    """
+    for start, stop in bands(weight.shape, weight.row_step):
+        yield result_of_rows(weight, x, start, stop)
+
+
+def result_of_rows(
+    weight: QuantizedWeight, x: Original, start: int, stop: int
+) -> tuple[QuantResult, torch.Tensor]:
+    """Return the same of some rows, from one multiple of `weight.row_step` to before another."""
+    coded = weight.coded(start, stop)
+    own = x.read(start, stop)
+    own = own if weight.columns is None else own[:, weight.columns]
+    # A block of zeros may have the scale 0, by which nothing can be divided.
+    scale = torch.where(coded.scale == 0, 1.0, coded.scale)
+    params = QParams(scale, coded.zero_point, zero_domain=weight.scheme.zero_domain, stored=True)
+    nearest = quantize(own, weight.scheme.replace(nonfinite="ignore"), qparams=params)
+    error = torch.where(torch.isfinite(own), coded.x_hat - own, math.nan)
+    slack = _SLACK_STEPS * nearest.step_of_cells()
+    if x.of_columns is not None or x.of_rows is not None:
+        slack = slack + max(_SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape))) * own.abs()
+    as_near = ~(error.abs() > nearest.error.abs() + slack)  # what is left out counts as near
+    stored = blocks.to_grid(coded.scale, nearest.layout)
+    if stored is not None and bool((stored == 0).any()):  # all codes stand for one value
+        as_near = as_near | (blocks.expand(stored, nearest.layout, nearest.shape) == 0)
+    made = dataclasses.replace(nearest, q=coded.q, x_hat=coded.x_hat, error=error, own_codes=True)
+    return made, as_near
+
+
+def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
+    """Return what is found of a quantized weight beside its original.
+
+    Raises:
+        QuantVizError: It cannot be read, or what it decodes to is no number.
+    """
+    moments: list[Moments] = []
+    near = torch.zeros(weight.shape[1], dtype=torch.float64)
+    saturated = count = 0
+    middle = True
+    for r, as_near in results(weight, x):
+        moments.append(Moments.of(r))
+        near += as_near.sum(0)
+        saturated += int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
+        count += r.layout.block_count
+        middle = middle and _is_middle(r)
+    whole = joined(moments)
+    found = metrics_of(whole, weight.stored_bits, METRICS)
+    assert whole.codes_seen is not None
+    return TensorAudit(
+        weight.name,
+        original,
+        weight.layout,
+        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        None,
+        weight.shape,
+        weight.scheme,
+        middle,
+        weight.scale_dtype,
+        weight.stored_bits,
+        _rounding(near / weight.shape[0], weight),
+        float(near.sum()) / (weight.shape[0] * weight.shape[1]),
+        count,
+        saturated,
+        weight.scheme.number_format.levels - int(whole.codes_seen.sum()),
+        MappingProxyType(found),
+        x.done,
+        weight.notes,
+    )
+
+
+def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
+    """Return whether a quantized tensor of so many bits can be the original's.
+
+    One that was rotated, reordered or trained further cannot be ranked.
+
+    >>> same_weights(0.995, 20.1, 4), same_weights(0.02, -2.8, 4), same_weights(0.8, 2.0, 2)
+    (True, False, True)
+    """
+    if not math.isfinite(cosine):  # one of them is all zero: lost perhaps, but not rotated
+        return True
+    return cosine >= LEAST_COSINE and (bits < _FROM_BITS or sqnr_db >= LEAST_SQNR_DB)
+
+
+def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
+    """Return what is found of a tensor that is not quantized, stored as `dtype`, beside its original."""
+    moments, equal = [], True
+    for start, stop in bands(x.shape):
+        own, other = x.read(start, stop), values.read(start, stop)
+        moments.append(_moments(own, other))
+        rounded = own.to(getattr(torch, dtype, torch.float32)).float()
+        equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
+    found = metrics_of(joined(moments), math.nan, _WITHOUT_CODES)
+    return TensorAudit(
+        name,
+        original,
+        "plain",
+        "same" if equal else "changed",
+        shape=x.shape,
+        metrics=MappingProxyType(found),
+        done=x.done,
+    )
+
+
+def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
+    counted = torch.isfinite(x)
+    own, other = x[counted].double(), x_hat[counted].double()
+    error = other - own
+    return Moments(
+        cells=number_of(own.numel()),
+        zeros=(own == 0).sum().double(),
+        x2=own.square().sum(),
+        x_hat2=other.square().sum(),
+        x_x_hat=(own * other).sum(),
+        e=error.sum(),
+        e2=error.square().sum(),
+        max_error=error.abs().max() if own.numel() else number_of(-math.inf),
+    )
+
+
+def _is_middle(r: QuantResult) -> bool:
+    """Return whether 0 is the middle code of every block, or there is no zero point at all."""
+    scheme, zero = r.scheme, r.qparams.zero_point
+    if scheme.mode == "symmetric":
+        return True
+    if scheme.zero_domain != "code_int":
+        return False
+    fmt = scheme.number_format
+    return bool((zero == (fmt.code_min + fmt.code_max + 1) // 2).all())
+
+
+def _rounding(near: torch.Tensor, weight: QuantizedWeight) -> str:
+    """Return how codes were chosen, by the share of nearest codes in each column.
+
+    GPTQ rounds the first column to nearest and has all others make up for what came before.
+    """
+    if float(near.mean()) >= _NEAREST:
+        return "nearest"
+    size = getattr(weight.scheme.granularity, "size", len(near))
+    # Where columns are in the order of groups, the first one is any of the first group.
+    first = float(near[0] if weight.columns is None else near[:size].max())
+    ordered = (
+        weight.shape[0] >= _ROWS and first >= _NEAREST and float(near[-len(near) // 4 :].mean()) < _NEAREST
+    )
+    return "gptq" if ordered else "other"

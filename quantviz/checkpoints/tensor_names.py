@@ -1,0 +1,92 @@
+"""Where a tensor stands in a model, as far as its name tells: layer, kind, expert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+#: What files call the values of a layer: said of nearly all of them, so left out.
+_VALUES = "weight"
+#: The last part of a stack's name where it only says that there are layers.
+_LAYERS = frozenset(("layers", "layer", "blocks", "block", "h", "blk", "stages", "model", "transformer"))
+_DIGITS = re.compile(r"\d{1,6}", re.ASCII)
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a tensor stands in a model."""
+
+    #: What comes before the layer's number, such as "model.layers"; "" where there is none.
+    stack: str
+    #: The layer's number; −1 for what belongs to none, such as the embedding.
+    layer: int
+    #: What it is in its layer, such as "mlp.experts.down_proj".
+    kind: str
+    #: The expert's number; −1 for what belongs to none.
+    expert: int = -1
+
+
+def place_of_name(name: str) -> Place:
+    """Return where the tensor of that name stands.
+
+    >>> place_of_name("model.layers.12.self_attn.q_proj.weight")
+    Place(stack='model.layers', layer=12, kind='self_attn.q_proj', expert=-1)
+    >>> place_of_name("model.layers.3.mlp.experts.7.down_proj.weight")
+    Place(stack='model.layers', layer=3, kind='mlp.experts.down_proj', expert=7)
+    >>> place_of_name("blk.0.attn_q.weight").kind, place_of_name("lm_head.weight").layer
+    ('attn_q', -1)
+    """
+    parts = re.split(r"[./]", name)
+    if len(parts) > 1 and parts[-1] == _VALUES:
+        parts = parts[:-1]
+    expert = next(
+        (i for i in range(1, len(parts)) if _DIGITS.fullmatch(parts[i]) and "expert" in parts[i - 1].lower()),
+        None,
+    )
+    number = next((i for i, part in enumerate(parts) if _DIGITS.fullmatch(part) and i != expert), None)
+    if number is None or (len(parts) == number + 1 and number == 0):
+        return Place("", -1, ".".join(parts))
+    kind = [part for i, part in enumerate(parts) if i > number and i != expert]
+    return Place(
+        ".".join(parts[:number]),
+        int(parts[number]),
+        ".".join(kind) or _VALUES,
+        int(parts[expert]) if expert is not None and expert > number else -1,
+    )
+
+
+def short_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fewest last parts of each name that no other one ends with.
+
+    >>> short_names(["self_attn.q_proj", "self_attn.k_proj", "attention.dense", "dense"])
+    ('q_proj', 'k_proj', 'attention.dense', 'dense')
+    """
+    return tuple(_shortest(name, {other for other in names if other != name}) for name in names)
+
+
+def _shortest(name: str, others: Collection[str]) -> str:
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        ending = ".".join(parts[-count:])
+        if not any(other == ending or other.endswith(f".{ending}") for other in others):
+            return ending
+    return name
+
+
+def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:
+    """Return what stands before a layer's number: nothing where there is one stack, else what tells them
+    apart.
+
+    >>> short_stacks(["model.layers"]), short_stacks(["model.encoder.layers", "model.decoder.layers"])
+    (('',), ('encoder', 'decoder'))
+    """
+    if len(stacks) < 2:
+        return ("",) * len(stacks)
+    stripped = []
+    for stack in stacks:
+        parts = stack.split(".")
+        while len(parts) > 1 and parts[-1] in _LAYERS:
+            parts.pop()
+        stripped.append(".".join(parts))
+    return short_names(stripped if len(set(stripped)) == len(stripped) else list(stacks))

@@ -1,0 +1,138 @@
+"""`quantviz allocate`: a recipe for each tensor within a budget of bits, from a scan's table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quantviz.cli.output import Output, put, say, with_output, write
+from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.allocation import Allocation
+
+#: What `export_allocation` writes; a test holds the two together.
+TOOLS = ("json", "llama", "llmcompressor", "modelopt")
+
+
+@click.command(short_help="Choose a recipe for each tensor within a budget of bits.")
+@click.argument("table", type=click.Path())
+@click.option("--bits", type=float, metavar="N", help="Bits a weight of the whole model, such as 4.25.")
+@click.option("--gb", type=float, metavar="N", help="Size of the whole model in units of 10⁹ bytes.")
+@click.option("--budget-bits", type=int, metavar="N", help="Bits of what is chosen alone.")
+@click.option(
+    "--pin",
+    "pins",
+    multiple=True,
+    metavar="TENSOR=RECIPE",
+    help="Give a tensor this recipe. Give it again for more.",
+)
+@click.option(
+    "--fuse", is_flag=True, help="Give query, key and value one recipe, and gate and up: vLLM needs it."
+)
+@click.option(
+    "--tie",
+    "ties",
+    multiple=True,
+    metavar="A,B",
+    help="Count these tensors as one. The word content ties those of the same bytes.",
+)
+@click.option(
+    "--exclude", "excluded", multiple=True, metavar="PATTERN", help="Leave tensors as stored; * is any text."
+)
+@click.option(
+    "--alpha",
+    type=click.Path(),
+    metavar="FILE",
+    help="What errors weigh: a CSV with the columns tensor and alpha, or llama.cpp's importance matrix.",
+)
+@click.option("--for", "tool", type=click.Choice(TOOLS), help="Write what a tool reads, instead of a table.")
+@click.option("--frontier", is_flag=True, help="Write the weight error at each size instead.")
+@with_output(yaml=".yaml")
+def allocate(
+    table: str,
+    bits: float | None,
+    gb: float | None,
+    budget_bits: int | None,
+    pins: tuple[str, ...],
+    fuse: bool,
+    ties: tuple[str, ...],
+    excluded: tuple[str, ...],
+    alpha: str | None,
+    tool: str | None,
+    frontier: bool,
+    output: Output,
+) -> None:
+    """Choose a recipe for each tensor: the smallest weight error at this size.
+
+    TABLE is what `quantviz scan` wrote (Parquet, CSV, JSON, JSON Lines, or its file of results), or another
+    table with the columns tensor, recipe, bits and cost. Without a column cost it is the relative squared
+    error times α. It ranks choices for these weights; it does not predict a model's quality.
+    """
+    from quantviz.checkpoints.allocation import allocate as choose
+    from quantviz.checkpoints.frontier import frontier_of
+    from quantviz.checkpoints.table_files import read_table
+    from quantviz.export.allocations import export_allocation
+
+    if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
+        raise QuantVizError("allocate.yaml_for_tools")
+    found = choose(
+        read_table(table),
+        budget_bits=budget_bits,
+        bits_per_weight=bits,
+        gigabytes=gb,
+        pinned=dict(map(_pin, pins)),
+        tied="content" if ties == ("content",) else [tie.split(",") for tie in ties],
+        fused="engine" if fuse else None,
+        excluded=excluded,
+        sensitivities=alpha,
+    )
+    if tool:
+        put(output, export_allocation(found, tool))
+    elif frontier:
+        shown = frontier_of(found.choices)
+        write(output, [point.record() for point in (*shown.points, *shown.uniform)])
+    else:
+        write(output, [{"tensor": tensor, "recipe": recipe} for tensor, recipe in found.choice.items()])
+    _tell(found)
+
+
+def _pin(pin: str) -> tuple[str, str]:
+    # A scheme's text form has "=" in it, a tensor's name hardly ever.
+    tensor, equals, recipe = pin.partition("=")
+    if not (tensor and equals and recipe):
+        raise QuantVizError("allocate.pin_form", got=pin)
+    return tensor, recipe
+
+
+def _tell(found: Allocation) -> None:
+    """Tell a person what was found, what the error is, and what to change next."""
+    say("cli.allocate.found", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
+    per_weight = found.bits_per_weight
+    if per_weight is not None:
+        whole = found.bits + found.choices.kept_bits
+        say("cli.allocate.model", bits_per_weight=f"{per_weight:.4g}", gigabytes=f"{whole / 8e9:.4g}")
+    say(f"cli.allocate.{_error(found)}", cost=f"{found.cost:.4g}", sqnr_db=f"{found.sqnr_db:.4g}")
+    if not found.is_optimal:
+        say("cli.allocate.gap", gap=f"{found.gap / found.cost:.2g}")
+    following = found.next_change()
+    if following is None:
+        return
+    said: dict[str, Any] = {
+        "tensors": ", ".join(following.tensors),
+        "before": following.before,
+        "after": following.after,
+        "bits": f"{following.bits:,}",
+        "saved": f"{following.saved:.3g}",
+    }
+    say("cli.allocate.next", **said)
+    if per_weight is not None:
+        more = found.with_more()
+        say(f"cli.allocate.tenth_{_error(found)}", cost=f"{more.cost:.4g}", sqnr_db=f"{more.sqnr_db:.4g}")
+
+
+def _error(found: Allocation) -> str:
+    """Return which number tells the error: its SQNR where the cost is made of it."""
+    return "cost" if math.isnan(found.sqnr_db) else "error"

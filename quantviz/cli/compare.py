@@ -1,0 +1,72 @@
+"""`quantviz compare`: a quantized file beside its original."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from quantviz.cli import FOUND, language
+from quantviz.cli.output import Output, say, with_output, write
+from quantviz.text import visible
+
+#: Statuses of a tensor that end the command with status 1.
+_BAD = ("not_same", "problem")
+#: The columns that a person is shown.
+_SHOWN = (
+    *("tensor", "status", "layout", "format", "granularity", "symmetric", "bits", "sqnr_db", "cosine"),
+    *("rounding", "nearest_share", "saturated_blocks", "unused_codes"),
+)
+
+
+@click.command(short_help="Compare a quantized file with its original.")
+@click.argument("quantized")
+@click.argument("original")
+@click.option(
+    "--fail-under",
+    type=float,
+    metavar="DB",
+    help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
+)
+@with_output()
+def compare(quantized: str, original: str, fail_under: float | None, output: Output) -> None:
+    """Compare a quantized file with its original.
+
+    Each is a file, an index of shards, or a folder. GPTQ, AWQ, compressed-tensors, FP8 by blocks,
+    bitsandbytes and GGUF are decoded, and every tensor is compared with the one of its name. The verdict and
+    what else is to be said go to stderr, a row for each tensor to stdout.
+    """
+    from quantviz.checkpoints.auditing import audit
+
+    bar: Any = nullcontext() if not sys.stderr.isatty() else click.progressbar(length=1, file=sys.stderr)
+    with bar:
+
+        def report(done: int, count: int) -> None:
+            if bar is not None and hasattr(bar, "update"):
+                bar.length = count
+                bar.update(done - bar.pos)
+
+        found = audit(quantized, original, report=report)
+    rows = found.rows(language())
+    for sentence in found.messages(language()):
+        click.echo(visible(sentence), err=True)
+    for row in rows:
+        if row["reason"]:
+            click.echo(visible(str(row["reason"])), err=True)
+    write(
+        output, [{name: row[name] for name in _SHOWN} for row in rows] if output.format == "table" else rows
+    )
+    low = [
+        row for row in rows if fail_under is not None and row["status"] == "ok" and _below(row, fail_under)
+    ]
+    for row in low:
+        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=fail_under)
+    if low or any(row["status"] in _BAD for row in rows):
+        raise click.exceptions.Exit(FOUND)
+
+
+def _below(row: dict[str, Any], least: float) -> bool:
+    return math.isnan(row["sqnr_db"]) or row["sqnr_db"] < least

@@ -1,0 +1,89 @@
+"""`quantviz figure`: the four panels of a tensor under a scheme as a page or a picture."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quantviz.cli import language
+from quantviz.cli.output import Output, put, with_output
+from quantviz.cli.tensors import Chosen, open_tensor, schemes_named, takes_scheme, takes_tensor
+from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+#: Pixels of a picture for each of the figure's, so that its numbers can be read in print.
+_FINER = 2
+
+
+@click.command()
+@takes_tensor
+@takes_scheme
+@click.option("--cdn", is_flag=True, help="Load plotly from the net: a small page that needs one.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option("--width", type=click.IntRange(320, 4000), default=1060, show_default=True, help="Pixels.")
+@with_output(tables=False, html=".html", svg=".svg", png=".png")
+def figure(
+    file: str, tensor: str | None, scheme: str, cdn: bool, theme: str, width: int, output: Output
+) -> None:
+    """Draw a tensor, its codes and its error into a file.
+
+    FILE is a file of tensors, or a source such as 'builtin(name=picture)'. TENSOR is a name in it, and may be
+    left out where there is only one. The file's suffix decides: .html is a page that works offline; .svg and
+    .png need the extra images and a Chrome or Chromium.
+    """
+    if output.format != "html" and find_spec("kaleido") is None:
+        raise QuantVizError("cli.needs_kaleido", format=output.format)
+    if find_spec("plotly") is None:
+        raise QuantVizError("cli.needs_plotly")
+    from quantviz.analysis.study import Study
+
+    (named,) = schemes_named((scheme,)).values()
+    chosen = open_tensor(file, tensor)
+    study = Study.of(chosen.stored, named)
+    drawn = _page if output.format == "html" else _picture
+    put(output, drawn(study, chosen, scheme, theme, width, cdn if output.format == "html" else output.format))
+
+
+def _page(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, cdn: Any) -> str:
+    from quantviz.export.html_page import escaped, html_page
+    from quantviz.figures.panels import PANELS_CONFIG
+    from quantviz.figures.study_panels import study_figure
+    from quantviz.figures.theme import THEMES
+
+    drawn = study_figure(study, language=language(), theme=theme, width=width)
+    panels = drawn.to_html(  # type: ignore[no-untyped-call]
+        config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
+    )
+    head = f"<h1>{escaped(chosen.title)}</h1>\n<p>{escaped(_told(study, scheme))}</p>"
+    # One colour under the panels and around them.
+    style = f"body {{ max-width: {width}px; background: {THEMES[theme].surface}; }}"
+    return html_page(chosen.title, f"{head}\n{panels}", language=language(), theme=theme, style=style)
+
+
+def _picture(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, form: Any) -> bytes:
+    from quantviz.export.html_page import escaped
+    from quantviz.figures.study_panels import study_figure
+
+    note = escaped(f"{chosen.title} · {_told(study, scheme)}")
+    drawn = study_figure(study, language=language(), theme=theme, width=width, note=note)
+    try:
+        made: bytes = drawn.to_image(  # type: ignore[no-untyped-call]
+            format=form, scale=_FINER if form == "png" else 1
+        )
+    except (RuntimeError, OSError) as error:  # kaleido's, of a browser that is missing or does not start
+        reason = next(filter(None, str(error).splitlines()), type(error).__name__).strip(" .")
+        raise QuantVizError("cli.no_browser", format=form, reason=reason) from None
+    return made
+
+
+def _told(study: Study, scheme: str) -> str:
+    """Return the shape, the scheme as it was given and the SQNR."""
+    from quantviz.figures.numbers import number
+    from quantviz.text import text
+
+    sqnr = text("lab.picture_sqnr", language(), sqnr=number(study.measured.metrics["sqnr_db"], 3))
+    return " · ".join((" × ".join(map(str, study.shape)), scheme, sqnr))

@@ -1,0 +1,50 @@
+"""A file's tensor as the app opens it: below the folder that the app offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quantviz.cli.tensors import name_in, written_source
+
+if TYPE_CHECKING:
+    from quantviz.sources import Source
+
+
+def offered_folder(file: Path) -> tuple[Path, bool]:
+    """Return the folder that an app must offer to open the file, and whether the environment names it.
+
+    It is the file's own, unless the file lies below the one that is named.
+    """
+    from quantviz.sources.local import data_folder
+
+    known = data_folder()
+    real = file.resolve()
+    return (known, True) if known and real.is_relative_to(known) else (real.parent, False)
+
+
+def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[Source, str | None]:
+    """Return a tensor as a link of the Lab names it, and the folder that the app must be told, if any.
+
+    Where no tensor is named, it is the only one in the file, or with `first` the first that can be read.
+    `QuantVizError` as from `open_tensors`.
+    """
+    from quantviz.sources import LocalTensor
+    from quantviz.sources.files import open_tensors
+    from quantviz.sources.layouts.decoded import with_weights
+    from quantviz.sources.matrix import as_opened
+
+    source = written_source(file)
+    if source:
+        return as_opened(source), None
+    with open_tensors(file) as opened:
+        catalog = with_weights(opened)
+        readable = (
+            name for name in catalog.names if not catalog.info(name).problem and catalog.info(name).shape
+        )
+        name = (
+            next(readable, catalog.names[0]) if first and tensor is None else name_in(catalog, file, tensor)
+        )
+        folder, known = offered_folder(Path(file))
+        below = Path(file).resolve().relative_to(folder).as_posix()
+        return as_opened(LocalTensor.of(below, name, catalog)), None if known else str(folder)

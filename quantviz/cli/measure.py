@@ -1,0 +1,96 @@
+"""`quantviz measure`: all metrics of one tensor under one scheme or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from quantviz.cli import FOUND, language
+from quantviz.cli.output import Output, say, with_output, write
+from quantviz.cli.tensors import Chosen, open_tensor, schemes_named, takes_schemes, takes_tensor
+from quantviz.errors import QuantVizError
+
+
+@click.command(short_help="Print the metrics of a tensor under schemes.")
+@takes_tensor
+@takes_schemes
+@click.option(
+    "--fail-under",
+    type=float,
+    metavar="DB",
+    help="End with status 1 if the SQNR of a scheme is below this many decibels.",
+)
+@with_output()
+def measure(
+    file: str, tensor: str | None, schemes: tuple[str, ...], fail_under: float | None, output: Output
+) -> None:
+    """Print the metrics of a tensor under schemes.
+
+    FILE is a file of tensors (safetensors, GGUF, ONNX, PyTorch, NumPy and others), or a source such as
+    'builtin(name=picture)'. TENSOR is a name in it, and may be left out where there is only one.
+    """
+    named = schemes_named(schemes)
+    chosen = open_tensor(file, tensor)
+    rows = [_row(chosen, form, scheme) for form, scheme in named.items()]
+    refused = [row["reason"] for row in rows if row["reason"]]
+    if len(refused) == len(rows):
+        raise refused[0]
+    said = [{**row, "reason": row["reason"] and row["reason"].message(language())} for row in rows]
+    write(output, _side_by_side(said) if output.format == "table" else said)
+    for row in said if refused else ():
+        if row["reason"]:
+            say("cli.refused", scheme=row["recipe"], reason=row["reason"])
+    low = [] if fail_under is None else [row for row in rows if not _reaches(row.get("sqnr_db"), fail_under)]
+    for row in low:
+        say("cli.below", scheme=row["recipe"], sqnr_db=row.get("sqnr_db", math.nan), least=fail_under)
+    if refused or low:
+        raise click.exceptions.Exit(FOUND)
+
+
+def _reaches(sqnr_db: float | None, least: float) -> bool:
+    return sqnr_db is None or sqnr_db >= least
+
+
+def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:
+    """Return the metrics as `scan` has them: a row that says why, where the scheme does not fit."""
+    from quantviz.evaluation.metric_formulas import METRICS, stored_size
+    from quantviz.streaming.measuring import measure as measured
+
+    row = {
+        "tensor": chosen.name,
+        "recipe": form,
+        "status": "ok",
+        "reason": None,
+        "shape": chosen.shape,
+        "dtype": chosen.dtype or None,
+        "scheme": str(scheme),
+    }
+    try:
+        found = measured(chosen.stored, scheme, metrics=METRICS)
+    except QuantVizError as problem:
+        return {**row, "status": "refused", "reason": problem}
+    bits = stored_size(scheme, found.shape)
+    largest = {"max_error": found.metrics["max_abs_error"], "max_error_at": found.largest_error}
+    return {**row, "bits": bits, **found.metrics, **largest, "cells": found.counted}
+
+
+def _side_by_side(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the metrics as lines, a column for each scheme: for people."""
+    from quantviz.evaluation.metric_formulas import METRICS
+    from quantviz.text import text
+
+    unit, metric = text("cli.columns.unit", language()), text("cli.columns.metric", language())
+    lines: list[Mapping[str, Any]] = []
+    for name, each in METRICS.items():
+        times = 100 if each.unit == "share" else 1
+        lines.append(
+            {
+                metric: text(f"metrics.{name}.name", language()),
+                unit: text(f"metrics.units.{each.unit or 'none'}", language()),
+                **{row["recipe"]: times * row[name] if name in row else None for row in rows},
+            }
+        )
+    return lines

@@ -1,0 +1,285 @@
+"""Where a command's data go and in which form; sentences for people go to stderr.
+
+@click.command()
+@click.argument("path")
+@with_output()
+def scan(path: str, output: Output) -> None:
+    '''Measure every tensor.'''
+    write(output, table)
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from quantviz.cli.text_table import text_fields, text_table
+from quantviz.errors import QuantVizError
+from quantviz.text import visible
+
+#: The forms of a table, each with the suffix of its files.
+FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
+#: Those of them that a terminal can show.
+_FOR_TERMINALS = ("table", "json", "jsonl", "csv")
+#: The exit status where the reader of a pipe has gone, as the shell gives it.
+CLOSED_PIPE = 141
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where data go: a file, or stdout where there is none; and in which form."""
+
+    format: str
+    path: Path | None = None
+
+
+def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
+    """Return a decorator that adds `--format` and `-o` to a command and hands it an `Output` as `output`.
+
+    `more` are forms that the command writes by itself through `put`, each with its suffix: `html=".html"`.
+    Without `tables` there are no others, and the first of them is the usual one. What cannot be written is
+    refused before the command begins.
+    """
+    known = {**(FORMATS if tables else {}), **more}
+    usual = next(iter(known))
+
+    def decorate(command: _F) -> _F:
+        @click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(list(known)),
+            help=f"Form of the data. Default: by the file's suffix, else {usual}.",
+        )
+        @click.option(
+            "-o",
+            "--output",
+            "output_file",
+            type=click.Path(),
+            metavar="FILE",
+            help=f"Write into this file; {', '.join(known.values())} decide the form. Default: stdout.",
+        )
+        @functools.wraps(command)
+        def wrapped(*args: Any, output_format: str | None, output_file: str | None, **options: Any) -> Any:
+            return command(*args, output=_chosen(output_format, output_file, known), **options)
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Output:
+    """Return what was asked for; `QuantVizError` where it cannot be had."""
+    path = Path(file) if file not in (None, "-") else None
+    of_suffix = next((name for name, suffix in known.items() if path and path.suffix.lower() == suffix), None)
+    if form and of_suffix and form != of_suffix:
+        raise QuantVizError("cli.two_formats", file=str(path), format=form, suffix=known[of_suffix])
+    if path and not form and not of_suffix and not _is_device(path):
+        raise QuantVizError("cli.unknown_suffix", file=str(path), known=", ".join(known.values()))
+    output = Output(form or of_suffix or next(iter(known)), path)
+    if output.format == "parquet" and find_spec("pyarrow") is None:
+        raise QuantVizError("cli.needs_pyarrow")
+    if path is None and output.format not in _FOR_TERMINALS and sys.stdout.isatty():
+        raise QuantVizError("cli.not_to_terminal", format=output.format)
+    if path and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise _cannot_write(path, IsADirectoryError() if path.is_dir() else FileNotFoundError())
+    return output
+
+
+def write(output: Output, data: Any, *, for_people: Sequence[str] = ()) -> None:
+    """Write a table: a DataFrame, a list of records, or one record.
+
+    Each form has the columns in the order of the data, those of the first record first. NaN is no value: null
+    in JSON and Parquet, an empty cell in CSV; JSON has null for ±Inf too. JSON is one document: a list of
+    objects, or one object for one record; of that the table has a line for each field. Of a DataFrame only
+    the columns are written. The table has only the columns `for_people`, where some are named.
+    """
+    if output.format == "parquet":
+        put(output, _as_parquet(data))
+        return
+    columns, rows = _columns_and_rows(data)
+    if output.format == "table" and isinstance(data, Mapping):
+        put(output, f"{text_fields(dict(zip(columns, rows[0], strict=True)))}\n")
+    elif output.format == "table":
+        if for_people:
+            shown = [columns.index(name) for name in for_people if name in columns]
+            columns, rows = [columns[k] for k in shown], [[row[k] for k in shown] for row in rows]
+        width = room(output)
+        lines, left_out = text_table(columns, rows, width)
+        put(output, _heading(lines) if width else f"{lines}\n")
+        if left_out:
+            say("cli.columns_left_out", count=left_out)
+    elif output.format == "csv":
+        put(output, _as_csv(columns, rows))
+    else:
+        records = [dict(zip(columns, row, strict=True)) for row in rows]
+        if isinstance(data, Mapping):
+            put(output, f"{as_json(records[0], None if output.format == 'jsonl' else 2)}\n")
+        elif output.format == "jsonl":
+            put(output, "".join(f"{as_json(record, None)}\n" for record in records))
+        else:  # a line for each record
+            put(output, "[" + ",".join(f"\n{as_json(record, None)}" for record in records) + "\n]\n")
+
+
+def room(output: Output) -> int | None:
+    """Return how many columns the terminal has that the data go to; none where they go elsewhere."""
+    return shutil.get_terminal_size().columns if output.path is None and sys.stdout.isatty() else None
+
+
+def put(output: Output, content: str | bytes) -> None:
+    """Write text as UTF-8, or bytes: to stdout, or into the file all at once."""
+    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    if output.path is None:
+        _to_stdout(raw)
+    elif _is_device(output.path):
+        output.path.write_bytes(raw)
+    else:
+        _into_place(Path(os.path.realpath(output.path)), raw)
+
+
+def say(key: str, /, **params: object) -> None:
+    """Tell a person something on stderr: the sentence `key` of the chosen language."""
+    from quantviz.cli import language
+    from quantviz.text import text
+
+    click.echo(visible(text(key, language(), **params)), err=True)
+
+
+def complain(error: QuantVizError) -> None:
+    """Tell a person on stderr what is wrong, where the command goes on all the same."""
+    from quantviz.cli import language
+
+    click.echo(visible(error.message(language())), err=True)
+
+
+def as_json(value: Any, indent: int | None = 2) -> str:
+    r"""Return a JSON document: null for what is no finite number, and escapes for what no screen can show.
+
+    >>> as_json({"sqnr_db": float("inf"), "tensor": "权重\x9b"}, None)
+    '{"sqnr_db": null, "tensor": "权重\\u009b"}'
+    """
+    written = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    # A list of numbers stays on its line.
+    written = re.sub(r"\[\n[^\[\]{}\"]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", written)
+    if written.replace("\n", "").isprintable():
+        return written
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in written)
+
+
+def _finite(value: Any) -> Any:
+    value = _plain(value)
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, dict):
+        return {str(name): _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Python's own kinds, None for NaN; what is no number or list is its text."""
+    if hasattr(value, "tolist"):  # numpy's and torch's
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return None if value != value else value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _columns_and_rows(data: Any) -> tuple[list[str], list[list[Any]]]:
+    if hasattr(data, "iloc"):
+        known = data.astype(object).where(data.notna(), None)  # pandas' marks of no value are None too
+        values = [[_plain(each) for each in known.iloc[:, k].tolist()] for k in range(known.shape[1])]
+        return list(map(str, data.columns)), [list(row) for row in zip(*values, strict=True)]
+    records = _records(data)
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    return columns, [[_plain(record.get(name)) for name in columns] for record in records]
+
+
+def _records(data: Any) -> Sequence[Mapping[str, Any]]:
+    return [data] if isinstance(data, Mapping) else data
+
+
+def _as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return lines with the fewest digits that read back as the same number; lists are JSON."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([as_json(each, None) if isinstance(each, list | dict) else each for each in row])
+    return lines.getvalue()
+
+
+def _as_parquet(data: Any) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    if hasattr(data, "iloc"):
+        table = pyarrow.Table.from_pandas(data, preserve_index=False)
+    else:
+        columns, rows = _columns_and_rows(data)
+        table = pyarrow.table({name: [row[k] for row in rows] for k, name in enumerate(columns)})
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def _heading(lines: str) -> str:
+    """Return a table for a terminal, its first line bold unless `NO_COLOR` is set."""
+    first, end, rest = lines.partition("\n")
+    return f"{first if os.environ.get('NO_COLOR') else click.style(first, bold=True)}{end}{rest}\n"
+
+
+def _to_stdout(raw: bytes) -> None:
+    """Write to stdout; where its reader has gone, end without a word."""
+    stream = sys.stdout.buffer
+    try:
+        stream.write(raw)
+        stream.flush()
+    except BrokenPipeError:
+        # What Python would flush at its end goes nowhere, so that it does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise click.exceptions.Exit(CLOSED_PIPE) from None
+
+
+def _is_device(path: Path) -> bool:
+    """Return whether it is there and no plain file: /dev/stdout, a named pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _into_place(path: Path, raw: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as file:
+            file.write(raw)
+        beside.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> QuantVizError:
+    reasons = {
+        IsADirectoryError: "is_folder",
+        FileNotFoundError: "no_folder",
+        PermissionError: "no_permission",
+    }
+    reason = QuantVizError(f"cli.{reasons.get(type(error), 'system')}", system=error.strerror or "")
+    return QuantVizError("cli.cannot_write", file=str(path), reason=reason)

@@ -1,0 +1,177 @@
+"""`quantviz scan`: measure every tensor of a checkpoint under recipes."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.output import Output, put, say, with_output, write
+from quantviz.text import text, visible
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results import Progress
+
+
+#: Columns of the table for people; all other forms have every column.
+_FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse", "max_error", "reason")
+
+
+@click.command()
+@click.argument("path", type=click.Path())
+@click.option(
+    "-r",
+    "--recipe",
+    "recipes",
+    multiple=True,
+    required=True,
+    metavar="RECIPE",
+    help="A recipe's id, such as int4_g128, or a scheme's text form. Repeat it for more.",
+)
+@click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is measured.")
+@click.option("--verify", is_flag=True, help="Read every tensor, also of files that have not changed.")
+@click.option("--threads", type=click.IntRange(1, 1000), metavar="N", help="How many threads measure.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Measure on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
+)
+@click.option(
+    "--fail-under",
+    type=float,
+    metavar="DB",
+    help="Exit with status 1 if a tensor under a recipe has an SQNR below this.",
+)
+@with_output(html=".html")
+def scan(
+    path: str,
+    recipes: tuple[str, ...],
+    results: str | None,
+    verify: bool,
+    threads: int | None,
+    scheduler: str | None,
+    fail_under: float | None,
+    output: Output,
+) -> None:
+    """Measure every tensor of a checkpoint under recipes.
+
+    PATH is a file of tensors, an index of shards, or a folder of files; or the address of one, such as
+    https://host/model.safetensors or s3://bucket/model/, of which byte ranges are read. What was
+    measured before is not measured again, so a scan that was interrupted goes on where it was.
+    """
+    from quantviz.checkpoints.results import Results
+    from quantviz.checkpoints.scanning import run_scan
+    from quantviz.checkpoints.table import table
+
+    with Results(results) as opened, _Cancelling() as cancelling, _Line() as line:
+        try:
+            number = run_scan(
+                opened,
+                path,
+                recipes,
+                verify=verify,
+                threads=threads,
+                scheduler=scheduler,
+                cancelled=cancelling.asked.is_set,
+                report=line.show,
+            )
+        except KeyboardInterrupt:
+            number = None
+        line.clear()
+        if number is None or opened.scan(number).state == "cancelled":
+            say("cli.scan.resume", command=shlex.join(["quantviz", *sys.argv[1:]]))
+            raise click.exceptions.Exit(INTERRUPTED)
+        for note in opened.scan(number).notes:
+            click.echo(visible(note[language()]), err=True)
+        found = table(opened, number, language())
+    if output.format == "html":
+        from quantviz.export.report import report
+
+        put(output, report(found, title=Path(path).name, language=language()))
+    else:
+        write(output, found, for_people=_FOR_PEOPLE)
+    problems, low = int((found["status"] == "problem").sum()), 0
+    if problems:
+        say("cli.scan.problems", count=problems)
+    if fail_under is not None:
+        low = int((found["sqnr_db"] < fail_under).sum())
+        if low:
+            say("cli.scan.below", count=low, least=fail_under)
+    if problems or low:
+        raise click.exceptions.Exit(FOUND)
+
+
+class _Cancelling:
+    """Takes the signals that ask a process to end as a wish: what is measured is kept first.
+
+    A second one ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _Cancelling:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked.is_set():
+            raise KeyboardInterrupt
+        self.asked.set()
+
+
+class _Line:
+    """A line on the terminal that says how far a scan is; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shows = sys.stderr.isatty()
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def show(self, progress: Progress) -> None:
+        """Write the line anew."""
+        if not self._shows:
+            return
+        rate, left = progress.bytes_per_second, progress.seconds_left
+        words = text(
+            "cli.scan.progress",
+            language(),
+            done=progress.tensors_done,
+            all=progress.tensors,
+            rate="–" if rate is None else f"{rate / 1e6:,.0f}",
+            left="–" if left is None else _minutes(left),
+        )
+        click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shows:
+            click.echo("\r\x1b[2K", err=True, nl=False)
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time as minutes and seconds.
+
+    >>> _minutes(75.2), _minutes(3700)
+    ('1:16', '1:01:40')
+    """
+    whole = -int(-seconds // 1)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

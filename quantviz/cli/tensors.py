@@ -1,0 +1,145 @@
+"""The tensor and the schemes that a command is given: `FILE [TENSOR] -s SCHEME`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quantviz.cli import language
+from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    from quantviz.schemes.granularity import Shape
+    from quantviz.schemes.scheme import Scheme
+    from quantviz.sources import Source
+    from quantviz.sources.files import Catalog
+    from quantviz.tensors.lazy import Stored
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: Axes of a convolution's weight, which is seen as engines group it: output channels by all the rest.
+_CONVOLUTION = 4
+#: Tensors that are named where one has to be chosen.
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A tensor at hand; of one with the axes of a convolution's weight, its matrix, as the Lab opens it."""
+
+    name: str
+    #: The file and the tensor in it, for people.
+    title: str
+    stored: Stored
+    #: Its dtype in the file, "" where it is in none.
+    dtype: str
+    #: Its shape in the file.
+    shape: Shape
+
+    def cell(self, form: str) -> Shape:
+        """Return the cell written as "3,7": of the tensor, or of the matrix that it is seen as."""
+        return place_of(form, self.stored.shape, self.shape)
+
+
+def place_of(form: str, seen: Shape, own: Shape) -> Shape:
+    """Return the cell written as `form`, of a tensor of shape `own` that is `seen` as a matrix, or as it is.
+
+    The numbers count in either; negative ones count from the end. `QuantVizError` where there is no such
+    cell.
+
+    >>> place_of("3,7", (4, 8), (4, 8)), place_of("1, 0, 1, 1", (2, 12), (2, 3, 2, 2))
+    ((3, 7), (1, 3))
+    """
+    from quantviz.schemes.granularity import flat_index
+
+    if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", form.replace(" ", ""), re.ASCII):
+        raise QuantVizError("cli.cell", got=form, shape=seen)
+    place = tuple(int(number) for number in form.split(","))
+    shape = seen if len(place) == len(seen) else own
+    if len(place) != len(shape) or not all(-n <= i < n for i, n in zip(place, shape, strict=True)):
+        raise QuantVizError("index_out_of_range", index=place, shape=shape)
+    place = tuple(i % n for i, n in zip(place, shape, strict=True))
+    return place if shape == seen else (place[0], flat_index(place[1:], shape[1:]))
+
+
+def takes_tensor(command: _F) -> _F:
+    """Add `FILE [TENSOR]` to a command, as `file` and `tensor`."""
+    file = click.argument("file")
+    return file(click.argument("tensor", required=False)(command))
+
+
+def takes_schemes(command: _F) -> _F:
+    """Add `-s SCHEME` to a command, any number of times but at least once, as `schemes`."""
+    return click.option(
+        "-s",
+        "--scheme",
+        "schemes",
+        multiple=True,
+        required=True,
+        help="A recipe such as int4_g128, or a scheme's text form. Give it again for more.",
+    )(command)
+
+
+def takes_scheme(command: _F) -> _F:
+    """Add `-s SCHEME` to a command, once, as `scheme`."""
+    return click.option(
+        "-s", "--scheme", required=True, help="A recipe such as int4_g128, or a scheme's text form."
+    )(command)
+
+
+def open_tensor(file: str, tensor: str | None) -> Chosen:
+    """Return the tensor of that name in a file, or the only one there.
+
+    `file` may be a source as the Lab's links write it, `builtin(name=picture)`. `QuantVizError` for a file
+    that cannot be opened, and for a name that is not there or is missing.
+    """
+    from quantviz.sources.files import open_tensors
+
+    source = written_source(file)
+    if source:
+        stored = source.open()
+        return _chosen(file, source.title(language()), stored, "")
+    with open_tensors(file) as catalog:
+        name = name_in(catalog, file, tensor)
+        return _chosen(name, f"{file} · {name}", catalog.stored(name), catalog.info(name).dtype)
+
+
+def _chosen(name: str, title: str, stored: Stored, dtype: str) -> Chosen:
+    from quantviz.tensors.lazy import as_matrix
+
+    shape = stored.shape
+    return Chosen(name, title, as_matrix(stored) if len(shape) == _CONVOLUTION else stored, dtype, shape)
+
+
+def written_source(form: str) -> Source | None:
+    """Return the source that `form` writes; None where it is a path. `QuantVizError` for a wrong one.
+
+    >>> written_source("builtin(name=picture)"), written_source("model.safetensors")
+    (Builtin(name='picture'), None)
+    """
+    from quantviz.sources import parse_source
+
+    return parse_source(form) if re.match(r"[a-z_]+\(", form) and form.endswith(")") else None
+
+
+def name_in(catalog: Catalog, file: str, tensor: str | None) -> str:
+    """Return the name of a tensor that is in the file; where none is given, that of the only one."""
+    if tensor is not None:
+        catalog.info(tensor)
+        return tensor
+    names = catalog.names
+    if len(names) > 1:
+        some = ", ".join([*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])])
+        raise QuantVizError("cli.which_tensor", file=file, count=len(names), names=some)
+    return names[0]
+
+
+def schemes_named(forms: tuple[str, ...]) -> dict[str, Scheme]:
+    """Return each scheme by the form that it was given in; `QuantVizError` for an unknown one."""
+    from quantviz.schemes.recipes import as_scheme
+
+    return {form: as_scheme(form) for form in forms}

@@ -1,0 +1,278 @@
+"""An allocation as the files that other tools read: llama.cpp, llm-compressor and ModelOpt.
+
+What is written is which tensor gets which format, granularity and mode. The tool then chooses scales and
+rounds by its own arithmetic, so that its error may differ a little from the one that was measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from quantviz.checkpoints.allocation import Allocation
+from quantviz.checkpoints.fused import fused_groups
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import PerChannel, PerGroup, PerTensor
+from quantviz.schemes.recipes import RECIPE_GROUPS, as_scheme
+from quantviz.schemes.scheme import Scheme
+
+#: Recipes whose name is not that of their type in llama.cpp.
+_GGML_TYPES = {"gguf_mxfp4": "mxfp4"}
+#: Dtypes that llama.cpp can keep a tensor in.
+_GGML_DTYPES = {
+    "f32": "f32",
+    "float32": "f32",
+    "f16": "f16",
+    "float16": "f16",
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+}
+#: Formats that compressed-tensors has, each with its kinds of scales.
+_COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
+#: llama.cpp's names of tensors, by those of Llama and its relatives at Hugging Face.
+_GGUF_NAMES = (
+    (r"(?:model\.)?embed_tokens\.weight", r"token_embd.weight"),
+    (r"lm_head\.weight", r"output.weight"),
+    (r"(?:model\.)?norm\.weight", r"output_norm.weight"),
+    (r"(?:model\.)?layers\.(\d+)\.self_attn\.([qkv])_proj\.(weight|bias)", r"blk.\1.attn_\2.\3"),
+    (r"(?:model\.)?layers\.(\d+)\.self_attn\.o_proj\.(weight|bias)", r"blk.\1.attn_output.\2"),
+    (r"(?:model\.)?layers\.(\d+)\.self_attn\.([qk])_norm\.weight", r"blk.\1.attn_\2_norm.weight"),
+    (r"(?:model\.)?layers\.(\d+)\.mlp\.(gate|up|down)_proj\.(weight|bias)", r"blk.\1.ffn_\2.\3"),
+    (r"(?:model\.)?layers\.(\d+)\.mlp\.gate\.weight", r"blk.\1.ffn_gate_inp.weight"),
+    (r"(?:model\.)?layers\.(\d+)\.input_layernorm\.weight", r"blk.\1.attn_norm.weight"),
+    (r"(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.weight", r"blk.\1.ffn_norm.weight"),
+)
+_IS_GGUF = re.compile(r"(blk\.\d+\.[a-z0-9_]+|token_embd|output|[a-z_]+_norm|rope_freqs)\.(weight|bias)")
+
+
+def export_allocation(allocation: Allocation, form: str) -> str:
+    """Return an allocation as the text of a file.
+
+    Args:
+        allocation: What `qv.allocate` returned.
+        form: "json": everything that was chosen, with bits and costs. "llama": a file for llama-quantize's
+            --tensor-type-file, a line `pattern=type` a tensor, which the same text after --tensor-type says
+            too; llama-quantize asks for a quantized type besides, and reads these unless --pure is given.
+            "llmcompressor": a recipe for llm-compressor's oneshot, weights only. "modelopt": a configuration
+            for ModelOpt's mtq.quantize in its own YAML, weights only.
+
+    Raises:
+        QuantVizError: The tool has no format for some of the recipes, or cannot name a tensor; it names them.
+    """
+    if form not in EXPORTS:
+        raise QuantVizError("allocate.unknown_export", got=form, known=", ".join(EXPORTS))
+    return EXPORTS[form](allocation)
+
+
+def _as_json(allocation: Allocation) -> str:
+    return json.dumps(allocation.record(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# ---- llama.cpp -----------------------------------------------------------------------------------
+
+
+def _for_llama(allocation: Allocation) -> str:
+    """Return a line a tensor. llama.cpp searches its names for the pattern, a regular expression."""
+    types = {recipe: _ggml_type(recipe) for recipe in set(allocation.choice.values())}
+    _refuse_without(types, allocation, "llama.cpp")
+    chosen = {tensor: types[recipe] for tensor, recipe in allocation.choice.items()}
+    kept = {
+        tensor: _GGML_DTYPES.get(str(dtype).lower().removeprefix("torch."))
+        for tensor, dtype in allocation.kept_dtypes.items()
+    }
+    names = {tensor: _gguf_name(tensor) for tensor in [*chosen, *kept]}
+    unknown = [tensor for tensor in chosen if names[tensor] is None]
+    if unknown:
+        raise QuantVizError("allocate.no_gguf_name", tensors=", ".join(unknown))
+    # What stays as stored is told too: llama.cpp would give it the type of all others.
+    lines = {
+        str(names[tensor]): name
+        for tensor, name in [*chosen.items(), *kept.items()]
+        if names[tensor] and name
+    }
+    return "".join(f"^{re.escape(name)}$={ggml_type}\n" for name, ggml_type in lines.items())
+
+
+def _ggml_type(recipe: str) -> str | None:
+    """Return llama.cpp's name of a recipe's type; none where it has none."""
+    scheme = as_scheme(recipe)
+    found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
+    return found and _GGML_TYPES.get(found, found)
+
+
+def _gguf_name(tensor: str) -> str | None:
+    if _IS_GGUF.fullmatch(tensor):
+        return tensor
+    return next(
+        (re.sub(known, name, tensor) for known, name in _GGUF_NAMES if re.fullmatch(known, tensor)), None
+    )
+
+
+# ---- llm-compressor ------------------------------------------------------------------------------
+
+
+def _for_llmcompressor(allocation: Allocation) -> str:
+    weights = {recipe: weight_arguments(as_scheme(recipe)) for recipe in set(allocation.choice.values())}
+    _refuse_without(weights, allocation, "llm-compressor")
+    for group in fused_groups(allocation.choice):
+        if len({allocation.choice[tensor] for tensor in group}) > 1:
+            raise QuantVizError("allocate.not_fused", tensors=", ".join(group))
+    groups = {
+        f"group_{at}": {"targets": [_module(tensor) for tensor in tensors], "weights": weights[recipe]}
+        for at, (recipe, tensors) in enumerate(_by_recipe(allocation).items())
+    }
+    ignored = [tensor.removesuffix(".weight") for tensor in allocation.kept if tensor.endswith(".weight")]
+    modifier = {"config_groups": groups, "ignore": ignored}
+    return _yaml({"quant_stage": {"quant_modifiers": {"QuantizationModifier": modifier}}})
+
+
+def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
+    """Return a scheme as arguments of compressed-tensors' QuantizationArgs; none where it has no such format.
+
+    >>> weight_arguments(as_scheme("int4_g128"))
+    {'num_bits': 4, 'type': 'int', 'symmetric': True, 'strategy': 'group', 'group_size': 128}
+    """
+    form, scales = scheme.number_format, _scales(scheme)
+    kind = "integer" if form.kind == "integer" else form.id
+    if scales not in _COMPRESSED.get(kind, ()):
+        return None
+    strategy: dict[str, Any]
+    match scheme.granularity:
+        case PerTensor():
+            strategy = {"strategy": "tensor"}
+        case PerChannel(axis=0):
+            strategy = {"strategy": "channel"}
+        case PerGroup(size=size, axis=-1 | 1):
+            strategy = {"strategy": "tensor_group" if scales == "nvfp4" else "group", "group_size": size}
+        case _:
+            return None
+    stored = {"mx": "torch.uint8", "nvfp4": "torch.float8_e4m3fn"}.get(scales)
+    return {
+        "num_bits": form.bits,
+        "type": "int" if kind == "integer" else "float",
+        "symmetric": scheme.mode == "symmetric",
+        **strategy,
+        **({"scale_dtype": stored} if stored else {}),
+    }
+
+
+# ---- ModelOpt ------------------------------------------------------------------------------------
+
+
+def _for_modelopt(allocation: Allocation) -> str:
+    attributes = {
+        recipe: quantizer_attributes(as_scheme(recipe)) for recipe in set(allocation.choice.values())
+    }
+    _refuse_without(attributes, allocation, "ModelOpt")
+    entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
+    for tensor, recipe in allocation.choice.items():
+        entries.append({"quantizer_name": f"{_module(tensor)}.weight_quantizer", "cfg": attributes[recipe]})
+    return _yaml({"algorithm": "max", "quant_cfg": entries})
+
+
+def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
+    """Return a scheme as ModelOpt's QuantizerAttributeConfig; none where it has no such format.
+
+    >>> quantizer_attributes(as_scheme("nvfp4"))
+    {'num_bits': (2, 1), 'block_sizes': {-1: 16, 'type': 'dynamic', 'scale_bits': (4, 3)}}
+    """
+    form, scales = scheme.number_format, _scales(scheme)
+    if scales is None or scheme.mode != "symmetric":
+        return None
+    grid = form.float_bits
+    bits: Any = (grid.exponent, grid.mantissa) if grid else form.bits
+    if scales == "plain" and bits not in ((4, 3), *range(2, 9)):
+        return None
+    match scheme.granularity:
+        case PerTensor():
+            return {"num_bits": bits, "axis": None}
+        case PerChannel(axis=0):
+            return {"num_bits": bits, "axis": 0}
+        case PerGroup(size=size, axis=-1 | 1):
+            blocks: dict[int | str, Any] = {
+                -1: size,
+                "type": "static" if scales == "plain" else "dynamic",
+            }
+            if scales != "plain":
+                blocks["scale_bits"] = (8, 0) if scales == "mx" else (4, 3)
+            return {"num_bits": bits, "block_sizes": blocks}
+        case _:
+            return None
+
+
+# ---- what they share -----------------------------------------------------------------------------
+
+EXPORTS: Mapping[str, Callable[[Allocation], str]] = MappingProxyType(
+    {
+        "json": _as_json,
+        "llama": _for_llama,
+        "llmcompressor": _for_llmcompressor,
+        "modelopt": _for_modelopt,
+    }
+)
+
+
+def _scales(scheme: Scheme) -> str | None:
+    """Return the kind of scales: "plain" numbers, "mx", powers of two, or "nvfp4"; none for others."""
+    spec, form = scheme.arithmetic.scale, scheme.number_format
+    # llama.cpp's blocks are its own, whatever their format; ternary and binary codes are no grid of 2 bits.
+    if scheme.arithmetic.id.startswith("gguf") or not re.fullmatch(r"u?int\d+|float.*", form.id):
+        return None
+    if spec.format is None:
+        return "plain"
+    if spec.format == "float8_e8m0fnu":
+        return "mx"
+    return "nvfp4" if spec.format == "float8_e4m3fn" and spec.global_rule else None
+
+
+def _refuse_without(found: Mapping[str, object], allocation: Allocation, tool: str) -> None:
+    """Raise an error that names the recipes for which nothing was found, with a tensor of each."""
+    missing = sorted(recipe for recipe, each in found.items() if each is None)
+    if missing:
+        first = next(tensor for tensor, recipe in allocation.choice.items() if recipe == missing[0])
+        raise QuantVizError("allocate.no_format", tool=tool, recipes=", ".join(missing), tensor=first)
+
+
+def _module(tensor: str) -> str:
+    """Return the module that has a tensor as its weight."""
+    if not tensor.endswith(".weight"):
+        raise QuantVizError("allocate.no_module", tensor=tensor)
+    return tensor.removesuffix(".weight")
+
+
+def _by_recipe(allocation: Allocation) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for tensor, recipe in allocation.choice.items():
+        found.setdefault(recipe, []).append(tensor)
+    return found
+
+
+def _yaml(value: Any, indent: str = "") -> str:
+    """Return YAML: a line for each entry, texts in quotes as JSON has them."""
+    if isinstance(value, dict) and value:
+        return "".join(f"{indent}{_key(name)}:{_under(each, indent)}" for name, each in value.items())
+    assert isinstance(value, list)
+    # The first line of an entry stands behind its dash.
+    return "".join(
+        f"{indent}- {_yaml(each, indent + '  ').lstrip()}"
+        if isinstance(each, dict)
+        else f"{indent}- {_scalar(each)}\n"
+        for each in value
+    )
+
+
+def _under(value: Any, indent: str) -> str:
+    if isinstance(value, dict | list) and value:
+        return "\n" + _yaml(value, indent + "  ")
+    return f" {_scalar(value)}\n"
+
+
+def _key(name: int | str) -> str:
+    return str(name)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,349 @@
+"""What is told of one cell: a sentence with its numbers, and every step of its arithmetic as a line.
+
+`say` gives a sentence of the catalogue by its key, in the language of who reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from quantviz.figures.numbers import digits_for, number
+
+if TYPE_CHECKING:
+    from quantviz.quantization.explanation import Explanation, Step
+
+#: Gives the sentence of a key with its parameters.
+Say = Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a derivation: a step, or between the steps something known of the block, the grid or the
+    code.
+    """
+
+    #: What is done, or what is told of.
+    words: str
+    #: The step; none where the line is none.
+    step: Step | None
+    #: The numbers that the step reads, or what is told.
+    numbers: str
+    #: What the step gives, written out; "" where the line is none.
+    gives: str
+
+
+def derivation(why: Explanation, say: Say) -> Iterator[Line]:
+    """Yield every line of a cell, from its block's range to its error."""
+    last = {place: i for i, step in enumerate(why.steps) for place in _FACTS if step.key.startswith(place)}
+    yield _fact("block", _block_words(why, say), say)
+    for i, step in enumerate(why.steps):
+        yield _line(step, why, say)
+        for place, fact in _FACTS.items():
+            words = fact.words(why, say) if last.get(place) == i else ""
+            if words:
+                yield _fact(fact.name, words, say)
+
+
+def _line(step: Step, why: Explanation, say: Say) -> Line:
+    # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
+    of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
+    words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
+    numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
+    return Line(words, step, numbers, _exact(step.output))
+
+
+def _fact(name: str, words: str, say: Say) -> Line:
+    return Line(say(f"cell.facts.{name}"), None, words, "")
+
+
+def sentence(why: Explanation, say: Say) -> str:
+    """Return the cell in one line: what its value went through, and what became of it.
+
+    Numbers are rounded for reading; the steps below show them in full.
+    """
+    fmt, rounding = why.scheme.number_format, why.rounding
+    if why.cause == "left_out":
+        code = number(why.value, 8) if fmt.kind == "integer" else " ".join(filter(None, why.bits))
+        return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
+    told, parts, rounded = "", [], False
+    for step in why.steps:
+        if step.key in _SCALING:
+            told += (say("cell.then") if told else "") + _scaled(step, why, say)
+        elif step.key == "shift" and why.zero_point:
+            told += _shifted(step, why, rounded, say)
+        elif step.key == "lattice" and number(step.inputs["y"]) != number(step.output):
+            told += " " + say("cell.lattice", y=_telling(step, why))
+        elif step.key.startswith("round_"):
+            rounded = True
+            if step.name == "y" and not _beyond(why):
+                told += " " + _landed(why, say)
+    value = number(why.value, 8 if fmt.kind == "integer" else 6)
+    if rounding.nearer == "none":
+        parts.append(say("cell.no_number", code=value))
+    if why.cause == "clipped":
+        parts.append(say("cell.clamp", code=value))
+    if fmt.kind != "integer":
+        parts.append(say("cell.bits", bits=" ".join(filter(None, why.bits))))
+    parts.append(say("cell.value", x_hat=number(why.x_hat, digits_for(why.x_hat, why.local_step))))
+    told = " ".join((told, *parts)) + say(
+        "cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}")
+    )
+    moved = why.step("zero_point_clamp")
+    if moved:
+        told += say(
+            "cell.zero_point_clamped",
+            wanted=number(moved.inputs["zero_point"], 8),
+            zero_point=number(why.zero_point, 8),
+        )
+    return told
+
+
+def _exact(value: float) -> str:
+    """Return a number as the derivation tells it: NaN is one of its values."""
+    return "NaN" if math.isnan(value) else number(value, 8)
+
+
+#: The steps from x to what is rounded that bring it to units of the scale.
+_SCALING = ("subtract_lo", "divide", "multiply_inverse", "fused")
+
+
+def _scaled(step: Step, why: Explanation, say: Say) -> str:
+    """Return a step of `_SCALING` with its numbers."""
+    source = step.inputs["y"] if "y" in step.inputs else step.inputs["x"]
+    others = {name: value for name, value in step.inputs.items() if name not in ("x", "y")}
+    # Of a short block that is divided all the same: see `Convention.tail_divides`.
+    key = "divide" if others.pop("short", 0) else step.key
+    operands = {name: _operand(others[name]) for name in others}
+    first = number(source, digits_for(source, why.local_step) if "y" not in step.inputs else 4)
+    if key == "fused":
+        sign, zero_point = ("−", -why.zero_point) if why.zero_point < 0 else ("+", why.zero_point)
+        return say(
+            "cell.fused",
+            x=first,
+            inverse=operands["inverse"],
+            sign=sign,
+            zero_point=number(zero_point),
+            y=_telling(step, why),
+        )
+    if key == "subtract_lo":
+        lo = next(iter(others.values()))
+        return say(
+            "cell.subtract", x=first, lo=_operand(lo, digits_for(lo, why.local_step)), y=number(step.output)
+        )
+    if key == "divide":
+        scale = next(value for name, value in operands.items() if name != "inverse")
+        return say("cell.divide", x=first, scale=scale, y=_telling(step, why))
+    return say("cell.multiply", x=first, inverse=operands["inverse"], y=_telling(step, why))
+
+
+def _shifted(step: Step, why: Explanation, rounded: bool, say: Say) -> str:
+    """Return the zero point that is added, to what is rounded or to what was."""
+    zero_point = next(value for name, value in step.inputs.items() if name != "y")
+    sign = "+" if zero_point > 0 else "−"
+    before = number(step.inputs["y"], 8) if rounded else number(step.inputs["y"])
+    shifted = number(step.output, 8) if rounded else _telling(step, why)
+    return say(
+        "cell.shift",
+        y=before,
+        sign=sign,
+        zero_point=number(abs(zero_point), 8 if isinstance(zero_point, int) else 4),
+        shifted=shifted,
+    )
+
+
+def _operand(value: float, digits: int = 4) -> str:
+    """Return a number to the right of a sign."""
+    return f"({number(value, digits)})" if value < 0 else number(value, digits)
+
+
+def _beyond(why: Explanation) -> bool:
+    """Return whether the value lies so far out that only the format's end is worth telling: a float grid that
+    goes on has no such codes.
+    """
+    return (
+        why.scheme.number_format.kind != "integer" and why.cause == "clipped"
+    ) or why.rounding.nearer == "none"
+
+
+def _landed(why: Explanation, say: Say) -> str:
+    """Return which value of the grid it was rounded to, and by which rule where it was not simply the
+    nearest.
+    """
+    rounding, fmt = why.rounding, why.scheme.number_format
+    value = number(rounding.output, 8 if fmt.kind == "integer" else 6)
+    plain = rounding.nearer != "tie" and rounding.to_the_nearest
+    if not plain:
+        value_of = (
+            say("cell.round", code=value)
+            if fmt.kind == "integer"
+            else say("cell.round_to", format=say(f"formats.{fmt.id}.name"), value=value)
+        )
+        return f"{value_of}{say('cell.by_rule', rule=say(f'cell.rules.{rounding.rule}'))}"
+    if fmt.kind == "integer":
+        return say("cell.round", code=value)
+    return say("cell.round_nearest", format=say(f"formats.{fmt.id}.name"), value=value)
+
+
+def _telling(step: Step, why: Explanation) -> str:
+    """Return what `step` gives, with enough digits to round, as read, to the grid value that it became."""
+    import torch
+
+    from quantviz.quantization.grids import neighbours
+
+    y, rounding, fmt = step.output, why.rounding, why.scheme.number_format
+    if y != rounding.y or not math.isfinite(y):
+        return number(y)
+
+    def told(digits: int) -> bool:
+        read = torch.tensor(float(f"{y:.{digits}g}"), dtype=torch.float64)
+        below, above = (end.item() for end in neighbours(read, fmt))
+        side = "same" if below == above else _side(read.item() - below, above - read.item())
+        nearest = {"below": below, "above": above, "same": below}.get(side, rounding.output)
+        wanted = (
+            rounding.output
+            if rounding.to_the_nearest
+            else rounding.below
+            if rounding.nearer == "below"
+            else rounding.above
+        )
+        return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
+
+    digits = next((d for d in range(4, 10) if told(d)), 10)
+    return number(y, digits) if abs(y) < 10**digits else number(y, 8)
+
+
+def _side(below: float, above: float) -> str:
+    return "tie" if below == above else "below" if below < above else "above"
+
+
+#: The steps that speak of codes and have other words where codes are no numbers.
+_OF_VALUES = (
+    "scale_symmetric",
+    "scale_by_itself",
+    "clamp",
+    *(f"round_{rule}" for rule in ("even", "away", "up", "down", "toward_zero")),
+)
+
+
+def _block_words(why: Explanation, say: Say) -> str:
+    one = why.block_count == 1
+    place = (
+        say("cell.whole_tensor")
+        if one
+        else say(
+            "cell.block_of", place=", ".join(map(str, why.block)), grid=" × ".join(map(str, why.grid_shape))
+        )
+    )
+    words = [say("cell.block_size", block=place, count=why.block_size)]
+    if why.left_out:
+        words.append(say("cell.block_left_out", count=why.left_out))
+    # What the scale is made of, and nothing else.
+    if why.range and any(why.step(key) for key in ("range_lo", "range_hi", "found_lo", "found_hi")):
+        words.append(say("cell.extent", lo=number(why.range[0], 8), hi=number(why.range[1], 8)))
+    if why.step("range_extreme"):
+        words.append(say("cell.extreme", extreme=number(why.extreme, 8)))
+    if why.step("range_tensor_absmax"):
+        words.append(say("cell.tensor_absmax", absmax=number(why.tensor_absmax, 8)))
+    return say("cell.then").join(words)
+
+
+def _scale_words(why: Explanation, say: Say) -> str:
+    stored = why.stored_scale
+    if stored is None:
+        return ""
+    bits = " ".join(filter(None, stored.bits))
+    name, value = say(f"formats.{stored.format}.name"), number(stored.value, 8)
+    words = say(
+        "cell.scale_stored",
+        format=name,
+        before=number(stored.before or stored.value, 8),
+        value=value,
+        bits=bits,
+    )
+    return words + (say("cell.scale_of_tensor") if stored.second_level else "")
+
+
+def _neighbour_words(why: Explanation, say: Say) -> str:
+    rounding, scheme = why.rounding, why.scheme
+    rule = say(f"cell.rules.{rounding.rule}")
+    if rounding.nearer == "none":
+        return say("cell.near.none" if why.cause != "left_out" else "cell.near.left_out", x=_exact(why.x))
+    y = number(rounding.y, 8)
+    # Where the zero point is added after rounding, the grid's ends lie so much lower here.
+    keys = [step.key for step in why.steps]
+    added = (
+        why.zero_point
+        if "shift" in keys
+        and keys.index("shift") > max(i for i, key in enumerate(keys) if key.startswith("round_"))
+        else 0
+    )
+    low, high = scheme.value_min - added, scheme.value_max - added
+    if not low <= rounding.y <= high and why.cause == "clipped":
+        end = low if rounding.y < low else high
+        return say("cell.near.beyond", y=y, end=number(end, 8), distance=number(abs(rounding.y - end), 8))
+    if rounding.nearer == "same":
+        return say("cell.near.same", y=y)
+    below, above = (number(value, 8) for value in (rounding.below, rounding.above))
+    distances = [number(distance, 8) for distance in rounding.distances]
+    places = say("cell.near.two", y=y, below=below, to_below=distances[0], above=above, to_above=distances[1])
+    became = number(rounding.output, 8)
+    if rounding.nearer == "tie":
+        return places + say("cell.near.tie", rule=rule, value=became)
+    if rounding.chance is not None:
+        words = "cell.near.chance_up" if rounding.output == rounding.above else "cell.near.chance_down"
+        return places + say(words, chance=number(rounding.chance), share=number(rounding.share), value=became)
+    return places + (
+        say("cell.near.nearest", value=became)
+        if rounding.to_the_nearest
+        else say("cell.near.by_rule", rule=rule, value=became)
+    )
+
+
+def _bits_words(why: Explanation, say: Say) -> str:
+    fmt, (sign, exponent, mantissa) = why.scheme.number_format, why.bits
+    value = number(why.value, 8)
+    if fmt.kind == "codebook":
+        return say("cell.code.codebook", bits=mantissa, place=why.q, count=fmt.levels, value=value)
+    layout = fmt.float_bits
+    if layout is None:
+        return say("cell.code.signed" if fmt.signed else "cell.code.unsigned", bits=mantissa, value=value)
+    bits = " | ".join(filter(None, (sign, exponent, mantissa)))
+    names = say("cell.then_comma").join(
+        say(f"cell.code.{name}") for name, part in zip(_BIT_NAMES, why.bits, strict=True) if part
+    )
+    if not math.isfinite(why.value):
+        return say("cell.code.special", bits=bits, names=names, value=value)
+    field, fraction = int(exponent, 2), int(mantissa or "0", 2)
+    subnormal = layout.subnormal and field == 0
+    power = layout.smallest_exponent if subnormal else field - layout.bias
+    whole = ("0" if subnormal else "1") + (f" + {fraction}/{1 << layout.mantissa}" if layout.mantissa else "")
+    minus = "−" if sign == "1" else ""
+    raised = str(power).translate(_RAISED)
+    return say("cell.code.float", bits=bits, names=names, sum=f"{minus}2{raised} × ({whole})", value=value)
+
+
+_BIT_NAMES = ("sign", "exponent", "mantissa")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """What is told between the steps."""
+
+    name: str
+    words: Callable[[Explanation, Say], str]
+
+
+#: What is told after the last step whose key begins so.
+_FACTS: Mapping[str, _Fact] = MappingProxyType(
+    {
+        "scale_format": _Fact("scale", _scale_words),
+        "round_": _Fact("neighbours", _neighbour_words),
+        "clamp": _Fact("bits", _bits_words),
+        "overflow": _Fact("bits", _bits_words),
+    }
+)

@@ -1,0 +1,46 @@
+"""A page of HTML that stands alone: no other file, no other host."""
+
+from __future__ import annotations
+
+import html
+
+from quantviz.text import DEFAULT_LANGUAGE, visible
+
+_STYLE = """
+:root { color-scheme: light dark; --surface: #ffffff; --text: #17212b; --muted: #55636f; --line: #c9d3da;
+  --raised: #f3f6f8; --accent: #0f6e84; }
+@media (prefers-color-scheme: dark) { :root:not([data-theme=light]) { --surface: #10161c; --text: #e6edf2;
+  --muted: #a3b1bc; --line: #3a4753; --raised: #18212a; --accent: #4fc1d8; } }
+:root[data-theme=light] { color-scheme: light; }
+:root[data-theme=dark] { color-scheme: dark; --surface: #10161c; --text: #e6edf2; --muted: #a3b1bc;
+  --line: #3a4753; --raised: #18212a; --accent: #4fc1d8; }
+body { margin: 0 auto; padding: 1.2rem; max-width: 72rem; background: var(--surface); color: var(--text);
+  font: 15px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif; }
+h1 { font-size: 1.35rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.08rem; margin: 1.8rem 0 .4rem; }
+p { margin: .3rem 0; overflow-wrap: anywhere; }
+"""
+
+
+def html_page(
+    title: str, body: str, *, language: str = DEFAULT_LANGUAGE, theme: str | None = None, style: str = ""
+) -> str:
+    """Return a whole page; `body` is HTML already, `title` is text.
+
+    It is light or dark as the reader's system is, unless `theme` says "light" or "dark".
+
+    >>> "<title>&lt;b&gt;</title>" in html_page("<b>", "<p>…</p>")
+    True
+    """
+    chosen = f' data-theme="{theme}"' if theme else ""
+    return (
+        f'<!doctype html>\n<html lang="{language}"{chosen}>\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escaped(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def escaped(words: object) -> str:
+    """Return a stranger's text as HTML that shows it, with what no screen can show spelled out."""
+    return html.escape(visible(str(words)))

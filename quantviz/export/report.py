@@ -1,0 +1,304 @@
+"""A scan's table as one page of HTML: what it found, a map, the recipes and the worst tensors."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from quantviz.errors import QuantVizError
+from quantviz.export.html_page import escaped, html_page
+from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
+from quantviz.figures.numbers import number
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: Tensors that the verdict names, and that the table of the worst has.
+_NAMED, _WORST = 3, 20
+#: Above this kurtosis a few large values set the scale of most; a Gaussian has 3.
+_HEAVY = 10.0
+#: From this share on clipping, or rounding to zero, is the reason that is told.
+_CLIPPED, _ZEROED = 0.01, 0.5
+#: Decibels from the median at which a cell of the map has its full colour.
+_FULL_COLOUR = 15.0
+#: Cells of all maps together, and reasons that are told.
+_CELLS, _REASONS = 40_000, 50
+#: Columns that are no numbers: a name may be broken, words are not.
+_KINDS = {
+    **dict.fromkeys(("tensor", "recipe", "reason"), "name"),
+    **dict.fromkeys(("shape", "better", "status"), "words"),
+}
+
+_STYLE = """
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
+th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
+td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+td.name { overflow-wrap: anywhere; min-width: min(16rem, 45vw); }
+td.words { white-space: nowrap; }
+.wide { overflow-x: auto; }
+.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
+.map th { font-weight: 400; font-size: .8rem; }
+.map thead th span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 14rem; }
+.map td { padding: .15rem .3rem; text-align: center; font-size: .8rem; min-width: 2.1rem;
+  border: 1px solid var(--surface); }
+.map td.low { background: color-mix(in srgb, #c8591b calc(var(--w) * 1%), var(--surface)); }
+.map td.high { background: color-mix(in srgb, #12808f calc(var(--w) * 1%), var(--surface)); }
+.map td.none { color: var(--muted); background: var(--raised); }
+details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); }
+.muted { color: var(--muted); }
+@media print { details > * { display: block; } }
+"""
+
+
+def report(
+    table: Any,
+    path: str | PurePath | None = None,
+    *,
+    title: str | None = None,
+    recipe: str | None = None,
+    language: str = DEFAULT_LANGUAGE,
+) -> str:
+    """Return a scan's table as one page of HTML that needs no other file, and write it to `path`.
+
+    It says first which tensors are worst, why, and what would help; then a map of layers by kinds, the
+    recipes side by side, the worst tensors, and what was not measured. Names are text, whatever is in them.
+
+    Args:
+        table: What `scan` gives: a DataFrame, or records with `tensor`, `recipe`, `status` and `sqnr_db`; of
+            `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`, `zeroed_share` and `reason`
+            what is there is used.
+        path: Where the page is written; nowhere if None.
+        title: Its heading.
+        recipe: Whose worst tensors are told; the first of the table if None.
+        language: "en" or "zh".
+
+    Raises:
+        QuantVizError: The table is empty or lacks a column, or has no such recipe.
+
+    >>> row = {"tensor": "<b>", "recipe": "int8_per_row", "status": "ok", "sqnr_db": 41.25}
+    >>> page = report([row])
+    >>> "&lt;b&gt;" in page, "<b>" in page
+    (True, False)
+    """
+    summary = summary_of(table)
+    known = [each.recipe for each in summary.recipes]
+    if recipe is not None and recipe not in known:
+        raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
+    page = _Page(summary, recipe or known[0], language).written(title)
+    if path is not None:
+        Path(path).write_text(page, encoding="utf-8")
+    return page
+
+
+class _Page:
+    """The parts of one report. What a part says of a tensor is escaped where it is put into words."""
+
+    def __init__(self, summary: ScanSummary, recipe: str, language: str) -> None:
+        self.summary, self.recipe, self.language = summary, recipe, language
+
+    def say(self, key: str, /, **params: object) -> str:
+        """Return a sentence as HTML."""
+        return text(key, self.language, **{name: escaped(value) for name, value in params.items()})
+
+    def written(self, title: str | None) -> str:
+        """Return the whole page."""
+        heading = title or text("report.title", self.language)
+        counts = self.say(
+            "report.counts", tensors=len(self.summary.tensors), recipes=len(self.summary.recipes)
+        )
+        body = [
+            f'<h1>{escaped(heading)}</h1>\n<p class="muted">{counts}</p>',
+            f'<p class="verdict">{self.verdict()}</p>',
+            *self.maps(),
+            *self.section("recipes", self.recipes()),
+            *self.section("worst", self.worst(), recipe=self.recipe),
+            *self.section("unmeasured", self.unmeasured()),
+        ]
+        return html_page(heading, "\n".join(body), language=self.language, style=_STYLE)
+
+    def section(self, name: str, body: str, **params: object) -> list[str]:
+        """Return a heading and what is under it; nothing where there is nothing."""
+        return [f"<h2>{self.say(f'report.heading.{name}', **params)}</h2>", body] if body else []
+
+    # ---- the verdict ----
+
+    def verdict(self) -> str:
+        """Return which tensors are worst, why the first of them is, and what would help."""
+        worst = self.summary.worst(self.recipe, _NAMED)
+        found = next(each for each in self.summary.recipes if each.recipe == self.recipe)
+        if not worst:
+            return self.say("report.nothing_measured", recipe=self.recipe)
+        if worst[0].sqnr_db == math.inf:
+            return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
+        between = text("report.between", self.language)
+        names = between.join(self.say("report.named", tensor=row.tensor, sqnr_db=_db(row)) for row in worst)
+        told = [
+            self.say("report.spread", recipe=self.recipe, count=found.measured, median=_one(found.median)),
+            text("report.the_worst", self.language, names=names),
+            self.why(worst[0]),
+        ]
+        better = self.summary.better(worst[0])
+        if better:
+            bits = "" if better.bits_per_weight is None else number(better.bits_per_weight)
+            key = "fix_bits" if bits else "fix"
+            told.append(self.say(f"report.{key}", recipe=better.recipe, sqnr_db=_db(better), bits=bits))
+        return text("report.sentence_gap", self.language).join(filter(None, told))
+
+    def why(self, row: Measurement) -> str:
+        """Return what makes a tensor hard, as far as its numbers tell."""
+        if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
+            return self.say(
+                "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
+            )
+        if row.kurtosis is not None and row.kurtosis >= _HEAVY:
+            return self.say("report.why_heavy", tensor=row.tensor, kurtosis=number(row.kurtosis, 3))
+        if row.zeroed_share is not None and row.zeroed_share >= _ZEROED:
+            return self.say("report.why_zeroed", tensor=row.tensor, percent=number(100 * row.zeroed_share, 3))
+        return ""
+
+    # ---- the map ----
+
+    def maps(self) -> list[str]:
+        """Return a map for each recipe, that of the chosen one open."""
+        kinds = kind_map(self.summary.tensors)
+        if not kinds.rows:
+            return []
+        names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
+        drawn = [
+            f"<h2>{self.say('report.heading.map')}</h2>",
+            f'<p class="muted">{self.say("report.map_help")}</p>',
+        ]
+        for name in names[: max(1, _CELLS // len(kinds.tensors))]:
+            opened = " open" if name == self.recipe else ""
+            drawn.append(
+                f"<details{opened}><summary>{escaped(name)}</summary>"
+                f'<div class="wide">{self.map_of(kinds, name)}</div></details>'
+            )
+        return drawn
+
+    def map_of(self, kinds: KindMap, recipe: str) -> str:
+        """Return the map of one recipe: a row for each layer, a column for each kind."""
+        rows = self.summary.under(recipe)
+        middle = next(each.median for each in self.summary.recipes if each.recipe == recipe)
+        head = "".join(f'<th scope="col"><span>{escaped(kind)}</span></th>' for kind in kinds.kinds)
+        lines = [
+            f'<table class="map"><thead><tr><th>{self.say("report.layer")}</th>{head}</tr></thead><tbody>'
+        ]
+        for numbers in kinds.rows:
+            cells = (rows.get(kinds.tensors.get((numbers, kind), "")) for kind in kinds.kinds)
+            row = "".join(self.cell(each, middle) for each in cells)
+            lines.append(f'<tr><th scope="row">{".".join(map(str, numbers))}</th>{row}</tr>')
+        lines.append("</tbody></table>")
+        others = [rows[name] for name in kinds.others if name in rows and rows[name].sqnr_db is not None]
+        if others:
+            listed = " · ".join(
+                self.say("report.named", tensor=each.tensor, sqnr_db=_db(each)) for each in others
+            )
+            lines.append(f'<p class="muted">{self.say("report.without_layer")} {listed}</p>')
+        return "\n".join(lines)
+
+    def cell(self, row: Measurement | None, middle: float | None) -> str:
+        """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
+        if row is None:
+            return "<td></td>"
+        if row.sqnr_db is None:
+            told = escaped(f"{row.tensor}: {row.reason or text(f'report.{row.status}', self.language)}")
+            return f'<td class="none" title="{told}">×</td>'
+        told = self.say("report.named", tensor=row.tensor, sqnr_db=_db(row))
+        away = row.sqnr_db - middle if middle is not None and math.isfinite(middle) else 0.0
+        share = round(min(abs(away) / _FULL_COLOUR, 1.0) * 55) if math.isfinite(away) else 55
+        side = "low" if away < 0 else "high"
+        shown = number(row.sqnr_db, 2 if abs(row.sqnr_db) < 100 else 3)
+        return f'<td class="{side}" style="--w:{share}" title="{told}">{shown}</td>'
+
+    # ---- the tables ----
+
+    def recipes(self) -> str:
+        """Return the recipes side by side."""
+        names = ("recipe", "bits", "size", "lowest", "median", "measured", "refused", "problem")
+        rows = [
+            [
+                escaped(each.recipe),
+                _four(each.bits_per_weight),
+                "–" if each.size is None else f"{each.size / 1e6:,.1f}",
+                _one(each.lowest),
+                _one(each.median),
+                *map(str, (each.measured, each.refused, each.problems)),
+            ]
+            for each in self.summary.recipes
+        ]
+        return self.table(names, rows)
+
+    def worst(self) -> str:
+        """Return the worst tensors of the chosen recipe, each with what would help it."""
+        names = ("tensor", "sqnr", "max_error", "kurtosis", "clipped", "zeroed", "shape", "better")
+        rows = []
+        for row in self.summary.worst(self.recipe, _WORST):
+            better = self.summary.better(row)
+            rows.append(
+                [
+                    escaped(row.tensor).replace(".", ".<wbr>"),
+                    _one(row.sqnr_db),
+                    _four(row.max_error),
+                    _three(row.kurtosis),
+                    _percent(row.clipped_share),
+                    _percent(row.zeroed_share),
+                    escaped(row.shape),
+                    self.say("report.named", tensor=better.recipe, sqnr_db=_db(better)) if better else "–",
+                ]
+            )
+        return self.table(names, rows) if rows else ""
+
+    def unmeasured(self) -> str:
+        """Return why tensors were not measured, each reason once with how many there are."""
+        found = Counter(
+            (row.status, row.reason or text(f"report.{row.status}", self.language), row.recipe)
+            for row in self.summary.rows
+            if row.status != "ok"
+        )
+        rows = [
+            [escaped(reason), str(count), escaped(recipe), self.say(f"report.{status}")]
+            for (status, reason, recipe), count in found.most_common(_REASONS)
+        ]
+        return self.table(("reason", "count", "recipe", "status"), rows) if rows else ""
+
+    def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+        """Return rows of HTML under their headings."""
+        kinds = [_KINDS.get(name, "number") for name in names]
+        head = "".join(
+            f'<th scope="col" class="{kind}">{self.say(f"report.column.{name}")}</th>'
+            for kind, name in zip(kinds, names, strict=True)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True))
+            + "</tr>\n"
+            for row in rows
+        )
+        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _written(digits: int) -> Callable[[float | None], str]:
+    return lambda value: "–" if value is None else number(value, digits)
+
+
+_three, _four = _written(3), _written(4)
+
+
+def _one(value: float | None) -> str:
+    """Return decibels with one decimal."""
+    return (
+        "–" if value is None else f"{value:.1f}".replace("-", "−") if math.isfinite(value) else number(value)
+    )
+
+
+def _db(row: Measurement) -> str:
+    return _one(row.sqnr_db)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else number(100 * share, 3)

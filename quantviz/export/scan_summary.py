@@ -1,0 +1,219 @@
+"""What a scan's table comes to: recipes side by side, the worst tensors, and a map of layers by kinds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.errors import QuantVizError
+
+#: Columns that a table must have.
+NEEDED = ("tensor", "recipe", "status", "sqnr_db")
+#: What a tensor can have come to under a recipe.
+STATUSES = ("ok", "refused", "problem")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A tensor under a recipe: a row of the table. What the table does not say is None."""
+
+    tensor: str
+    recipe: str
+    #: One of `STATUSES`.
+    status: str
+    #: Why it was not measured.
+    reason: str
+    #: Its lengths as text.
+    shape: str
+    #: What tells the tensor's bytes from others; its name where that is not known.
+    content: str
+    #: Bits that it takes, and bits a weight.
+    bits: float | None
+    bits_per_weight: float | None
+    sqnr_db: float | None
+    max_error: float | None
+    kurtosis: float | None
+    clipped_share: float | None
+    zeroed_share: float | None
+
+
+@dataclass(frozen=True)
+class RecipeSummary:
+    """A recipe over all tensors that it fits."""
+
+    recipe: str
+    measured: int
+    refused: int
+    problems: int
+    #: Bytes of what was measured, tensors of the same content once; and bits a weight.
+    size: float | None
+    bits_per_weight: float | None
+    #: dB; None where nothing was measured.
+    lowest: float | None
+    median: float | None
+
+
+@dataclass(frozen=True)
+class KindMap:
+    """Tensors by the numbers in their names: a row for each, a column for each kind."""
+
+    #: Numbers of a row: the layer, and of an expert its own after it.
+    rows: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+    #: Names by row and kind.
+    tensors: Mapping[tuple[tuple[int, ...], str], str]
+    #: Tensors that belong to no layer.
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScanSummary:
+    """A scan's table, summed up."""
+
+    rows: tuple[Measurement, ...]
+    recipes: tuple[RecipeSummary, ...]
+    #: Names of all tensors in the table's order.
+    tensors: tuple[str, ...]
+
+    def under(self, recipe: str) -> dict[str, Measurement]:
+        """Return the rows of a recipe by tensor."""
+        return {row.tensor: row for row in self.rows if row.recipe == recipe}
+
+    def worst(self, recipe: str, most: int) -> list[Measurement]:
+        """Return the tensors of lowest SQNR under a recipe, the worst first."""
+        found = [row for row in self.under(recipe).values() if row.sqnr_db is not None]
+        return sorted(found, key=lambda row: row.sqnr_db or 0.0)[:most]
+
+    def better(self, row: Measurement) -> Measurement | None:
+        """Return the recipe of fewest bits among those that give a tensor 6 dB more: half the error."""
+        found = [
+            each
+            for each in self.rows
+            if each.tensor == row.tensor
+            and each.sqnr_db is not None
+            and row.sqnr_db is not None
+            and each.sqnr_db >= row.sqnr_db + _HALF_THE_ERROR
+        ]
+        return min(
+            found, key=lambda each: (each.bits_per_weight or math.inf, -(each.sqnr_db or 0)), default=None
+        )
+
+
+#: Decibels that halve the error.
+_HALF_THE_ERROR = 6.0
+
+
+def summary_of(table: Any) -> ScanSummary:
+    """Return what a table comes to: a DataFrame, or records with the columns of a scan.
+
+    Raises:
+        QuantVizError: A needed column is missing, or there are no rows.
+    """
+    records = table.to_dict("records") if hasattr(table, "iloc") else list(table)
+    if not records:
+        raise QuantVizError("report.empty")
+    missing = [name for name in NEEDED if name not in records[0]]
+    if missing:
+        raise QuantVizError(
+            "report.columns", missing=", ".join(missing), known=", ".join(map(str, records[0]))
+        )
+    rows = tuple(map(_measurement, records))
+    recipes = dict.fromkeys(row.recipe for row in rows)
+    return ScanSummary(
+        rows,
+        tuple(_recipe(name, [row for row in rows if row.recipe == name]) for name in recipes),
+        tuple(dict.fromkeys(row.tensor for row in rows)),
+    )
+
+
+def _measurement(record: Mapping[str, Any]) -> Measurement:
+    def number(name: str) -> float | None:
+        value = record.get(name)
+        known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+        return float(value) if known and value is not None else None
+
+    def words(name: str) -> str:
+        value = record.get(name)
+        return value if isinstance(value, str) else ""
+
+    shape = record.get("shape")
+    lengths = (
+        [str(length) for length in shape]
+        if isinstance(shape, Iterable) and not isinstance(shape, str)
+        else []
+    )
+    bits, own = number("bits"), number("effective_bits")
+    count = math.prod(map(int, lengths)) if lengths else 0
+    status = str(record["status"])
+    return Measurement(
+        tensor=str(record["tensor"]),
+        recipe=str(record["recipe"]),
+        status=status if status in STATUSES else "problem",
+        reason=words("reason"),
+        shape=" × ".join(lengths) if lengths else words("shape"),
+        content=words("content") or str(record["tensor"]),
+        bits=bits,
+        bits_per_weight=own if own is not None else bits / count if bits is not None and count else None,
+        sqnr_db=number("sqnr_db") if status == "ok" else None,
+        max_error=number("max_error"),
+        kurtosis=number("kurtosis"),
+        clipped_share=number("clipped_share"),
+        zeroed_share=number("zeroed_share"),
+    )
+
+
+def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
+    counts = Counter(row.status for row in rows)
+    found = [row.sqnr_db for row in rows if row.sqnr_db is not None]
+    stored = {row.content: row for row in rows if row.status == "ok" and row.bits is not None}
+    bits = sum(row.bits or 0 for row in stored.values())
+    weights = sum((row.bits or 0) / row.bits_per_weight for row in stored.values() if row.bits_per_weight)
+    return RecipeSummary(
+        recipe=name,
+        measured=counts["ok"],
+        refused=counts["refused"],
+        problems=counts["problem"],
+        size=bits / 8 if stored else None,
+        bits_per_weight=bits / weights if weights else None,
+        lowest=min(found, default=None),
+        median=statistics.median(found) if found else None,
+    )
+
+
+def kind_map(tensors: Sequence[str]) -> KindMap:
+    """Return where each tensor stands in the map; of two that stand in one place, the second is an other.
+
+    >>> found = kind_map(["embed.weight", "model.layers.0.q.weight", "model.layers.1.q.weight"])
+    >>> found.rows, found.kinds, found.others
+    (((0,), (1,)), ('q',), ('embed.weight',))
+    >>> kind_map(["blk.3.experts.7.up", "blk.3.experts.8.up", "blk.3.q"]).rows
+    ((3,), (3, 7), (3, 8))
+    """
+    placed: dict[Place, str] = {}
+    others = []
+    for name in tensors:
+        place = place_of_name(name)
+        if place.layer < 0 or place in placed:
+            others.append(name)
+        else:
+            placed[place] = name
+    stacks = tuple(dict.fromkeys(place.stack for place in placed))
+    before = dict(zip(stacks, short_stacks(stacks), strict=True))
+    kinds = tuple(dict.fromkeys(f"{before[place.stack]}.{place.kind}".lstrip(".") for place in placed))
+    short = dict(zip(kinds, short_names(kinds), strict=True))
+
+    def at(place: Place) -> tuple[tuple[int, ...], str]:
+        numbers = (place.layer,) if place.expert < 0 else (place.layer, place.expert)
+        return numbers, short[f"{before[place.stack]}.{place.kind}".lstrip(".")]
+
+    return KindMap(
+        rows=tuple(sorted({at(place)[0] for place in placed})),
+        kinds=tuple(short.values()),
+        tensors={at(place): name for place, name in placed.items()},
+        others=tuple(others),
+    )

@@ -1,0 +1,171 @@
+"""Size against SQNR: what an allocation reaches at each size, and what one recipe for all tensors does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.checkpoints.frontier import Frontier, FrontierPoint
+from quantviz.figures.label_places import label_sides, spread
+from quantviz.figures.numbers import number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
+from quantviz.figures.theme import THEMES, Theme
+from quantviz.schemes.recipes import RECIPES, recipe_name
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: For `st.plotly_chart(config=…)`.
+ALLOCATION_PLOT_CONFIG = SMALL_PLOT_CONFIG
+#: The usual height in pixels.
+HEIGHT = 320
+
+#: Pixels of the frame around the plot: left, right, top, bottom; and between two names one above the other.
+_MARGIN = (48, 12, 8, 44)
+_LINE = 15
+
+
+@dataclass(frozen=True)
+class AllocationPlotData:
+    """What the plot shows, each point as (bits a weight, or bits in all, and dB)."""
+
+    line: tuple[tuple[float, float], ...]
+    uniform: tuple[tuple[str, float, float], ...]
+    chosen: tuple[float, float] | None
+    #: Whether x is bits a weight; else it is bits in all.
+    per_weight: bool
+    x_range: tuple[float, float]
+    db_range: tuple[float, float]
+
+
+def allocation_plot_data(frontier: Frontier, chosen: FrontierPoint | None = None) -> AllocationPlotData:
+    """Return the places of all points that have a finite SQNR; without any the plot is empty.
+
+    `chosen` is the allocation to mark.
+    """
+    points = (*frontier.points, *frontier.uniform, *([chosen] if chosen else []))
+    per_weight = all(point.bits_per_weight is not None for point in points)
+
+    def place(point: FrontierPoint) -> tuple[float, float]:
+        return (point.bits_per_weight or 0.0) if per_weight else float(point.bits), point.sqnr_db
+
+    def drawn(of: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+        return [point for point in of if math.isfinite(point.sqnr_db)]
+
+    places = [place(point) for point in drawn(points)] or [(4.0, 0.0), (8.0, 40.0)]
+    return AllocationPlotData(
+        tuple(place(point) for point in drawn(frontier.points)),
+        tuple((point.recipe or "", *place(point)) for point in drawn(frontier.uniform)),
+        place(chosen) if chosen and math.isfinite(chosen.sqnr_db) else None,
+        per_weight,
+        _with_room([x for x, _ in places]),
+        _with_room([db for _, db in places]),
+    )
+
+
+def _with_room(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = 0.08 * (high - low) or 0.5
+    return low - room, high + room
+
+
+def allocation_plot_figure(
+    frontier: Frontier,
+    chosen: FrontierPoint | None = None,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    height: int = HEIGHT,
+) -> Drawn:
+    """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
+    all tensors, and a dot for what is `chosen`.
+    """
+    data, colours = allocation_plot_data(frontier, chosen), THEMES[theme]
+    layout = bare_layout(colours, height, _MARGIN)
+    unit = "per_weight" if data.per_weight else "in_all"
+    for axis, key, ends in (("xaxis", unit, data.x_range), ("yaxis", "sqnr", data.db_range)):
+        words = text(f"allocation_plot.{key}", language)
+        layout[axis] |= {"range": list(ends), "nticks": 7, "title": {"text": words, "standoff": 6}}
+    layout["annotations"] = _names(data, colours, language, height)
+    return Drawn(
+        {"data": [_line(data, colours, language), *_points(data, colours, language)], "layout": layout}
+    )
+
+
+def _line(data: AllocationPlotData, theme: Theme, language: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x for x, _ in data.line],
+        "y": [db for _, db in data.line],
+        "line": {"color": theme.accent, "width": 2},
+        "text": [_told("smallest", x, db, data, language) for x, db in data.line],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _points(data: AllocationPlotData, theme: Theme, language: str) -> list[dict[str, Any]]:
+    uniform = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x for _, x, _ in data.uniform],
+        "y": [db for _, _, db in data.uniform],
+        "marker": {"color": theme.surface, "size": 8, "line": {"color": theme.values[-1], "width": 2}},
+        "text": [
+            _told("uniform", x, db, data, language, _name(name, language)) for name, x, db in data.uniform
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    if data.chosen is None:
+        return [uniform]
+    marked = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [data.chosen[0]],
+        "y": [data.chosen[1]],
+        "marker": {"color": theme.errors[-1], "size": 11},
+        "text": [_told("chosen", *data.chosen, data, language)],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    return [uniform, marked]
+
+
+def _told(key: str, x: float, db: float, data: AllocationPlotData, language: str, name: str = "") -> str:
+    size = f"{x:.4g}" if data.per_weight else f"{x:,.0f}"
+    unit = text(f"allocation_plot.{'per_weight' if data.per_weight else 'in_all'}", language)
+    return text(f"allocation_plot.{key}", language, size=size, unit=unit, db=number(db, 3), name=name)
+
+
+def _name(recipe: str, language: str) -> str:
+    return recipe_name(recipe, language, short=True) if recipe in RECIPES else recipe
+
+
+def _names(data: AllocationPlotData, theme: Theme, language: str, height: int) -> list[dict[str, Any]]:
+    """Return the recipes' names beside their points, none on another."""
+    if not data.uniform:
+        return []
+    low, high = data.db_range
+    gap = (high - low) * _LINE / (height - _MARGIN[2] - _MARGIN[3])
+    sides = label_sides([x for _, x, _ in data.uniform], data.x_range)
+    heights = spread([db for *_, db in data.uniform], gap, data.db_range)
+    return [
+        {
+            "text": _name(name, language),
+            "x": x,
+            "y": db,
+            "ax": start,
+            "ay": at,
+            "axref": "x",
+            "ayref": "y",
+            "xanchor": "left" if side == "right" else "right",
+            "showarrow": True,
+            "arrowhead": 0,
+            "arrowwidth": 1,
+            "arrowcolor": faint(theme.muted, 0.7),
+            "standoff": 5,
+            "bgcolor": faint(theme.surface, 0.8),
+            "font": {"size": 11, "color": theme.text},
+        }
+        for (name, x, db), (start, side), at in zip(data.uniform, sides, heights, strict=True)
+    ]

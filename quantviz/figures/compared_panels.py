@@ -1,0 +1,178 @@
+"""One panel a scheme side by side, of x̂, its codes or the error on held colours, and the map of who wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from quantviz.figures.arrangement import SIDE_BY_SIDE
+from quantviz.figures.colour_ranges import Array, Span
+from quantviz.figures.panels_data import BlockMap, PanelsData, content_stamp
+from quantviz.figures.printing import Style
+from quantviz.figures.winner_map import winner_values
+
+#: What is shown of each scheme.
+COMPARED_VIEWS = ("error", "x_hat", "q")
+#: Schemes side by side at most.
+MOST_BESIDE = 4
+_WINNER = "winner"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedPanels(PanelsData):
+    """The panels of two to four schemes, called by their letters in lower case, and the winner map.
+
+    What is common to them is the first scheme's: x, where they lie, and how colours are spread.
+    """
+
+    #: What is shown of each, one of `COMPARED_VIEWS`.
+    what: str
+    #: Each scheme's own panels, by its panel's name.
+    of_schemes: Mapping[str, PanelsData]
+    #: The number of the scheme of least error among all that are compared, −1 at a tie, −2 where nothing is;
+    #: and by how much it is ahead of the next.
+    winner: Array
+    lead: Array
+    #: How many are compared.
+    schemes: int
+
+    @property
+    def told(self) -> dict[str, Array]:
+        """Return what the browser tells of a cell: each scheme's value, and who wins by how much."""
+        # Of the cells of a pixel each scheme has its largest error in another: there is no x to them.
+        found = {} if self.pixels is not None and self.what == "error" else {"x": self.x}
+        found |= {name: each.panel(self.what)[0] for name, each in self.of_schemes.items()}
+        signs = np.where(self.winner < 0, self.schemes - 1 - self.winner, self.winner)
+        return found | {_WINNER: signs.astype(np.uint8), "lead": self.lead.astype(np.float32)}
+
+    @property
+    def printed_together(self) -> tuple[tuple[str, ...], ...]:
+        """Return the panels whose values are printed all or not at all: those of the schemes."""
+        return (tuple(self.of_schemes),)
+
+    @property
+    def breakpoints(self) -> Mapping[str, int]:
+        """Return the least width in pixels of each arrangement of the panels, the widest first."""
+        return SIDE_BY_SIDE[len(self.panels)]
+
+    def kind(self, name: str) -> str:
+        """Return what a panel shows, one of `COMPARED_VIEWS` or "winner"."""
+        return _WINNER if name == _WINNER else self.what
+
+    def blocks_of(self, name: str) -> BlockMap | None:
+        """Return the blocks whose borders a panel has: each scheme's own."""
+        return None if name == _WINNER else self.of_schemes[name].blocks
+
+    def panel(self, name: str) -> tuple[Array, Span]:
+        """Return what is shown in a panel, and the values its colours lie between."""
+        if name == _WINNER:
+            return winner_values(self.winner, self.lead, self.schemes)
+        values, span = self.of_schemes[name].panel(self.what)
+        # Codes of different formats have no common unit.
+        return values, span if self.what == "q" else self._held
+
+    @property
+    def _held(self) -> Span:
+        spans = [each.panel(self.what)[1] for each in self.of_schemes.values()]
+        return min(lo for lo, _ in spans), max(hi for _, hi in spans)
+
+    def middle(self, name: str) -> float:
+        """Return where along a panel's range (0 to 1) the neutral colour stands."""
+        return 0.5 if name == _WINNER else super().middle(name)
+
+    def printed(self, name: str) -> Array:
+        """Return what is printed into a panel's cells."""
+        return self.of_schemes[name].printed(self.what)
+
+    def styles(self, name: str) -> tuple[Style, ...]:
+        """Return the styles that a panel's values can be printed in: all schemes' alike, as their colours."""
+        if name == _WINNER:
+            return ()
+        if self.what == "q":
+            return self.of_schemes[name].styles("q")
+        return self.of_schemes[min(self.of_schemes)].styles(self.what)
+
+
+def compared_panels(
+    of_schemes: Mapping[int, PanelsData], what: str, winner: Array, lead: Array, schemes: int
+) -> ComparedPanels:
+    """Return the panels of some of the schemes that are compared, and the map of who wins.
+
+    Args:
+        of_schemes: Their own panels of the same cells, by their numbers: 0 is A.
+        what: One of `COMPARED_VIEWS`.
+        winner: Of each cell or pixel the number of the scheme of least error, as `judged` tells it.
+        lead: By how much it is ahead of the next.
+        schemes: How many are compared.
+    """
+    named = {string.ascii_lowercase[k]: each for k, each in of_schemes.items()}
+    first = next(iter(named.values()))
+    pixels = first.pixels
+    if pixels is not None:
+        largest_errors = pixels.how == "largest" and what == "error"
+        pixels = dataclasses.replace(
+            pixels,
+            how="largest_error" if largest_errors else pixels.how,
+            x_at=None if what == "error" else pixels.x_at,
+            error_at=None,
+        )
+    stamps = [each.stamp for each in named.values()]
+    common = {field.name: getattr(first, field.name) for field in dataclasses.fields(PanelsData)}
+    return ComparedPanels(
+        **{
+            **common,
+            "pixels": pixels,
+            "panels": (*named, _WINNER),
+            "cause": None,
+            "blocks": None,
+            "unscaled": None,
+            "lit": None,
+            "lit_share": None,
+            "stamp": content_stamp((*stamps, *what.encode("ascii")), winner, lead),
+        },
+        what=what,
+        of_schemes=MappingProxyType(named),
+        winner=winner,
+        lead=lead,
+        schemes=schemes,
+    )
+
+
+def strongest_in_pixels(
+    winner: Array, lead: Array, schemes: int, edges: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Return the winner with the largest lead among the cells of each pixel, and that lead; a tie where none
+    has any, nothing where no cell counts.
+
+    Args:
+        winner: Of each cell, (rows, columns); one of either stands for all.
+        lead: Of the same shape.
+        schemes: How many there are.
+        edges: The rows, and the columns, that pixels begin with, and the end, counted from the first cell.
+
+    >>> winner, lead = np.array([[0, 1, -1, -2]]), np.array([[0.5, 2.0, 0.0, np.nan]])
+    >>> found = strongest_in_pixels(winner, lead, 2, (np.array([0, 1]), np.array([0, 2, 3, 4])))
+    >>> found[0].tolist(), found[1].tolist()
+    ([[1, -1, -2]], [[2.0, 0.0, nan]])
+    """
+
+    def largest(values: Array) -> Array:
+        for axis, starts in enumerate(edges):
+            if values.shape[axis] > 1:
+                values = np.maximum.reduceat(values, starts[:-1], axis=axis)
+        return values
+
+    counted = largest((winner != -2).astype(np.int8))
+    leads = np.stack([largest(np.where(winner == k, lead, 0.0)) for k in range(schemes)])
+    ahead, who = leads.max(0), leads.argmax(0)
+    of_pixels = np.where(counted == 0, -2, np.where(ahead > 0, who, -1)).astype(np.int8)
+    size = tuple(len(starts) - 1 for starts in edges)
+    return (
+        np.broadcast_to(of_pixels, size).copy(),
+        np.broadcast_to(np.where(counted == 0, np.nan, ahead), size).copy(),
+    )

@@ -1,0 +1,390 @@
+"""A model as a map: layers by kinds, and above them a strip of what belongs to no layer; and the SQNR of each
+kind as a row of dots. A square's number tells the page which one was clicked.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from quantviz.checkpoints.model_map import Model, ModelMap, Square
+from quantviz.figures.numbers import number
+from quantviz.figures.payload import Drawn
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb
+from quantviz.schemes.recipes import RECIPES, recipe_name
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: For `st.plotly_chart(config=…)`.
+MODEL_MAP_CONFIG = SMALL_PLOT_CONFIG
+#: Pixels: of a row at most and at least, of all rows if that goes, of the strip, between it and the rows, and
+#: around all of it: left, right, top, bottom.
+_HIGHEST, _LOWEST, _USUAL, _STRIP, _GAP = 34, 14, 330, 24, 26
+_MARGIN = (8, 8, 8, 8)
+#: Columns and rows up to which numbers are printed into squares.
+_MOST_PRINTED = (9, 40)
+#: Rows that are labelled one by one; of more, each fifth.
+_MOST_LABELLED = 48
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the colours of a number stand for: the same for every recipe and every model."""
+
+    lowest: float
+    highest: float
+    #: Whether colours go by the number's logarithm.
+    logarithmic: bool = False
+    #: The labels of the colour bar.
+    ticks: tuple[float, ...] = ()
+
+    def at(self, value: float) -> float:
+        """Return where a value stands, as colours and bar count."""
+        if not self.logarithmic:
+            return min(max(value, self.lowest), self.highest)
+        return math.log10(min(max(value, self.lowest), self.highest))
+
+
+#: Beyond its ends a scale has the colour of its end.
+SCALES: Mapping[str, Scale] = MappingProxyType(
+    {
+        "sqnr_db": Scale(0, 50, ticks=(0, 10, 20, 30, 40, 50)),
+        "against_median": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
+        "difference": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
+        "peak_rms": Scale(3, 100, True, (3, 10, 30, 100)),
+        "kurtosis": Scale(3, 300, True, (3, 10, 30, 100, 300)),
+    }
+)
+
+
+def ramp_of(colour: str, theme: Theme) -> Ramp:
+    """Return the colours of a number, lowest first: what is bad is the strong warm end."""
+    if colour == "sqnr_db":
+        return theme.values[::-1]
+    if colour in ("against_median", "difference"):
+        return theme.errors[::-1]
+    return one_sided(theme.values)
+
+
+def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]:
+    """Return the recipes that win somewhere and their colours; a recipe keeps its colour."""
+    colours = THEMES[theme].schemes
+    there = {square.winner for square in data.squares}
+    return tuple((name, colours[k % len(colours)]) for k, name in enumerate(data.recipes) if name in there)
+
+
+def model_map_figure(
+    data: ModelMap, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", mark: str = ""
+) -> Drawn:
+    """Return the map. Each square's point has the square's number in `data.squares` as `customdata`.
+
+    `mark` frames the square of a tensor.
+    """
+    colours = THEMES[theme]
+    rows, kinds = max(len(data.rows), 1), len(data.kinds)
+    row = min(_HIGHEST, max(_LOWEST, _USUAL / rows))
+    main = rows * row if data.rows else 0.0
+    strip = _STRIP if data.strip else 0
+    gap = _GAP if data.strip and data.rows else 0
+    height = main + strip + gap
+    _, _, top, bottom = _MARGIN
+    layout = bare_layout(colours, round(height + top + bottom), _MARGIN)
+    layout["hovermode"], layout["hoverdistance"] = "closest", -1
+    layout["clickmode"] = "event+select"
+    layout["hoverlabel"] |= {
+        "align": "left",
+        "font": {"color": colours.text, "family": colours.font, "size": 13},
+    }
+    wide = max(kinds, len(data.strip), 1)
+    axis = {"showgrid": False, "ticks": "", "fixedrange": True, "automargin": True}
+    step = 1 if len(data.rows) <= _MOST_LABELLED else 5
+    layout["xaxis"] |= axis | {
+        "range": [-0.5, max(kinds, 1) - 0.5],
+        "tickvals": list(range(kinds)),
+        "ticktext": list(map(_shown, data.short_kinds)),
+        "domain": [0, max(kinds, 1) / wide],
+    }
+    layout["yaxis"] |= axis | {
+        "range": [rows - 0.5, -0.5],
+        "tickvals": list(range(0, len(data.rows), step)),
+        "ticktext": [_shown(label) for label in data.rows[::step]],
+        "domain": [0, main / height if height else 1],
+    }
+    if data.strip:
+        layout["xaxis2"] = layout["xaxis"] | {
+            "range": [-0.5, len(data.strip) - 0.5],
+            "tickvals": list(range(len(data.strip))),
+            "ticktext": [_shown(_last(name)) for name in data.strip],
+            "domain": [0, len(data.strip) / wide],
+            "side": "top",
+            "autotickangles": [0, -35, -90],
+            "anchor": "y2",
+        }
+        layout["yaxis2"] = layout["yaxis"] | {
+            "range": [0.5, -0.5],
+            "tickvals": [],
+            "domain": [1 - strip / height, 1],
+            "anchor": "x2",
+        }
+    traces = [
+        trace for of_strip in (False, True) for trace in _traces(data, of_strip, colours, theme, language)
+    ]
+    framed = [square for square in data.squares if mark and square.tensor == mark]
+    layout["shapes"] = [
+        {
+            "type": "rect",
+            "xref": "x2" if square.row < 0 else "x",
+            "yref": "y2" if square.row < 0 else "y",
+            "x0": square.column - 0.5,
+            "x1": square.column + 0.5,
+            "y0": max(square.row, 0) - 0.5,
+            "y1": max(square.row, 0) + 0.5,
+            "line": {"color": colours.mark, "width": 2},
+        }
+        for square in framed
+    ]
+    return Drawn({"data": traces, "layout": layout})
+
+
+def _shown(name: str) -> str:
+    """Return a stranger's name as plotly shows it as it is."""
+    return html.escape(name if len(name) <= 24 else f"…{name[-23:]}")
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _traces(
+    data: ModelMap, of_strip: bool, colours: Theme, theme: str, language: str
+) -> list[dict[str, Any]]:
+    squares = [(k, square) for k, square in enumerate(data.squares) if (square.row < 0) == of_strip]
+    if not squares:
+        return []
+    shape = (1, len(data.strip)) if of_strip else (len(data.rows), len(data.kinds))
+    axes = {"xaxis": "x2", "yaxis": "y2"} if of_strip else {"xaxis": "x", "yaxis": "y"}
+    made = []
+
+    def layer(picked: Mapping[tuple[int, int], float], scale: list[list[Any]], **more: Any) -> None:
+        z = np.full(shape, np.nan, np.float32)
+        for place, value in picked.items():
+            z[place] = value
+        heat = {"type": "heatmap", "z": z, "colorscale": scale, "xgap": 2, "ygap": 2}
+        made.append(heat | axes | {"hoverinfo": "skip", "showscale": False} | more)
+
+    for status, strength in (("waiting", 0.12), ("refused", 0.3), ("problem", 0.3)):
+        places = {_place(square): 0.0 for _, square in squares if square.status == status}
+        if places:
+            flat = faint(colours.muted, strength)
+            layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
+    known = [square for _, square in squares if square.status == "ok"]
+    if data.colour == "winner":
+        for name, colour in winners(data, theme):
+            places = {_place(square): 0.0 for square in known if square.winner == name}
+            if places:
+                layer(places, [[0, colour], [1, colour]], zmin=0, zmax=1)
+    elif known or not of_strip:
+        scale = SCALES[data.colour]
+        ramp = ramp_of(data.colour, colours)
+        steps: list[list[Any]] = [[k / (len(ramp) - 1), colour] for k, colour in enumerate(ramp)]
+        places = {_place(square): scale.at(square.value) for square in known}
+        bar = {} if of_strip and data.rows else {"showscale": True, "colorbar": _bar(scale, colours)}
+        layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
+    return [*made, _points(data, squares, axes, colours, theme, language)]
+
+
+def _place(square: Square) -> tuple[int, int]:
+    return max(square.row, 0), square.column
+
+
+def _bar(scale: Scale, colours: Theme) -> dict[str, Any]:
+    return {
+        "thickness": 9,
+        "len": 1,
+        "y": 0,
+        "yanchor": "bottom",
+        "xpad": 4,
+        "ypad": 0,
+        "outlinewidth": 0,
+        "tickvals": [scale.at(tick) for tick in scale.ticks],
+        "ticktext": [number(tick, signed=scale.lowest < 0) for tick in scale.ticks],
+        "tickfont": {"size": 11, "color": colours.muted},
+    }
+
+
+def _points(
+    data: ModelMap,
+    squares: Sequence[tuple[int, Square]],
+    axes: Mapping[str, str],
+    colours: Theme,
+    theme: str,
+    language: str,
+) -> dict[str, Any]:
+    """Return the unseen points that answer to the pointer, with the numbers that are printed."""
+    printed = len(data.kinds) <= _MOST_PRINTED[0] and len(data.rows) <= _MOST_PRINTED[1]
+    return {
+        "type": "scatter",
+        "mode": "markers+text" if printed else "markers",
+        "x": [square.column for _, square in squares],
+        "y": [max(square.row, 0) for _, square in squares],
+        "customdata": [[k] for k, _ in squares],
+        "text": [_printed(square, data.colour) if printed else "" for _, square in squares],
+        "textfont": {"size": 11, "color": [_ink(square, data, colours, theme) for _, square in squares]},
+        "hovertext": [card(square, data, language) for _, square in squares],
+        "hoverinfo": "text",
+        "marker": {"symbol": "square", "size": 12, "opacity": 0},
+        # Streamlit lets what is not chosen fade: nothing here is to be seen.
+        "selected": {"marker": {"opacity": 0}},
+        "unselected": {"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
+        "showlegend": False,
+        **axes,
+    }
+
+
+def _printed(square: Square, colour: str) -> str:
+    if square.status != "ok":
+        return {"refused": "–", "problem": "!"}.get(square.status, "")
+    if colour == "winner":
+        return ""
+    if math.isinf(square.value):
+        return number(square.value)
+    places = 0 if abs(square.value) >= 100 else 1
+    rounded = round(square.value, places) + 0.0  # -0.0 is 0 to people
+    sign = "+" if colour in ("against_median", "difference") and rounded > 0 else ""
+    return sign + f"{rounded:.{places}f}".replace("-", "−")
+
+
+def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
+    """Return black or white, whichever is read on the square's colour."""
+    if square.status != "ok" or data.colour == "winner":
+        return colours.muted
+    scale = SCALES[data.colour]
+    low, high = scale.at(scale.lowest), scale.at(scale.highest)
+    shades = rgb(ramp_of(data.colour, colours), 64)
+    red, green, blue = shades[round((scale.at(square.value) - low) / (high - low) * 63)] / 255.0
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
+
+
+def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return what is said of a square that is pointed at, as plotly's HTML."""
+
+    def words(key: str, **params: object) -> str:
+        return text(f"model_map.card.{key}", language, **params)
+
+    name = square.tensor if len(square.tensor) <= 70 else f"…{square.tensor[-69:]}"
+    lines = [f"<b>{html.escape(name)}</b>"]
+    found = square.found
+    if square.count > 1:
+        lines.append(words("worst_of", count=square.count))
+    if found:
+        lines.append(html.escape(f"{' × '.join(map(str, found['shape']))} · {found['dtype']}"))
+    if square.status == "ok":
+        lines.append(
+            words(
+                "sqnr",
+                db=number(float(found["sqnr_db"]), 3),
+                bits=number(float(found["effective_bits"]), 4),
+                recipe=html.escape(recipe_words(data.recipe, language)),
+            )
+        )
+        if data.colour in ("against_median", "difference"):
+            lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
+        if data.colour == "winner":
+            lines.append(words("winner", recipe=html.escape(recipe_words(square.winner, language))))
+        lines.append(
+            words(
+                "spread",
+                peak=number(float(found["peak_rms"] or math.nan), 3),
+                kurtosis=number(float(found["kurtosis"] or math.nan), 3),
+            )
+        )
+    elif square.status == "waiting":
+        lines.append(words("waiting"))
+    else:
+        reason = str(found.get("reason") or "")
+        lines += [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
+        if not reason:
+            lines.append(words("nothing"))
+    lines.append(words("opens" if square.opens else "click"))
+    return "<br>".join(lines)
+
+
+def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return what a recipe of a scan is called: a scheme that is no recipe by its text form."""
+    return recipe_name(name, language, short=True) if name in RECIPES else name
+
+
+def distribution_figure(
+    model: Model,
+    recipe: str,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> Drawn:
+    """Return the SQNR of every weight as a dot in the row of its kind, and the median of each kind as a
+    line: the same range for all recipes.
+    """
+    from quantviz.checkpoints.tensor_names import short_names
+
+    colours = THEMES[theme]
+    kinds = list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer >= 0))
+    kinds += list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer < 0))
+    dots = [
+        (value, kinds.index(tensor.place.kind), tensor)
+        for tensor in model.weights
+        if math.isfinite(value := tensor.number(recipe, "sqnr_db"))
+    ]
+    every = [
+        value
+        for name in model.recipes
+        for tensor in model.weights
+        if math.isfinite(value := tensor.number(name, "sqnr_db"))
+    ]
+    low, high = (min(0.0, min(every)), max(every)) if every else (0.0, 50.0)
+    medians = model.medians(recipe)
+    labels = list(map(_shown, short_names(kinds)))
+    height = round(max(110, 22 * len(kinds) + 44))
+    layout = bare_layout(colours, height, (8, 12, 6, 38))
+    layout["hovermode"] = "closest"
+    layout["xaxis"] |= {
+        "range": [low - 0.02 * (high - low), high + 0.03 * (high - low)],
+        "title": {"text": text("model_map.sqnr_axis", language), "font": {"size": 12}, "standoff": 4},
+    }
+    layout["yaxis"] |= {
+        "range": [len(kinds) - 0.5, -0.5],
+        "tickvals": list(range(len(kinds))),
+        "ticktext": labels,
+    }
+    seen = [(medians[kind], k) for k, kind in enumerate(kinds) if math.isfinite(medians.get(kind, math.nan))]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [value for value, _, _ in dots],
+            "y": [row for _, row, _ in dots],
+            "hovertext": [
+                f"<b>{html.escape(tensor.name)}</b><br>{number(value, 3)} dB" for value, _, tensor in dots
+            ],
+            "hoverinfo": "text",
+            "marker": {"size": 8, "color": faint(colours.accent, 0.55), "line": {"width": 0}},
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [median for median, _ in seen],
+            "y": [row for _, row in seen],
+            "hoverinfo": "skip",
+            "marker": {
+                "symbol": "line-ns",
+                "size": 14,
+                "line": {"width": 2, "color": colours.text},
+            },
+        },
+    ]
+    return Drawn({"data": traces, "layout": layout})

@@ -1,0 +1,175 @@
+"""A tensor of a published model: the same cells for everybody who opens the link, wherever the app runs.
+
+Only hubs that the operator lists are asked (`quantviz/sources/hubs/`). The model's revision is a commit,
+whose files never change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote, unquote
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.base import AtHand, Source, comment
+from quantviz.sources.hubs.addresses import USUAL_REVISION, Place
+from quantviz.sources.hubs.hosts import HUBS, USUAL, hubs_offered
+from quantviz.text import visible
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files import Catalog
+    from quantviz.tensors.lazy import Stored
+
+#: Characters of a link's part about the tensor.
+_LONGEST = 3000
+_SHAPE = re.compile(r"[1-9]\d{0,18}(x[1-9]\d{0,18}){0,3}", re.ASCII)
+#: Characters of a commit that people are shown.
+_COMMIT_SHOWN = 7
+
+
+@dataclass(frozen=True)
+class HubTensor(Source):
+    """A tensor of a file of a published model.
+
+    >>> x = HubTensor("a/b", "0" * 40, "model.safetensors", "layers.0.weight", (4096, 11008))
+    >>> x.link_text().replace("0" * 40, "0…")
+    'hub(a/b@0…,model.safetensors,layers.0.weight,4096x11008)'
+    >>> HubTensor.from_text(x.link_text()) == x
+    True
+    """
+
+    #: The model's name on the hub, `owner/name`.
+    repo: str
+    #: The commit.
+    revision: str
+    #: The file's path in the model, with "/".
+    file: str
+    #: The tensor's name in it.
+    name: str
+    shape: Shape
+    #: The hub it was found on, where it is not the operator's first; "" where any hub may have it.
+    host: str = ""
+    id: ClassVar[str] = "hub"
+    kind: ClassVar[str] = "hub"
+    in_file: ClassVar[bool] = True
+    #: Its file has to be looked at.
+    finite: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, place: Place, name: str) -> HubTensor:
+        """Return the tensor of that name in a published file, at the commit that its revision means now.
+
+        `QuantVizError` if the hubs do not give it, or it cannot be read.
+        """
+        from quantviz.sources.hubs.hosts import Hosts
+        from quantviz.sources.hubs.models import find_model, published_catalog
+
+        model = find_model(place)
+        info = published_catalog(model, place.file).info(name)
+        if info.problem:
+            raise info.problem.again()
+        host = "" if model.host == Hosts.of_environment().names[0] else model.host
+        return cls(model.repo, model.commit, place.file, name, info.shape, host)
+
+    @property
+    def place(self) -> Place:
+        """Return the file it lies in."""
+        return Place(self.repo, self.revision, self.file, self.host)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
+        try:
+            if not hubs_offered():
+                raise QuantVizError("hub.not_set", variable=HUBS)
+            self._catalog()
+        except QuantVizError as problem:
+            yield problem
+
+    def tensor(self) -> torch.Tensor:
+        """Return all of it in memory, float32; `QuantVizError` where the hub does not give it."""
+        return self._catalog().load(self.name)
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """Return the tensor. All its bytes are fetched now, for whoever opens it looks at all of them."""
+        return self._catalog().stored(self.name)
+
+    def title(self, language: str) -> str:
+        """Return the model, the file and the tensor in it, with what no screen can show spelled out."""
+        return visible(f"{self.repo} · {PurePosixPath(self.file).name} · {self.name}")
+
+    @property
+    def stem(self) -> str:
+        """Return the name, without an ending, of a file with its values."""
+        return f"{PurePosixPath(self.repo).name}-{self.name}"
+
+    def link_text(self) -> str:
+        """Return what a link says of it; names are any text there is."""
+        parts = [
+            f"{self.repo}@{self.revision}",
+            *(quote(each.encode("utf-8", "surrogatepass"), safe="/") for each in (self.file, self.name)),
+            "x".join(map(str, self.shape)),
+            *([f"host={self.host}"] if self.host else []),
+        ]
+        return f"{self.id}({','.join(parts)})"
+
+    @classmethod
+    def from_text(cls, form: str) -> HubTensor:
+        """Return the source of a link.
+
+        Written by hand it may name a branch or a tag, and leave the shape out: then the hub is asked.
+        `QuantVizError` for anything else that `link_text` does not write.
+        """
+        inner = form.removeprefix(f"{cls.id}(").removesuffix(")")
+        parts = inner.split(",")
+        host = parts.pop().removeprefix("host=") if parts[-1].startswith("host=") else ""
+        shape = parts.pop() if len(parts) == 4 else ""
+        try:
+            if len(form) > _LONGEST or len(parts) != 3 or (shape and not _SHAPE.fullmatch(shape)):
+                raise ValueError
+            repo, _, revision = parts[0].partition("@")
+            file, name = (unquote(each.strip(), errors="surrogatepass") for each in parts[1:])
+            place = Place(repo.strip(), revision.strip() or USUAL_REVISION, file, host)
+            lengths = tuple(map(int, shape.split("x"))) if shape else ()
+            if not file or math.prod(lengths) >= 2**63:
+                raise ValueError
+        except ValueError:
+            raise QuantVizError("hub.form", got=form) from None
+        if place.pinned and lengths:
+            return cls(place.repo, place.revision, file, name, lengths, host)
+        if not hubs_offered():
+            raise QuantVizError("hub.not_set", variable=HUBS)
+        return cls.of(place, name)
+
+    def code(self, large: bool, language: str) -> list[str]:
+        """Return the lines that fetch it from a hub."""
+        return [
+            comment("export.python.hub", language, model=f"{self.repo}@{self.revision[:_COMMIT_SHOWN]}"),
+            "import os",
+            f"os.environ.setdefault({HUBS!r}, {USUAL!r})",
+            f"from quantviz.sources import {type(self).__name__}",
+            f"x = {self!r}.{'open' if large else 'tensor'}()",
+        ]
+
+    def _catalog(self) -> Catalog:
+        from quantviz.sources.hubs.models import find_model, published_catalog
+
+        catalog = published_catalog(find_model(self.place), self.file)
+        info = catalog.info(self.name)
+        if info.problem:
+            raise info.problem.again()
+        if info.shape != self.shape:
+            raise QuantVizError(
+                "hub.other_shape",
+                file=visible(self.file),
+                name=visible(self.name),
+                got=info.shape,
+                expected=self.shape,
+            )
+        return catalog

@@ -1,0 +1,117 @@
+"""What people paste: the address of a model's page or of one of its files, or the model's name alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import unquote, urlsplit
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.hubs.hosts import HUBS, Hosts
+
+#: The revision that a hub shows where none is named.
+USUAL_REVISION = "main"
+#: A commit: the revision whose content never changes.
+COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+
+_PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_REPO = re.compile(rf"{_PART}(/{_PART})?", re.ASCII)
+_REVISION = re.compile(r"(?!.*\.\.)[^\x00-\x20\x7f?#\\]{1,200}")
+_LONGEST_FILE = 1024
+#: First parts of a hub's paths that are no owner of models.
+_NO_MODELS = frozenset(
+    ("datasets", "spaces", "models", "docs", "api", "blog", "papers", "collections", "posts", "tasks")
+)
+#: What stands between a model and a revision in the address of a file or folder.
+_SHOWN = ("blob", "resolve", "raw", "tree")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A model, or a file of it, at a revision."""
+
+    repo: str
+    revision: str = USUAL_REVISION
+    #: The file's path in it, "" where only the model is meant.
+    file: str = ""
+    #: The hub it is on, as the operator lists it; "" where any of them may have it.
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        parts = self.file.split("/")
+        if (
+            not _REPO.fullmatch(self.repo)
+            or ".." in self.repo
+            or not _REVISION.fullmatch(self.revision)
+            or len(self.file) > _LONGEST_FILE
+            or (self.file and any(part in ("", ".", "..") for part in parts))
+            or not self.file.isprintable()
+        ):
+            raise _not_understood(f"{self.repo}@{self.revision} {self.file}".rstrip())
+
+    @property
+    def pinned(self) -> bool:
+        """Return whether it names a commit, so that everybody finds the same bytes."""
+        return COMMIT.fullmatch(self.revision) is not None
+
+    def at(self, commit: str) -> Place:
+        """Return the same at another revision."""
+        return replace(self, revision=commit)
+
+
+def parse_address(pasted: str, hosts: Hosts) -> Place:
+    """Return what a pasted address names.
+
+    Args:
+        pasted: The address of a model's page, of a folder or a file of it, or `owner/name`, or
+            `owner/name@revision`.
+        hosts: The hosts that may be asked.
+
+    Raises:
+        QuantVizError: It names no model, or a host that is not listed.
+
+    >>> hosts = Hosts.read("huggingface.co")
+    >>> parse_address("https://huggingface.co/a/b/blob/main/onnx/model.safetensors", hosts)
+    Place(repo='a/b', revision='main', file='onnx/model.safetensors', host='huggingface.co')
+    >>> parse_address("a/b@v1.0", hosts)
+    Place(repo='a/b', revision='v1.0', file='', host='')
+    """
+    words = pasted.strip()
+    scheme, _, rest = words.rpartition("://")
+    first = rest.partition("/")[0].casefold()
+    if not scheme and first not in hosts.names and not _is_host(first, rest):
+        repo, _, revision = words.partition("@")
+        return _place(words, repo, revision or USUAL_REVISION)
+    if scheme not in ("", "https", "http"):
+        raise _not_understood(words)
+    hosts.origin(first)
+    try:
+        path = urlsplit(f"//{rest}").path
+    except ValueError:
+        raise _not_understood(words) from None
+    parts = [part for part in path.split("/") if part]
+    if not parts or parts[0] in _NO_MODELS:
+        raise _not_understood(words)
+    # A model's name has one part or two; what follows says what of it is shown.
+    length = 1 if len(parts) == 1 or parts[1] in _SHOWN else 2
+    repo, shown = "/".join(parts[:length]), parts[length:]
+    if len(shown) < 2 or shown[0] not in _SHOWN:
+        return _place(words, repo, host=first)
+    file = "" if shown[0] == "tree" else unquote("/".join(shown[2:]))
+    return _place(words, repo, unquote(shown[1]), file, first)
+
+
+def _place(words: str, repo: str, revision: str = USUAL_REVISION, file: str = "", host: str = "") -> Place:
+    try:
+        return Place(repo, revision, file, host)
+    except QuantVizError:
+        raise _not_understood(words) from None
+
+
+def _is_host(first: str, rest: str) -> bool:
+    """Return whether an address without a scheme begins with a host: three parts, the first with a dot."""
+    return "." in first and rest.strip("/").count("/") >= 2
+
+
+def _not_understood(got: str) -> QuantVizError:
+    return QuantVizError("hub.address", got=got, variable=HUBS)

@@ -1,0 +1,341 @@
+"""One request to a listed host: to a checked address, within its time, for no more bytes than were asked for.
+
+Written on `http.client`, because the address that is connected to must be the one that was checked: a name
+that is looked up twice may lead elsewhere the second time.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.hubs.hosts import HUBS, Hosts
+from quantviz.sources.hubs.limits import HubLimits
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+#: What a hub says of a file before it redirects to the host that sends it.
+_LINKED = ("x-linked-etag", "x-repo-commit")
+#: Bytes that are taken from a connection at a time.
+_AT_ONCE = 2**18
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
+#: The network in which an IPv6 address leads to the IPv4 address in its last bytes, and others in which it
+#: leads to who knows where: a translation of one's own, two kinds of tunnels.
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+_TUNNELS = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "2001::/32", "2002::/16")))
+
+
+@dataclass(frozen=True, eq=False)
+class Patience:
+    """How long a reading goes on: until its time is over, or somebody gives it up."""
+
+    seconds: float
+    until: float
+    given_up: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, seconds: float) -> Patience:
+        """Return the patience of a reading that begins now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    def left(self, host: str) -> float:
+        """Return the seconds that are left; `QuantVizError` where none are."""
+        left = self.until - time.monotonic()
+        if left <= 0 or self.given_up.is_set():
+            raise QuantVizError("hub.slow", host=host, seconds=self.seconds)
+        return left
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a host answered."""
+
+    #: The host that answered in the end.
+    host: str
+    #: In lower case; with what the hub said of the file before it redirected.
+    headers: Mapping[str, str]
+    body: bytes
+    #: Bytes of the whole file, where a part of it was asked for.
+    total: int = 0
+
+
+def get(
+    url: str,
+    hosts: Hosts,
+    limits: HubLimits,
+    patience: Patience,
+    *,
+    most: int,
+    part: tuple[int, int] | None = None,
+) -> Answer:
+    """Return what a listed host answers.
+
+    Args:
+        url: The address.
+        hosts: Those that may be asked, and redirected to.
+        limits: What it may take.
+        patience: How long all of the reading may go on.
+        most: Bytes that the answer may have.
+        part: The bytes that are asked for, from the first to before the second. Exactly these are taken.
+
+    Raises:
+        QuantVizError: Of the keys `hub.*`: why there is no answer, or none that can be used.
+    """
+    linked: dict[str, str] = {}
+    parts = urlsplit(url)
+    encrypted = parts.scheme == "https"
+    with _place(limits, patience, parts.netloc):
+        for _ in range(limits.redirects + 1):
+            if not hosts.allow(parts):
+                raise QuantVizError(
+                    "hub.redirected", host=urlsplit(url).netloc, got=parts.netloc, variable=HUBS
+                )
+            if encrypted and parts.scheme != "https":
+                raise QuantVizError("hub.unencrypted", host=urlsplit(url).netloc, got=parts.netloc)
+            with _answering(parts, limits, patience, part, hosts.anywhere(parts)) as response:
+                headers = {name.casefold(): value for name, value in response.getheaders()}
+                linked |= {name: headers[name] for name in _LINKED if name in headers and name not in linked}
+                if response.status not in _REDIRECTS:
+                    return _taken(parts.netloc, response, headers | linked, patience, most, part)
+            onward = urlsplit(urljoin(parts.geturl(), headers.get("location", "")))
+            parts = onward._replace(netloc=onward.netloc.casefold(), fragment="")
+    raise QuantVizError("hub.redirects", host=urlsplit(url).netloc, most=limits.redirects)
+
+
+@functools.cache
+def _places(most: int) -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(most)
+
+
+@contextmanager
+def _place(limits: HubLimits, patience: Patience, host: str) -> Iterator[None]:
+    """Wait for a place among the requests that go on at once in this process."""
+    places = _places(int(limits.requests))
+    if not places.acquire(timeout=patience.left(host)):
+        raise QuantVizError("hub.crowded", most=limits.requests)
+    try:
+        yield
+    finally:
+        places.release()
+
+
+@contextmanager
+def _answering(
+    parts: SplitResult,
+    limits: HubLimits,
+    patience: Patience,
+    part: tuple[int, int] | None,
+    anywhere: bool,
+) -> Iterator[http.client.HTTPResponse]:
+    """Ask, and yield the answer before its body; the connection ends afterwards, or when time is over."""
+    host = parts.netloc
+    over = threading.Event()
+    sock: socket.socket | None = None
+    try:
+        sock = _connected(parts, limits, patience, anywhere)
+
+        def end() -> None:
+            over.set()
+            with suppress(OSError):  # past TLS, which would take leave of the other side first
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+        # A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
+        alarm = threading.Timer(patience.left(host), end)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            connection = http.client.HTTPConnection(host)
+            connection.sock = sock
+            wanted = {"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}
+            connection.request(
+                "GET",
+                (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+                headers={
+                    "Host": host,
+                    "User-Agent": "quantviz",
+                    "Accept": "*/*",
+                    "Accept-Encoding": "identity",
+                    "Connection": "close",
+                    **wanted,
+                },
+            )
+            response = connection.getresponse()
+            try:
+                yield response
+            finally:
+                response.close()
+        finally:
+            alarm.cancel()
+    except TimeoutError:
+        raise QuantVizError(
+            "hub.slow", host=host, seconds=min(limits.quiet_seconds, patience.seconds)
+        ) from None
+    except (OSError, http.client.HTTPException, ValueError) as problem:
+        if isinstance(problem, QuantVizError):
+            raise
+        if over.is_set() or patience.given_up.is_set():
+            raise QuantVizError("hub.slow", host=host, seconds=patience.seconds) from None
+        if sock is None:
+            raise QuantVizError("hub.unreachable", host=host) from None
+        raise QuantVizError("hub.cut", host=host) from None
+    finally:
+        if sock is not None:
+            sock.close()
+
+
+def _taken(
+    host: str,
+    response: http.client.HTTPResponse,
+    headers: Mapping[str, str],
+    patience: Patience,
+    most: int,
+    part: tuple[int, int] | None,
+) -> Answer:
+    """Return the answer with its body, if it is what was asked for."""
+    status = response.status
+    if status in (401, 403):
+        raise QuantVizError("hub.login", host=host)
+    if status in (404, 410):
+        raise QuantVizError("hub.missing", host=host)
+    if status in (429, 503):
+        raise QuantVizError("hub.busy", host=host)
+    if status not in (200, 206):
+        raise QuantVizError("hub.status", host=host, got=status)
+    encoding = headers.get("content-encoding", "identity").casefold()
+    if encoding != "identity":
+        raise QuantVizError("hub.encoded", host=host, got=encoding)
+    length, total = headers.get("content-length"), 0
+    if part:
+        # Nothing is taken of an answer that begins at the file's start although its middle was asked for.
+        if status == 200:
+            raise QuantVizError("hub.no_ranges", host=host)
+        found = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
+        first, last, total = map(int, found.groups()) if found else (-1, -1, 0)
+        if (first, last + 1) != part or total < part[1]:
+            raise QuantVizError("hub.wrong_range", host=host)
+        most = part[1] - part[0]
+        if length is not None and length.strip() != str(most):
+            raise QuantVizError("hub.wrong_range", host=host)
+    elif status != 200:
+        raise QuantVizError("hub.status", host=host, got=status)
+    elif length is not None and not (length.strip().isdecimal() and int(length) <= most):
+        raise QuantVizError("hub.too_long", host=host, most=most)
+    body = _body(host, response, patience, most)
+    if len(body) > most:
+        raise QuantVizError("hub.too_long", host=host, most=most)
+    if (part and len(body) != most) or (length is not None and len(body) != int(length)):
+        patience.left(host)  # it may be our own alarm that cut it
+        raise QuantVizError("hub.cut", host=host)
+    return Answer(host, headers, body, total)
+
+
+def _body(host: str, response: http.client.HTTPResponse, patience: Patience, most: int) -> bytes:
+    """Return the body, or of a longer one a byte more than it may have."""
+    body = bytearray()
+    while len(body) <= most:
+        patience.left(host)
+        got = response.read1(min(_AT_ONCE, most + 1 - len(body)))
+        if not got:
+            break
+        body += got
+    return bytes(body)
+
+
+def _connected(parts: SplitResult, limits: HubLimits, patience: Patience, anywhere: bool) -> socket.socket:
+    """Return a connection to the host, encrypted where its scheme says so."""
+    host, secure = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    sock: socket.socket | None = None
+    problem: OSError | None = None
+    # Without encryption it is the operator's own machine, which the list names by its number, or a host that
+    # somebody named.
+    for address in _addresses(host, port, patience, anywhere) if secure or anywhere else [host]:
+        try:
+            sock = socket.create_connection((address, port), min(limits.quiet_seconds, patience.left(host)))
+            break
+        except OSError as error:
+            problem = error
+    if sock is None:
+        raise problem or OSError(host)
+    if not secure:
+        return sock
+    try:
+        return _certificates().wrap_socket(sock, server_hostname=host)
+    except (OSError, ValueError) as error:
+        sock.close()
+        if isinstance(error, TimeoutError):
+            raise
+        raise QuantVizError("hub.certificate", host=host) from None
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _addresses(host: str, port: int, patience: Patience, anywhere: bool) -> list[str]:
+    """Return the host's addresses, unless it may be anywhere all of them public: one that is not refuses the
+    host.
+
+    The system looks names up for as long as it likes, so it does so aside.
+    """
+    looked_up: Future[list[str]] = Future()
+
+    def look_up() -> None:
+        try:
+            looked_up.set_result(resolve(host, port))
+        except BaseException as problem:
+            looked_up.set_exception(problem)
+
+    threading.Thread(target=look_up, name="quantviz-hub-name", daemon=True).start()
+    addresses = looked_up.result(patience.left(host))
+    if not addresses:
+        raise OSError(host)
+    if not anywhere and not all(map(is_public, addresses)):
+        raise QuantVizError("hub.private", host=host)
+    return addresses
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses that the system knows for a host, each once."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is one of the public internet, also where it stands for another one.
+
+    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1")]
+    [True, False, False, False, False]
+    >>> is_public("64:ff9b::a00:1"), is_public("2606:4700::1111")
+    (False, True)
+    """
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        meant = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _TRANSLATED else ip.ipv4_mapped
+        if meant is not None:
+            return is_public(str(meant))
+        if any(ip in network for network in _TUNNELS):
+            return False
+    return ip.is_global and not (
+        ip.is_private
+        or ip.is_loopback
+        or ip.is_link_local
+        or ip.is_multicast
+        or ip.is_reserved
+        or ip.is_unspecified
+    )

@@ -1,0 +1,95 @@
+"""The hosts that may be asked for published models, as the operator lists them. None is, as long as none is
+listed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from quantviz.errors import QuantVizError
+
+#: The environment variable with the hosts, and what it holds where nothing speaks against it: a hub, its
+#: mirror with the same addresses, and the hosts that both send files from.
+HUBS = "QUANTVIZ_HUBS"
+USUAL = "huggingface.co hf-mirror.com *.hf.co"
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = rf"{_LABEL}(\.{_LABEL})*\.[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?"
+_HUB = re.compile(rf"(https://)?(?P<netloc>{_NAME}(:[1-9]\d{{0,4}})?)/?", re.ASCII)
+_STORE = re.compile(rf"\*\.(?P<domain>{_NAME})", re.ASCII)
+#: A hub on the operator's own machine, such as one under test: nothing else is asked without encryption.
+_LOCAL = re.compile(r"(?P<origin>http://(?P<netloc>(127\.0\.0\.1|\[::1\]):[1-9]\d{0,4}))/?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The listed hosts.
+
+    >>> hosts = Hosts.read("huggingface.co, *.hf.co http://127.0.0.1:8000")
+    >>> hosts.names, hosts.stores, hosts.origin("huggingface.co")
+    (('huggingface.co', '127.0.0.1:8000'), ('hf.co',), 'https://huggingface.co')
+    >>> [hosts.allow(f"{host}/x") for host in ("https://us.aws.cdn.hf.co", "https://nothf.co", "http://hf.co")]
+    [True, False, False]
+    """
+
+    #: Where models are looked for, in this order: scheme, host and port.
+    hubs: tuple[str, ...] = ()
+    #: Domains whose hosts, and all below them, may send a hub's files.
+    stores: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, listed: str) -> Hosts:
+        """Return the hosts of a list with spaces or commas; `QuantVizError` for what is none."""
+        hubs, stores = [], []
+        for entry in listed.replace(",", " ").casefold().split():
+            if found := _STORE.fullmatch(entry):
+                stores.append(found["domain"])
+            elif found := _LOCAL.fullmatch(entry):
+                hubs.append(found["origin"])
+            elif found := _HUB.fullmatch(entry):
+                hubs.append(f"https://{found['netloc']}")
+            else:
+                raise QuantVizError("hub.setting", variable=HUBS, got=entry, example=USUAL)
+        return cls(tuple(dict.fromkeys(hubs)), tuple(dict.fromkeys(stores)))
+
+    @classmethod
+    def of_environment(cls) -> Hosts:
+        """Return the operator's hosts; `QuantVizError` where none are listed, or one that is none."""
+        hosts = cls.read(os.environ.get(HUBS, ""))
+        if not hosts.hubs:
+            raise QuantVizError("hub.not_set", variable=HUBS)
+        return hosts
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the hubs without their schemes."""
+        return tuple(urlsplit(hub).netloc for hub in self.hubs)
+
+    def origin(self, name: str) -> str:
+        """Return scheme, host and port of a hub; `QuantVizError` for one that is not listed."""
+        for hub, known in zip(self.hubs, self.names, strict=True):
+            if name == known:
+                return hub
+        raise QuantVizError("hub.unlisted", got=name, known=", ".join(self.names), variable=HUBS)
+
+    def allow(self, url: str | SplitResult) -> bool:
+        """Return whether an address may be asked: it is a listed hub's, or a host's that sends files."""
+        parts = urlsplit(url) if isinstance(url, str) else url
+        if f"{parts.scheme}://{parts.netloc}" in self.hubs:
+            return True
+        host = parts.netloc
+        return parts.scheme == "https" and any(
+            host == domain or (host.endswith(f".{domain}") and _HUB.fullmatch(host)) for domain in self.stores
+        )
+
+    def anywhere(self, parts: SplitResult) -> bool:
+        """Return whether an address may lead into a private network."""
+        return False
+
+
+def hubs_offered() -> bool:
+    """Return whether the operator lists hubs."""
+    return bool(os.environ.get(HUBS, "").strip())

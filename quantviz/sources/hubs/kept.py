@@ -1,0 +1,101 @@
+"""Bytes of published models that are kept on disk, so that nobody fetches them twice.
+
+Only what is public is kept: nothing that a person typed, uploaded or set by hand comes in here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+#: Bytes of the digest at the end of each piece.
+_DIGEST = hashlib.sha256().digest_size
+
+
+class Kept:
+    """Pieces of bytes by a shelf and a name on it, of at most `most` bytes together; those not used for
+    longest go first.
+
+    A piece that was damaged on the disk is none. Safe for many threads and processes: a piece is written
+    aside and moved to its place.
+
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> kept = Kept(Path(folder.name), 100)
+    >>> kept.make_room(5); kept.put("model", "0", b"bytes")
+    >>> kept.get("model", "0"), kept.get("model", "1"), kept.names("model")
+    (b'bytes', None, {'0'})
+    >>> kept.make_room(100); kept.names("model")
+    set()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, folder: Path | None, most: int) -> None:
+        #: Where they lie; without a folder nothing is kept.
+        self._folder, self._most = folder, most
+
+    def get(self, shelf: str, name: str) -> bytes | None:
+        """Return a piece, which was used then; none where it is not kept."""
+        if self._folder is None:
+            return None
+        path = self._folder / shelf / name
+        try:
+            found = path.read_bytes()
+            os.utime(path)
+        except OSError:
+            return None
+        content, digest = found[:-_DIGEST], found[-_DIGEST:]
+        if hashlib.sha256(content).digest() != digest:
+            path.unlink(missing_ok=True)
+            return None
+        return content
+
+    def put(self, shelf: str, name: str, content: bytes) -> None:
+        """Keep a piece, for which room was made before. On a full disk it is not kept."""
+        if self._folder is None or len(content) + _DIGEST > self._most:
+            return
+        with contextlib.suppress(OSError):
+            (self._folder / shelf).mkdir(mode=0o700, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as aside:
+                try:
+                    aside.write(content)
+                    aside.write(hashlib.sha256(content).digest())
+                    aside.close()
+                    Path(aside.name).replace(self._folder / shelf / name)
+                except OSError:
+                    Path(aside.name).unlink(missing_ok=True)
+                    raise
+
+    def names(self, shelf: str) -> set[str]:
+        """Return the names of the pieces on a shelf."""
+        try:
+            return set(os.listdir(self._folder / shelf)) if self._folder else set()
+        except OSError:
+            return set()
+
+    def drop(self, shelf: str) -> None:
+        """Forget all pieces on a shelf."""
+        if self._folder:
+            shutil.rmtree(self._folder / shelf, ignore_errors=True)
+
+    def make_room(self, coming: int) -> None:
+        """Let go of pieces until those that stay and the bytes that come fit, or none is left."""
+        if self._folder is None:
+            return
+        pieces = []
+        # Beside the shelves lies what was written aside by a process that was ended meanwhile.
+        for path in (*self._folder.glob("*/*"), *self._folder.glob("tmp*")):
+            with contextlib.suppress(OSError):
+                found = path.stat()
+                pieces.append((found.st_mtime, found.st_size, path))
+        held = sum(size for _, size, _ in pieces) + coming
+        for _, size, path in sorted(pieces):
+            if held <= self._most:
+                break
+            path.unlink(missing_ok=True)
+            held -= size
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()  # refused as long as a piece lies on the shelf

@@ -1,0 +1,36 @@
+"""What a hub may cost, as the environment sets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quantviz.sources.limits import read_limits
+
+#: What the names of the environment's variables begin with.
+HUB_LIMIT_VARIABLE = "QUANTVIZ_HUB_"
+
+
+@dataclass(frozen=True)
+class HubLimits:
+    """What reading from hubs may take.
+
+    The environment sets them: `QUANTVIZ_HUB_` and the field's name in capitals, a whole number above 0.
+    """
+
+    #: Bytes that are kept on disk.
+    cache_bytes: int = 4 * 2**30
+    #: Bytes that are read for one tensor.
+    tensor_bytes: int = 2**30
+    #: Seconds that one reading may take, however many requests it needs.
+    seconds: float = 120
+    #: Seconds for which a host may say nothing.
+    quiet_seconds: float = 15
+    #: Requests at once, of all sessions together.
+    requests: int = 8
+    #: Redirects that a request may follow.
+    redirects: int = 5
+
+    @classmethod
+    def of_environment(cls) -> HubLimits:
+        """Return the limits that the environment sets; `QuantVizError` for a value that is none."""
+        return read_limits(cls, HUB_LIMIT_VARIABLE)

@@ -1,0 +1,175 @@
+"""Published models by their names: their files, and the tensors of a file."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import BY_RANGES
+from quantviz.sources.files.catalog import Catalog
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.hubs.addresses import COMMIT, Place
+from quantviz.sources.hubs.hosts import HUBS, Hosts
+from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
+from quantviz.sources.limits import Limits
+
+#: Where what hubs list is kept, and files that are kept open.
+_SHELF, _MOST_OPEN = "models", 16
+
+
+def find_model(place: Place) -> Model:
+    """Return a model with its files, at the commit that its revision means now.
+
+    Raises:
+        QuantVizError: No listed hub has it, answers, or may be asked.
+    """
+    model = replace(place, file="")
+    # What a commit holds never changes.
+    return _found_once(model, os.environ.get(HUBS, "")) if place.pinned else _found(model)
+
+
+@functools.lru_cache(_MOST_OPEN)
+def _found_once(place: Place, listed: str) -> Model:
+    return _found(place)
+
+
+def _found(place: Place) -> Model:
+    hosts, limits = Hosts.of_environment(), HubLimits.of_environment()
+    # A commit means the same everywhere: where the hub that a link names is not listed, the others are asked.
+    names = (place.host,) if place.host in hosts.names else hosts.names
+    first: QuantVizError | None = None
+    for name in names:
+        try:
+            return _find(name, place, hosts, limits)
+        except QuantVizError as problem:
+            first = first or problem
+    assert first
+    raise first
+
+
+def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
+    """Return the model as one hub lists it; what it lists of a commit never changes, and is kept."""
+    store = kept(limits)
+    listed = store.get(_SHELF, _name(host, place)) if place.pinned else None
+    if listed is None:
+        revision = quote(place.revision, safe="")
+        url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
+        try:
+            listed = fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
+        except QuantVizError as problem:
+            if problem.key in ("hub.missing", "hub.login"):
+                raise QuantVizError(
+                    "hub.no_model", host=host, model=place.repo, revision=place.revision
+                ) from None
+            raise
+        model = _model(host, place, listed)
+        store.make_room(len(listed))
+        store.put(_SHELF, _name(host, place.at(model.commit)), listed)
+        return model
+    return _model(host, place, listed)
+
+
+def _name(host: str, place: Place) -> str:
+    """Return the name under which what a hub lists of a commit is kept."""
+    return hashlib.sha256(f"{host} {place.repo} {place.revision}".encode()).hexdigest()
+
+
+def _model(host: str, place: Place, listed: bytes) -> Model:
+    """Return the model from what a hub says of it."""
+    try:
+        said = json.loads(listed)
+        commit, siblings = said["sha"], said["siblings"]
+        if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
+            raise ValueError(commit)
+        files = tuple(sorted(_files(siblings), key=lambda each: each.name))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise QuantVizError("hub.listing", host=host, model=place.repo) from None
+    if not files:
+        raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
+    return Model(host, place.repo, commit, files)
+
+
+def _files(siblings: Iterable[Mapping[str, Any]]) -> Iterator[PublishedFile]:
+    """Yield the files that can be read by ranges."""
+    for each in siblings:
+        name, lfs = each["rfilename"], each.get("lfs") or {}
+        if not name.lower().endswith(tuple(BY_RANGES)):
+            continue
+        size = lfs.get("size", each.get("size"))
+        sha256, blob = lfs.get("sha256", ""), "" if lfs else each.get("blobId") or ""
+        if type(size) is not int or not 0 <= size < 2**63 or not isinstance(sha256, str | None):
+            raise ValueError(name)
+        try:
+            Place("a/b", file=name)
+        except QuantVizError:
+            continue  # no address can name it
+        yield PublishedFile(name, size, sha256 or "", str(blob))
+
+
+def published_catalog(model: Model, file: str) -> Catalog:
+    """Return the tensors of a file of a published model, of which only the header has been read.
+
+    Raises:
+        QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
+    """
+    return _catalog(model, file, os.environ[HUBS], HubLimits.of_environment(), Limits.of_environment())
+
+
+@functools.lru_cache(_MOST_OPEN)
+def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> Catalog:
+    data = HubData(model, model.file(file), Hosts.read(listed), limits)
+    reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
+    if data.size > most.file_bytes:
+        raise data.error("too_large", got=data.size, most=most.file_bytes)
+    if not data.size:
+        raise data.error("empty")
+    if not reader.recognises(data):
+        raise data.error("damaged", kind=reader.kind)
+    return reader(data, most)
+
+
+class HubData(FileData):
+    """A file of a published model: what is asked of it is fetched."""
+
+    def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
+        super().__init__(b"", PurePosixPath(file.name).name, beside=self._file_beside)
+        self._model, self._file, self._hosts, self._limits = model, file, hosts, limits
+        self._ranges = Ranges(model, file, hosts, limits)
+        #: The file's first bytes while its header is read, a few at a time; none afterwards.
+        self._head: memoryview | None = memoryview(b"")
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    @property
+    def view(self) -> memoryview:
+        return self.part(0, self.size)
+
+    def part(self, start: int, stop: int) -> memoryview:
+        stop = max(start, min(stop, self.size))
+        if self._head is None:
+            return self._ranges.read(min(start, stop), stop)
+        if stop > len(self._head):
+            # Twice as much each time, so that a long header takes few requests.
+            self._head = self._ranges.read(0, min(self.size, max(stop, 2 * len(self._head), PIECE)))
+        return self._head[start:stop]
+
+    def header_read(self) -> None:
+        self._head = None
+
+    def stream(self) -> BinaryIO:
+        raise self.error("not_readable")
+
+    def _file_beside(self, name: str) -> FileData:
+        path = PurePosixPath(self._file.name).parent / name
+        return HubData(self._model, self._model.file(str(path)), self._hosts, self._limits)

@@ -1,0 +1,230 @@
+"""A published model: which files it has at a commit, and the bytes of one of them by ranges."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from quantviz.errors import QuantVizError
+from quantviz.own_folder import own_folder
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.hubs.connection import Answer, Patience, get
+from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.kept import Kept
+from quantviz.sources.hubs.limits import HubLimits
+
+#: Bytes of a piece, which is kept and asked for as a whole, and pieces that one request asks for at most.
+PIECE = 2**20
+_PIECES_A_REQUEST = 8
+#: Bytes of a file that is read and checked as a whole, whatever is asked of it.
+_SMALL = 4 * PIECE
+#: How often a request is made whose answer was cut or failed to come.
+_TRIES = 2
+_TRY_AGAIN = ("hub.cut", "hub.unreachable")
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file of a published model, as its hub lists it."""
+
+    name: str
+    #: Bytes.
+    size: int
+    #: The SHA-256 of its content, "" where the hub does not say.
+    sha256: str = ""
+    #: The SHA-1 that git knows its content by, "" where that is a pointer's.
+    blob: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A published model at a commit."""
+
+    #: The hub that it was found on.
+    host: str
+    repo: str
+    commit: str
+    #: The files that some reader may read by ranges.
+    files: tuple[PublishedFile, ...]
+
+    def file(self, name: str) -> PublishedFile:
+        """Return a file by its path; `QuantVizError` where there is none that can be read."""
+        for each in self.files:
+            if each.name == name:
+                return each
+        raise QuantVizError("hub.no_file", file=clipped(name), model=self.repo, commit=self.commit[:12])
+
+
+class Ranges:
+    """The bytes of one file of a published model. What was fetched is kept on disk. Safe for many threads."""
+
+    def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
+        self.model, self.file = model, file
+        self._hosts, self._limits = hosts, limits
+        self._url = f"{hosts.origin(model.host)}/{model.repo}/resolve/{model.commit}/{quote(file.name)}"
+        self._kept = kept(limits)
+        known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
+        self._shelf = hashlib.sha256(repr(known).encode()).hexdigest()[:32]
+        self._count = -(-file.size // PIECE)
+        self._lock = threading.Lock()
+        #: What each host said that the file is, when it first sent a part of it.
+        self._tags: dict[tuple[str, str], str] = {}
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` to before `stop`, both within the file, read-only.
+
+        Raises:
+            QuantVizError: They are too many, or the hub does not give them.
+        """
+        if stop - start > self._limits.tensor_bytes:
+            raise QuantVizError(
+                "hub.too_large", got=stop - start, most=self._limits.tensor_bytes, file=self._name
+            )
+        first, last = start // PIECE, -(-stop // PIECE)
+        if self.file.size <= _SMALL:
+            first, last = 0, self._count
+        base = first * PIECE
+        content = bytearray(min(last * PIECE, self.file.size) - base)
+
+        def fill(piece: int, got: bytes) -> None:
+            content[piece * PIECE - base : piece * PIECE - base + len(got)] = got
+
+        with self._lock:
+            missing = []
+            for piece in range(first, last):
+                got = self._kept.get(self._shelf, str(piece))
+                if got is not None and len(got) == self._length(piece):
+                    fill(piece, got)
+                else:
+                    missing.append(piece)
+            if missing:
+                self._kept.make_room(sum(self._length(piece) + 64 for piece in missing))
+                for piece, got in self._fetched(missing):
+                    fill(piece, got)
+                    self._kept.put(self._shelf, str(piece), got)
+                self._check_whole(content if last - first == self._count else None)
+        return memoryview(content)[start - base : stop - base].toreadonly()
+
+    @property
+    def _name(self) -> str:
+        return clipped(self.file.name)
+
+    def _length(self, piece: int) -> int:
+        return min(PIECE, self.file.size - piece * PIECE)
+
+    def _fetched(self, missing: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        """Fetch pieces, several requests at a time, and yield each with its number as it comes."""
+        patience = Patience.of(self._limits.seconds)
+        with ThreadPoolExecutor(int(self._limits.requests), "quantviz-hub") as pool:
+            coming = {pool.submit(self._fetch, run, patience): run for run in _runs(missing)}
+            try:
+                for done in as_completed(coming):
+                    run, body = coming[done], done.result()
+                    for i, piece in enumerate(run):
+                        yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
+            finally:
+                # Where one fails the others are not waited for.
+                patience.given_up.set()
+                pool.shutdown(cancel_futures=True)
+
+    def _fetch(self, run: range, patience: Patience) -> bytes:
+        part = run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])
+        answer = _tried(self._url, self._hosts, self._limits, patience, most=part[1] - part[0], part=part)
+        self._check_same(answer)
+        return answer.body
+
+    def _check_same(self, answer: Answer) -> None:
+        """Raise a `QuantVizError` where the file is not the listed one, or not the same as before."""
+        changed = QuantVizError("hub.changed", file=self._name, host=answer.host)
+        if (
+            answer.total != self.file.size
+            or answer.headers.get("x-repo-commit", self.model.commit) != self.model.commit
+        ):
+            raise changed
+        for name, host in (("x-linked-etag", self.model.host), ("etag", answer.host)):
+            tag = answer.headers.get(name, "").strip().removeprefix("W/").strip('"')
+            if not tag:
+                continue
+            if name == "x-linked-etag" and self.file.sha256 and tag != self.file.sha256:
+                raise changed
+            if self._tags.setdefault((name, host), tag) != tag:
+                raise changed
+
+    def _check_whole(self, content: bytearray | None) -> None:
+        """Compare the content with the hub's digest where all of the file is there, at hand or on the disk.
+
+        Raises:
+            QuantVizError: It is another content. What is kept of it is forgotten.
+        """
+        if content is None:
+            if len(self._kept.names(self._shelf)) < self._count:
+                return
+            parts: Iterable[bytes | bytearray | None] = (
+                self._kept.get(self._shelf, str(piece)) for piece in range(self._count)
+            )
+        else:
+            parts = (content,)
+        if self.file.sha256:
+            digest, expected = hashlib.sha256(), self.file.sha256
+        elif self.file.blob:
+            digest, expected = hashlib.sha1(usedforsecurity=False), self.file.blob
+            digest.update(f"blob {self.file.size}\0".encode())
+        else:
+            return
+        for part in parts:
+            if part is None:  # it went meanwhile
+                return
+            digest.update(part)
+        if digest.hexdigest() != expected:
+            self._kept.drop(self._shelf)
+            raise QuantVizError("hub.digest", file=self._name, host=self.model.host)
+
+
+def kept(limits: HubLimits) -> Kept:
+    """Return what is kept of hubs on this machine."""
+    return Kept(own_folder("hubs"), limits.cache_bytes)
+
+
+def fetch_text(url: str, hosts: Hosts, limits: HubLimits, most: int) -> bytes:
+    """Return what a hub says at an address, at most `most` bytes; `QuantVizError` of the keys `hub.*`."""
+    patience = Patience.of(min(limits.seconds, 2 * limits.quiet_seconds))
+    return _tried(url, hosts, limits, patience, most=most).body
+
+
+def _tried(
+    url: str,
+    hosts: Hosts,
+    limits: HubLimits,
+    patience: Patience,
+    *,
+    most: int,
+    part: tuple[int, int] | None = None,
+) -> Answer:
+    """Return an answer; where a connection fails, it is tried once more."""
+    for tries in itertools.count(1):
+        try:
+            return get(url, hosts, limits, patience, most=most, part=part)
+        except QuantVizError as problem:
+            if tries == _TRIES or problem.key not in _TRY_AGAIN:
+                raise
+    raise AssertionError
+
+
+def _runs(missing: Iterable[int]) -> list[range]:
+    """Return neighbouring pieces together, as many as a request asks for.
+
+    >>> _runs([0, 1, 2, 5, 6])
+    [range(0, 3), range(5, 7)]
+    """
+    runs: list[range] = []
+    for piece in missing:
+        if runs and runs[-1].stop == piece and len(runs[-1]) < _PIECES_A_REQUEST:
+            runs[-1] = range(runs[-1].start, piece + 1)
+        else:
+            runs.append(range(piece, piece + 1))
+    return runs

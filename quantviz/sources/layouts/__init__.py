@@ -1,0 +1,82 @@
+"""Quantized weights in files: which tensors make up one, and its codes, scales and values. One file a layout.
+
+    with open_tensors("model.safetensors") as catalog:
+        for weight in quantized_weights(catalog):
+            weight.name, weight.layout, weight.scheme
+            weight.coded(0, weight.row_step).q
+
+A layout is added here: one entry of `LAYOUTS` and its name in each language, under `[notes.layouts.names]`
+in `quantviz/text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from quantviz.sources.layouts import awq, bitsandbytes, gguf, gptq, packed, scaled
+from quantviz.sources.layouts.weight import Coded as Coded
+from quantviz.sources.layouts.weight import Config
+from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+#: Yields the weights of a file that lie in a layout.
+Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a library lays quantized weights out in a file."""
+
+    id: str
+    #: Each looks for tensors by their names, dtypes and shapes.
+    finders: tuple[Finder, ...]
+
+
+#: Every layout that is read, by id.
+LAYOUTS: Mapping[str, Layout] = MappingProxyType(
+    {
+        each.id: each
+        for each in (
+            Layout("gptq", (gptq.find,)),
+            Layout("awq", (awq.find,)),
+            Layout("compressed_tensors", (packed.find, scaled.find_scaled)),
+            Layout("fp8_blocks", (scaled.find_fp8_blocks,)),
+            Layout("bitsandbytes", (bitsandbytes.find,)),
+            Layout("gguf", (gguf.find,)),
+        )
+    }
+)
+
+
+def quantized_weights(catalog: Catalog) -> tuple[QuantizedWeight, ...]:
+    """Return every quantized weight of an open file, those that cannot be decoded with their problem.
+
+    What a layout leaves open (GPTQ's version, a block's size) is taken from the `config.json` beside the
+    file.
+    """
+    config = configuration(catalog)
+    return tuple(
+        weight for layout in LAYOUTS.values() for find in layout.finders for weight in find(catalog, config)
+    )
+
+
+def configuration(catalog: Catalog) -> Config:
+    """Return what the `config.json` or `quantize_config.json` beside a file says of quantization; empty where
+    neither does.
+    """
+    whole = catalog.json_beside("config.json")
+    found = next(
+        (
+            whole[key]
+            for key in ("quantization_config", "compression_config")
+            if isinstance(whole, dict) and isinstance(whole.get(key), dict)
+        ),
+        None,
+    )
+    found = found if found is not None else catalog.json_beside("quantize_config.json")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,37 @@
+"""Codes of a few bits packed into 32-bit words, the first in the lowest bits."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
+    """Return the first `count` fields of `bits` bits of each row of words: int32 `(rows, words)` → int32
+    `(rows, count)`, 0 to 2^bits − 1.
+
+    A field that does not end with its word goes on in the next one, as those of 3 bits do.
+
+    >>> unpacked(torch.tensor([[0x76543210]]), 4, 8).tolist()
+    [[0, 1, 2, 3, 4, 5, 6, 7]]
+    >>> unpacked(torch.tensor([[-(2**31) + 2**30, 1]], dtype=torch.int32), 3, 11)[0, -1].item()  # 0b1_11
+    7
+    """
+    whole = math.lcm(bits, 32) // 32  # words after which a field begins at a word again
+    filled = -(-words.shape[1] // whole) * whole
+    wide = torch.nn.functional.pad(words.to(torch.int64) & 0xFFFFFFFF, (0, filled + 1 - words.shape[1]))
+    starts = torch.arange(count, dtype=torch.int64) * bits
+    at, shift = starts // 32, starts % 32
+    both = wide[:, at] | (wide[:, at + 1] << 32)
+    # The upper word's top bit is the sign of int64; what the shift brings in with it is cut off.
+    return ((both >> shift) & ((1 << bits) - 1)).to(torch.int32)
+
+
+def words_of(count: int, bits: int) -> int:
+    """Return how many words `count` fields take.
+
+    >>> words_of(32, 3), words_of(33, 4)
+    (3, 5)
+    """
+    return -(-count * bits // 32)

@@ -1,0 +1,140 @@
+"""bitsandbytes' layouts: NF4 and FP4 in blocks over the flattened weight, and int8 by rows.
+
+4 bits: `X.weight` uint8 (elements / 2, 1), the first code in the high bits, `X.weight.absmax`,
+`X.weight.quant_map` (what each code stands for), and `X.weight.quant_state.bitsandbytes__nf4`, which is JSON
+in bytes. Nested: `absmax` is uint8 codes of `nested_quant_map`, times `nested_absmax` of each 256, plus
+`nested_offset` of the JSON. int8: `X.weight` int8 and `X.SCB`, each row's largest magnitude.
+
+Source: bitsandbytes 0.50.2, `functional.py` (QuantState) and `backends/default/ops.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.conventions import find_convention
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Flat, PerChannel
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.layouts.weight import (
+    Coded,
+    Config,
+    QuantizedWeight,
+    attempted,
+    bits_stored,
+    plain_scheme,
+)
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+ID = "bitsandbytes"
+_STATE = ".quant_state.bitsandbytes__"
+_PARTS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map")
+#: Most bytes of the JSON that describes a weight.
+_MOST_JSON = 2**16
+#: By what a row's largest magnitude and a code are multiplied, as bitsandbytes writes 1 / 127.
+_INVERSE_127 = 7.874015718698502e-3
+
+
+def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
+    """Yield the weights that lie in these layouts."""
+    names = set(catalog.names)
+    for name in catalog.names:
+        weight, state, kind = name.partition(_STATE)
+        if state and weight in names:
+            others = (f"{weight}.{part}" for part in _PARTS)
+            parts = (weight, name, *(each for each in others if each in names))
+            yield attempted(ID, weight, parts, functools.partial(_four_bits, catalog, weight, kind, parts))
+        elif name.endswith(".SCB") and (weight := f"{name[:-4]}.weight") in names:
+            formats = f"{name[:-4]}.weight_format"
+            parts = (weight, name, formats) if formats in names else (weight, name)
+            yield attempted(ID, weight, parts, functools.partial(_by_rows, catalog, weight, parts))
+
+
+def _damaged(weight: str) -> QuantVizError:
+    return QuantVizError("layouts.bitsandbytes", name=weight)
+
+
+def _by_rows(catalog: Catalog, weight: str, parts: tuple[str, ...]) -> QuantizedWeight:
+    info, largest = (catalog.info(part) for part in parts[:2])
+    if (
+        info.dtype != "int8"
+        or len(info.shape) != 2
+        or largest.shape not in ((info.shape[0],), (info.shape[0], 1))
+    ):
+        raise _damaged(weight)
+
+    def coded(start: int, stop: int) -> Coded:
+        q = catalog.cut(weight, (slice(start, stop),))
+        absmax = catalog.load(parts[1], (slice(start, stop),)).reshape(-1, 1)
+        return Coded(q, q * absmax * _INVERSE_127, absmax / 127)
+
+    scheme = plain_scheme("int8", "symmetric", PerChannel(0), info.shape)
+    bits = bits_stored(catalog, parts, info.shape)
+    return QuantizedWeight(ID, weight, info.shape, parts, scheme, largest.dtype, coded, bits)
+
+
+def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...]) -> QuantizedWeight:
+    if catalog.info(f"{weight}{_STATE}{kind}").count > _MOST_JSON:
+        raise _damaged(weight)
+    state: Mapping[str, Any] = json.loads(bytes(catalog.cut(f"{weight}{_STATE}{kind}").tolist()))
+    shape, size = tuple(map(int, state["shape"])), int(state["blocksize"])
+    table = catalog.load(f"{weight}.quant_map")
+    count = math.prod(shape)
+    blocks = -(-count // size) if size > 0 else 0
+    sound = (
+        kind in ("nf4", "fp4")
+        and catalog.info(weight).dtype == "uint8"
+        and len(shape) == 2
+        and min(shape) > 0
+        and catalog.info(weight).count * 2 - count in (0, 1)
+        and catalog.info(f"{weight}.absmax").count == blocks
+        and torch.equal(table, torch.tensor(FORMATS[kind].codebook))
+    )
+    if not sound:
+        raise _damaged(weight)
+    largest = _absmax(catalog, weight, state)
+    columns = shape[1]
+
+    def coded(start: int, stop: int) -> Coded:
+        first, last = start * columns, stop * columns
+        # A row of an odd number of codes ends within a byte; `first` is a multiple of the block's even size.
+        raw = catalog.cut(weight, (slice(first // 2, -(-last // 2)),)).flatten()
+        q = torch.stack((raw >> 4, raw & 15), dim=-1).flatten()[: last - first]
+        scale = largest[first // size : -(-last // size)]
+        values = table[q.int()] * scale[torch.arange(last - first) // size]
+        return Coded(q.reshape(-1, columns), values.reshape(-1, columns), scale)
+
+    scheme = Scheme(kind, granularity=Flat(size), convention=find_convention("bitsandbytes"))
+    return QuantizedWeight(
+        ID,
+        weight,
+        shape,
+        parts,
+        scheme,
+        catalog.info(f"{weight}.absmax").dtype,
+        coded,
+        bits_stored(catalog, parts, shape),
+        row_step=size // math.gcd(columns, size),
+    )
+
+
+def _absmax(catalog: Catalog, weight: str, state: Mapping[str, Any]) -> torch.Tensor:
+    """Return each block's largest magnitude, float32."""
+    if f"{weight}.nested_absmax" not in catalog.names:
+        return catalog.load(f"{weight}.absmax").flatten()
+    codes = catalog.cut(f"{weight}.absmax").flatten()
+    size = int(state["nested_blocksize"])
+    outer = catalog.load(f"{weight}.nested_absmax")
+    table = catalog.load(f"{weight}.nested_quant_map")
+    if size < 1 or table.shape != (256,) or outer.shape != (-(-len(codes) // size),):
+        raise _damaged(weight)
+    return table[codes.int()] * outer[torch.arange(len(codes)) // size] + float(state["nested_offset"])

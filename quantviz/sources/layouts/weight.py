@@ -1,0 +1,150 @@
+"""A weight that lies quantized in a file, and the codes, scales and values of some of its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.conventions import find_convention
+from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.scheme import Scheme
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+#: What `config.json` says under `quantization_config`.
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Some rows of a quantized weight as their file has them."""
+
+    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them.
+    q: torch.Tensor
+    #: What they stand for, float32: the layout's own arithmetic, not rounded to the dtype in which an engine
+    #: computes.
+    x_hat: torch.Tensor
+    #: One number a block of the scheme's layout of these rows, float32.
+    scale: torch.Tensor
+    #: The same, or one for all: a code, or the value of code 0 where the scheme's `zero_domain` is "value".
+    zero_point: torch.Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int32))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedWeight:
+    """A weight of `(rows, columns)` that lies quantized in a file.
+
+    It reads from the file while its catalogue is open.
+    """
+
+    #: The id of its layout, in `LAYOUTS`.
+    layout: str
+    #: The name of the weight that it stands for.
+    name: str
+    shape: Shape
+    #: The tensors of the file that make it up.
+    parts: tuple[str, ...]
+    #: Its scheme: format, mode and granularity as the file has them. The calibration is not known.
+    scheme: Scheme
+    #: The dtype of its scales in the file.
+    scale_dtype: str
+    #: Return some rows, from one multiple of `row_step` to before another, or to the end.
+    coded: Callable[[int, int], Coded]
+    #: Bits that the file spends on one element, scales and all else included.
+    stored_bits: float
+    #: Rows in which whole blocks lie.
+    row_step: int = 1
+    #: The weight's column at each column of `coded`, where groups are not neighbours (GPTQ's act-order); none
+    #: where columns are in place.
+    columns: torch.Tensor | None = None
+    notes: tuple[Note, ...] = ()
+    #: Why it cannot be decoded; then its shape may be () and nothing else counts.
+    problem: QuantVizError | None = None
+
+    @property
+    def bits(self) -> int:
+        """Return the bits of a code."""
+        return self.scheme.number_format.bits
+
+
+def plain_scheme(fmt: str, mode: str, granularity: Granularity, shape: Shape) -> Scheme:
+    """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
+
+    In float32 that is exact for codes of up to 8 bits and scales of 16.
+
+    >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
+    uint4,asymmetric,per_group(size=32),min_max,course
+    """
+    scheme = Scheme(fmt, mode, granularity)
+    if not scheme.problems(shape):
+        return scheme
+    return scheme.replace(convention=find_convention("course").replace(tail="short"))
+
+
+def unreadable(layout: str, name: str, parts: tuple[str, ...], problem: QuantVizError) -> QuantizedWeight:
+    """Return a weight that was recognized and cannot be decoded."""
+
+    def coded(start: int, stop: int) -> Coded:
+        raise problem.again()
+
+    return QuantizedWeight(layout, name, (), parts, Scheme(), "", coded, 0.0, problem=problem)
+
+
+def attempted(
+    layout: str, name: str, parts: tuple[str, ...], make: Callable[[], QuantizedWeight]
+) -> QuantizedWeight:
+    """Return the weight that `make` gives, or one that cannot be decoded and says why.
+
+    What a file declares is a stranger's: whatever goes wrong with it is damage.
+    """
+    try:
+        weight = make()
+        return weight if math.prod(weight.shape) else unreadable(layout, name, parts, _damaged(name))
+    except QuantVizError as problem:
+        return unreadable(layout, name, parts, problem)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):
+        return unreadable(layout, name, parts, _damaged(name))
+
+
+def _damaged(name: str) -> QuantVizError:
+    return QuantVizError("layouts.damaged", name=name)
+
+
+def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = None) -> Granularity | None:
+    """Return which elements of a weight of `shape` share a scale, by the shape of the scales; none where they
+    do not fit. `block` are the rows and columns of a block where the file says so.
+
+    >>> granularity_of((64, 2), (64, 256)), granularity_of((64, 1), (64, 256)), granularity_of((), (64, 256))
+    (PerGroup(size=128, axis=-1), PerChannel(axis=0), PerTensor())
+    >>> granularity_of((2, 3), (192, 300), (128, 128))
+    PerBlock(rows=128, cols=128)
+    """
+    rows, columns = shape
+    if scales in ((), (1,), (1, 1)):
+        return PerTensor()
+    if block is not None and scales == (-(-rows // block[0]), -(-columns // block[1])):
+        return PerBlock(*block)
+    if scales in ((rows,), (rows, 1)):
+        return PerChannel(0)
+    if len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0:
+        return PerGroup(columns // scales[1])
+    return None
+
+
+def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:
+    """Return the bits that a file spends on one element of a weight that is made up of `parts`."""
+    return 8 * sum(map(catalog.stored_bytes, parts)) / max(1, math.prod(shape))

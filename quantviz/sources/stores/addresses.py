@@ -1,0 +1,71 @@
+"""Addresses of files: `https://host/model.safetensors`, `s3://bucket/model/`, as people write them."""
+
+from __future__ import annotations
+
+import re
+
+#: A scheme has two letters or more, so that it is no drive.
+_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
+
+
+def is_address(path: object) -> bool:
+    """Return whether a path is an address instead.
+
+    >>> is_address("s3://bucket/x.gguf"), is_address("C://x.gguf"), is_address("folder/x.gguf")
+    (True, False, False)
+    """
+    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
+
+
+def scheme_of(address: str) -> str:
+    """Return what stands before "://", in lower case."""
+    return address.partition("://")[0].lower()
+
+
+def name_of(address: str) -> str:
+    """Return the last part of an address, which is the name of a file or folder.
+
+    >>> name_of("https://host/a/b.gguf?signature=1"), name_of("s3://bucket/folder/")
+    ('b.gguf', 'folder')
+    """
+    return shown(address).rstrip("/").rpartition("/")[2]
+
+
+def beside(address: str, name: str) -> str:
+    """Return the address of another file in the same folder.
+
+    >>> beside("https://host/a/b.gguf?signature=1", "c.gguf")
+    'https://host/a/c.gguf?signature=1'
+    """
+    before, rest = _split(address)
+    return f"{before.rpartition('/')[0]}/{name}{rest}"
+
+
+def inside(address: str, name: str) -> str:
+    """Return the address of a file in a folder.
+
+    >>> inside("s3://bucket/folder/", "c.gguf")
+    's3://bucket/folder/c.gguf'
+    """
+    before, rest = _split(address)
+    return f"{before.rstrip('/')}/{name}{rest}"
+
+
+def shown(address: str) -> str:
+    """Return an address as it may be kept and shown: without a signature, a name or a password.
+
+    >>> shown("https://me:secret@host/x.gguf?signature=1"), shown("folder/x.gguf")
+    ('https://host/x.gguf', 'folder/x.gguf')
+    """
+    if not is_address(address):
+        return address
+    scheme, _, rest = _split(address)[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _split(address: str) -> tuple[str, str]:
+    """Return what stands before a query, and the query with all that follows."""
+    found = _ADDRESS.fullmatch(address)
+    assert found
+    return f"{found['scheme']}://{found['place']}", found["rest"] or ""

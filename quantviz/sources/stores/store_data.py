@@ -1,0 +1,133 @@
+"""A file at an address as readers take it: its header first, then only the bytes that are asked for."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from quantviz.sources.files import BY_RANGES, Catalog
+from quantviz.sources.files.file_data import ByteSource, FileData
+from quantviz.sources.limits import Limits
+from quantviz.sources.stores.addresses import beside, name_of
+from quantviz.sources.stores.store import Store, problem_at, store_of
+
+#: Bytes of one range, of which a store sends several at once.
+_RANGE = 2**22
+#: Bytes that are fetched of a header at first, and twice as many each time.
+_HEAD = 2**16
+#: Bytes of what is fetched before it is asked for: parts up to the first number, all of them up to the
+#: second, across gaps up to the third.
+_MOST_EXPECTED, _MOST_TOGETHER, _GAP = 2**22, 2**26, 2**14
+
+
+class StoreData(FileData):
+    """A file at an address: what is asked of it is fetched, and is of one version of it or an error."""
+
+    #: A request takes some time however little it asks for.
+    at_once = 4 * _RANGE
+
+    def __init__(self, address: str, store: Store | None = None) -> None:
+        super().__init__(b"", name_of(address) or "?")
+        self._address, self._store = address, store or store_of(address)
+        self._about = self._store.about(address)
+        self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
+        #: The first bytes while the header is read; none afterwards.
+        self._head: memoryview | None = memoryview(b"")
+        #: What was fetched ahead, by where each run begins.
+        self._ahead: list[tuple[int, bytes]] = []
+
+    @property
+    def size(self) -> int:
+        return self._about.size
+
+    @property
+    def view(self) -> memoryview:
+        return self.part(0, self.size)
+
+    def part(self, start: int, stop: int) -> memoryview:
+        stop = max(start, min(stop, self.size))
+        if self._head is not None:
+            if stop > len(self._head):
+                whole = min(self.size, max(stop, 2 * len(self._head), _HEAD))
+                more = self._fetched([(len(self._head), whole)])
+                self._head = memoryview(bytes(self._head) + b"".join(more))
+            return self._head[start:stop]
+        return memoryview(self._found_ahead(start, stop) or b"".join(self._fetched([(start, stop)])))
+
+    @property
+    def source(self) -> ByteSource:
+        return self
+
+    def read_into(self, part: memoryview, start: int) -> None:
+        part[:] = self.part(start, start + len(part))
+
+    def header_read(self) -> None:
+        self._head = None
+
+    def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._ahead = []
+        runs: list[tuple[int, int]] = []
+        total = 0
+        for start, stop in sorted(ranges):
+            if stop - start > _MOST_EXPECTED or total + stop - start > _MOST_TOGETHER:
+                continue
+            total += stop - start
+            if runs and start - runs[-1][1] <= _GAP:
+                runs[-1] = runs[-1][0], max(stop, runs[-1][1])
+            else:
+                runs.append((start, stop))
+        if runs:
+            self._ahead = [(start, got) for (start, _), got in zip(runs, self._together(runs), strict=True)]
+
+    def beside(self, name: str) -> FileData:
+        return StoreData(beside(self._address, name), self._store)
+
+    def stream(self) -> BinaryIO:
+        raise self.error("not_readable")
+
+    def _found_ahead(self, start: int, stop: int) -> memoryview | None:
+        at = bisect.bisect_right(self._ahead, start, key=lambda run: run[0]) - 1
+        if at < 0:
+            return None
+        first, got = self._ahead[at]
+        return memoryview(got)[start - first : stop - first] if stop - first <= len(got) else None
+
+    def _together(self, runs: list[tuple[int, int]]) -> list[bytes]:
+        """Return each run's bytes, all of them asked for at once."""
+        pieces = [piece for run in runs for piece in _pieces(*run)]
+        got = iter(self._store.read(self._address, pieces, self._about))
+        return [b"".join(next(got) for _ in _pieces(*run)) for run in runs]
+
+    def _fetched(self, runs: list[tuple[int, int]]) -> list[bytes]:
+        runs = [run for run in runs if run[0] < run[1]]
+        return self._together(runs) if runs else []
+
+
+def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(first, min(first + _RANGE, stop)) for first in range(start, stop, _RANGE)]
+
+
+def open_address(address: str, limits: Limits) -> Catalog:
+    """Return the tensors of the file at an address, of which only the header has been read.
+
+    Raises:
+        QuantVizError: It cannot be read, is of a kind that is not read by ranges, damaged or beyond `limits`.
+    """
+    reader = reader_at(address)
+    if reader is None:
+        raise problem_at(address, "unknown_kind")
+    data = StoreData(address)
+    if data.size > limits.file_bytes:
+        raise data.error("too_large", got=data.size, most=limits.file_bytes)
+    if not data.size:
+        raise data.error("empty")
+    if not reader.recognises(data):
+        raise data.error("damaged", kind=reader.kind)
+    return reader(data, limits)
+
+
+def reader_at(address: str) -> type[Catalog] | None:
+    """Return the reader of the file at an address; none where its kind is not read by ranges."""
+    name = name_of(address).lower()
+    return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)

@@ -1,0 +1,118 @@
+"""Files on a web server that gives ranges of bytes, which are checked as closely as a hub's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.hubs.connection import Answer, Patience, get
+from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.stores.store import PASSING, About, Store, problem_at
+
+#: Requests at a time for one reading.
+_AT_ONCE = 4
+#: How often a request is made whose answer was cut or failed to come.
+_TRIES = 2
+_TRY_AGAIN = ("hub.cut", "hub.unreachable")
+#: What the sentences on hubs are called for a file that somebody named.
+_KEYS = {
+    "hub.missing": "missing",
+    "hub.login": "denied",
+    "hub.no_ranges": "no_ranges",
+    "hub.cut": "broken_off",
+    "hub.wrong_range": "wrong_range",
+    "hub.too_long": "wrong_range",
+    "hub.encoded": "wrong_range",
+    "hub.slow": "slow",
+    "hub.unreachable": "unreachable",
+    "hub.certificate": "certificate",
+}
+
+
+@dataclass(frozen=True)
+class NamedHost(Hosts):
+    """The host that somebody named, wherever it is, and public ones that it redirects to over https."""
+
+    named: str = ""
+
+    def allow(self, url: str | SplitResult) -> bool:
+        parts = urlsplit(url) if isinstance(url, str) else url
+        return parts.scheme == "https" or f"{parts.scheme}://{parts.netloc}" == self.named
+
+    def anywhere(self, parts: SplitResult) -> bool:
+        return f"{parts.scheme}://{parts.netloc}" == self.named
+
+
+class WebStore(Store):
+    """Files at addresses of http and https. Every answer must be the range that was asked for, of the same
+    file.
+    """
+
+    def about(self, address: str) -> About:
+        # A range of one byte tells the whole length, and that the server gives ranges.
+        return _about(_asked(address, 0, 1, Patience.of(HubLimits.of_environment().seconds)))
+
+    def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
+        patience = Patience.of(HubLimits.of_environment().seconds)
+
+        def read(part: tuple[int, int]) -> bytes:
+            answer = _asked(address, *part, patience)
+            if _about(answer) != about:
+                raise problem_at(address, "changed")
+            return answer.body
+
+        if len(ranges) == 1:
+            return [read(ranges[0])]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(ranges)), "quantviz-store") as pool:
+            try:
+                return list(pool.map(read, ranges))
+            finally:
+                # Where one fails the others are not waited for.
+                patience.given_up.set()
+                pool.shutdown(cancel_futures=True)
+
+    def names(self, address: str) -> tuple[str, ...]:
+        raise problem_at(address, "no_list")
+
+
+def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
+    """Return the answer with a range of a file; where a connection fails, it is tried once more."""
+    limits = HubLimits.of_environment()
+    try:
+        parts = urlsplit(address)
+        hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
+        usable = bool(parts.hostname) and "@" not in parts.netloc and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or not address.isascii() or not address.isprintable() or " " in address:
+        raise problem_at(address, "address")
+    for tries in range(1, _TRIES + 1):
+        try:
+            return get(address, hosts, limits, patience, most=stop - start, part=(start, stop))
+        except QuantVizError as problem:
+            if tries < _TRIES and problem.key in _TRY_AGAIN:
+                continue
+            if problem.key == "hub.status" and str(problem.params["got"]) == "416":
+                raise problem_at(address, "wrong_range") from None
+            key = _KEYS.get(problem.key)
+            if key is None:
+                raise problem_at(address, "answered", problem=problem) from None
+            more = {"seconds": problem.params["seconds"]} if key == "slow" else {}
+            raise problem_at(address, key, **more) from None
+    raise AssertionError
+
+
+def _about(answer: Answer) -> About:
+    """Return what an answer says of the whole file.
+
+    An ETag changes with every byte, unless it is marked as weak; a time has whole seconds only.
+    """
+    tag, time = (answer.headers.get(name, "").strip() for name in ("etag", "last-modified"))
+    if tag and not tag.startswith("W/"):
+        return About(answer.total, f"etag={tag}")
+    said = " ".join(each for each in (tag, time) if each)
+    return About(answer.total, f"{PASSING}{said}" if said else "")

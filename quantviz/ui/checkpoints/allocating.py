@@ -1,0 +1,151 @@
+"""A budget of bits spent on the tensors of a scan: the frontier, the choice on the map, the next change."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+import streamlit as st
+
+from quantviz.checkpoints.model_map import Model, model_map
+from quantviz.errors import QuantVizError
+from quantviz.figures.model_map_plot import (
+    MODEL_MAP_CONFIG,
+    model_map_figure,
+    recipe_words,
+    winners,
+)
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, number, say, say_error, theme
+
+#: Columns of a table that an allocation reads.
+_COLUMNS = ("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "sqnr_db")
+_BUDGET, _FUSED = "checkpoints_budget", "checkpoints_fused"
+_ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
+
+
+def show_allocation(state: CheckpointsState, model: Model) -> None:
+    """Show the section, once it is opened."""
+    opened = st.expander(
+        say("checkpoints.allocate.title"),
+        key="checkpoints_allocate",
+        on_change="rerun",
+        expanded=state.budget > 0,
+    )
+    if opened.open:
+        with opened:
+            try:
+                _show(state, model)
+            except QuantVizError as problem:
+                st.error(say_error(problem))
+
+
+def _table(model: Model) -> dict[str, list[Any]]:
+    rows = [row for tensor in model.tensors for row in tensor.rows.values()]
+    return {name: [row[name] for row in rows] for name in _COLUMNS}
+
+
+def _show(state: CheckpointsState, model: Model) -> None:
+    from quantviz.checkpoints.allocation import allocate
+    from quantviz.checkpoints.choices import choices_of
+    from quantviz.checkpoints.frontier import FrontierPoint, frontier_of
+    from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
+
+    table = _table(model)
+    fused = "engine" if st.toggle(say("checkpoints.allocate.fused"), key=_FUSED) else None
+    # Biases and norms stay as they are stored, as engines keep them.
+    weights = {tensor.name for tensor in model.weights}
+    kept = [tensor.name for tensor in model.tensors if tensor.name not in weights]
+    choices = choices_of(table, fused=fused, excluded=kept)
+    frontier = frontier_of(choices)
+    sizes = [point.bits_per_weight or math.nan for point in (*frontier.points, *frontier.uniform)]
+    least, most = math.ceil(100 * min(sizes)) / 100, math.ceil(100 * max(sizes)) / 100
+    if not least < most:
+        st.caption(say("checkpoints.allocate.one_size"))
+        return
+    budget = min(max(state.budget or (2 * least + most) / 3, least), most)
+    st.slider(
+        say("checkpoints.allocate.budget"),
+        least,
+        most,
+        step=0.01,
+        key=session.show(_BUDGET, round(budget, 2)),
+        on_change=session.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
+    )
+    found = allocate(table, bits_per_weight=round(budget, 2), fused=fused, excluded=kept)
+    st.html(f'<p class="qv-finding">{_sentence(found)}</p>')
+    left, right = st.columns([5, 7], gap="medium")
+    with left:
+        chosen = FrontierPoint(None, found.bits, found.bits_per_weight, found.cost, found.sqnr_db)
+        st.plotly_chart(
+            allocation_plot_figure(frontier, chosen, language=language(), theme=theme()),
+            key="checkpoints_frontier",
+            theme=None,
+            config=dict(ALLOCATION_PLOT_CONFIG),
+            alt=say("checkpoints.allocate.frontier_alt"),
+        )
+    with right:
+        data = model_map(model, model.recipes[0], "winner", choice=found.choice)
+        st.plotly_chart(
+            model_map_figure(data, language=language(), theme=theme()),
+            key="checkpoints_choice",
+            theme=None,
+            config=dict(MODEL_MAP_CONFIG),
+            alt=say("checkpoints.allocate.choice_alt"),
+        )
+        swatches = [
+            f'<span class="qv-swatch" style="background:{colour}"></span>'
+            f"{html.escape(recipe_words(name, language()))}"
+            for name, colour in winners(data, theme())
+        ]
+        st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
+    st.caption(say("checkpoints.allocate.model"))
+    _show_exports(found)
+
+
+def _sentence(found: Any) -> str:
+    whole = found.bits + found.choices.kept_bits
+    words = [
+        say(
+            "checkpoints.allocate.found",
+            bits=number(found.bits_per_weight, 4),
+            megabytes=f"{whole / 8e6:,.4g}",
+            db=number(found.sqnr_db, 4),
+        )
+    ]
+    following = found.next_change()
+    if following is not None:
+        names = ", ".join(each.removesuffix(".weight").removeprefix("model.") for each in following.tensors)
+        words += [
+            say(
+                "checkpoints.allocate.next",
+                tensors=names if len(names) < 120 else f"{names[:119]}…",
+                before=recipe_words(following.before, language()),
+                after=recipe_words(following.after, language()),
+            ),
+            say("checkpoints.allocate.tenth", db=number(found.with_more().sqnr_db - found.sqnr_db, 3)),
+        ]
+    return html.escape(" ".join(words))
+
+
+def _show_exports(found: Any) -> None:
+    """Show a button for each tool that can take the choice, and why another cannot."""
+    from quantviz.export.allocations import EXPORTS, export_allocation
+
+    with st.container(key="checkpoints_exports", horizontal=True, gap="small"):
+        for form in EXPORTS:
+            try:
+                content, problem = export_allocation(found, form), ""
+            except QuantVizError as error:
+                content, problem = "", say_error(error)
+            st.download_button(
+                say(f"checkpoints.allocate.exports.{form}"),
+                content,
+                f"allocation-{form}.{_ENDINGS[form]}",
+                key=f"checkpoints_export_{form}",
+                on_click="ignore",
+                disabled=bool(problem),
+                help=problem or None,
+            )

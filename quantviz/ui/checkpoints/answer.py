@@ -1,0 +1,186 @@
+"""What a scan found: the sentence, the map, the distribution and the table."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tensors
+from quantviz.checkpoints.model_map import Model, ModelMap, layers_with_experts, model_map
+from quantviz.figures.model_map_plot import (
+    MODEL_MAP_CONFIG,
+    distribution_figure,
+    model_map_figure,
+    recipe_words,
+    winners,
+)
+from quantviz.ui.checkpoints.allocating import show_allocation
+from quantviz.ui.checkpoints.going import open_in_lab
+from quantviz.ui.checkpoints.reading import Seen, name_of
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.checkpoints.table import show_python_call, show_table
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, number, say, share, theme
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.model_map import Square
+
+_CLICKS = "checkpoints_clicks"
+
+
+def show_sentence(model: Model, recipe: str) -> None:
+    """Show the first line."""
+    st.html(f'<p class="qv-finding">{_sentence(model, recipe)}</p>')
+
+
+def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None) -> None:
+    """Show the map, and, once something is measured, what lies below it."""
+    model, recipe = seen.model, state.shown(seen.model.recipes)
+    layer = state.layer if state.layer in layers_with_experts(model) else ""
+    data = model_map(model, recipe, state.colour, layer=layer)
+    if beside is None:
+        _show_map(state, model, data, "a")
+    elif state.view == "difference":
+        other = beside[0].model, beside[1]
+        _show_map(state, model, model_map(model, recipe, state.colour, layer=layer, against=other), "d")
+        st.caption(
+            say(
+                "checkpoints.difference",
+                a=recipe_words(recipe, language()),
+                b=recipe_words(beside[1], language()),
+            )
+        )
+    else:
+        seen_b, recipe_b = beside
+        layer_b = layer if layer in layers_with_experts(seen_b.model) else ""
+        data_b = model_map(seen_b.model, recipe_b, state.colour, layer=layer_b)
+        for column, (letter, of, shown, name, chosen) in zip(
+            st.columns(2, gap="small"),
+            (
+                ("A", model, data, recipe, state.chosen),
+                ("B", seen_b.model, data_b, recipe_b, state.chosen if state.other == "." else state.other),
+            ),
+            strict=True,
+        ):
+            with column:
+                title = f"{letter} · {name_of(chosen.partition('#')[0])} · {recipe_words(name, language())}"
+                st.html(f'<p class="qv-small"><bdi>{html.escape(title)}</bdi></p>')
+                _show_map(state, of, shown, letter.lower(), name)
+    _show_below_map(state, data)
+    if seen.scan is None:
+        return
+    left, right = st.columns([4, 8], gap="medium")
+    with left:
+        st.markdown(f"## {say('checkpoints.distribution')}")
+        st.plotly_chart(
+            distribution_figure(model, recipe, language=language(), theme=theme()),
+            key="checkpoints_distribution",
+            theme=None,
+            config=dict(MODEL_MAP_CONFIG),
+            alt=say("checkpoints.distribution_alt"),
+        )
+    with right:
+        show_table(state, model, recipe)
+    show_allocation(state, model)
+    show_python_call(state, seen.scan, model, recipe)
+
+
+# ---- the sentence ----------------------------------------------------------------------------------
+
+
+def _sentence(model: Model, recipe: str) -> str:
+    """Return the three worst tensors, why, and the first fix, as HTML."""
+    worst = worst_tensors(model, recipe)
+    if not worst:
+        waiting = any(tensor.status(recipe) == "waiting" for tensor in model.weights)
+        return html.escape(say("checkpoints.waiting" if waiting else "checkpoints.nothing_measured"))
+    parts = say("checkpoints.then").join(_finding(each) for each in worst)
+    words = say("checkpoints.worst", recipe=html.escape(recipe_words(recipe, language())), tensors=parts)
+    fix = first_fix(model, worst[0].tensor, recipe)
+    if fix is None:
+        return f"{words} {say('checkpoints.no_fix')}"
+    key = "fix_same" if abs(fix.more_bits) < 0.005 else "fix_more" if fix.more_bits > 0 else "fix_less"
+    told = say(
+        f"checkpoints.{key}",
+        recipe=html.escape(recipe_words(fix.recipe, language())),
+        db=number(fix.gain_db, 3),
+        bits=number(abs(fix.more_bits), 3),
+    )
+    return f"{words} {told}"
+
+
+def _finding(finding: Finding) -> str:
+    why = say("checkpoints.and").join(_reason(each) for each in finding.reasons)
+    return say(
+        "checkpoints.finding",
+        tensor=f"<b><bdi>{html.escape(_short(finding.tensor))}</bdi></b>",
+        db=number(finding.sqnr_db, 3),
+        why=why,
+    )
+
+
+def _short(name: str) -> str:
+    name = name.removesuffix(".weight").removeprefix("model.")
+    return name if len(name) <= 60 else f"…{name[-59:]}"
+
+
+def _reason(reason: Reason) -> str:
+    shown = {
+        "nonfinite": lambda value: f"{value:,.0f}",
+        "zeroed": share,
+        "clipped": share,
+    }.get(reason.id, lambda value: number(value, 3))
+    return html.escape(say(f"checkpoints.reasons.{reason.id}", number=shown(reason.number)))
+
+
+# ---- the map ---------------------------------------------------------------------------------------
+
+
+def _show_map(
+    state: CheckpointsState, model: Model, data: ModelMap, place: str, recipe: str | None = None
+) -> None:
+    # The chart starts afresh after a click, or a second one on the same square would take it back.
+    key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
+    with st.container(key=f"checkpoints_map_{place}", gap=None):
+        st.plotly_chart(
+            model_map_figure(data, language=language(), theme=theme()),
+            key=key,
+            theme=None,
+            config=dict(MODEL_MAP_CONFIG),
+            on_select=session.safely(
+                lambda: _square_clicked(key, model, data, recipe or state.shown(model.recipes))
+            ),
+            selection_mode="points",
+            alt=say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
+        )
+
+
+def _square_clicked(key: str, model: Model, data: ModelMap, recipe: str) -> None:
+    points = st.session_state[key].selection.points
+    number_of = points[0].get("customdata") if points else None
+    if isinstance(number_of, list):
+        number_of = number_of[0]
+    if number_of is None or not 0 <= int(number_of) < len(data.squares):
+        return
+    st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+    square: Square = data.squares[int(number_of)]
+    if square.opens:
+        change_state(layer=square.opens)
+    else:
+        open_in_lab(model.by_name[square.tensor], recipe)
+
+
+def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
+    """Say what the colours tell, and what has no square."""
+    words = [html.escape(say("checkpoints.left_out", count=data.left_out))] if data.left_out else []
+    won = winners(data, theme()) if state.colour == "winner" else ()
+    if won or state.colour != "winner":
+        words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))
+    words += [
+        f'<span class="qv-swatch" style="background:{colour}"></span>'
+        f"{html.escape(recipe_words(name, language()))}"
+        for name, colour in won
+    ]
+    st.html(f'<p class="qv-small qv-legend">{" ".join(words)}</p>')

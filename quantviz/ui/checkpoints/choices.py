@@ -1,0 +1,257 @@
+"""The controls of the page: the checkpoint, the recipes, the colours, and what stands beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.model_map import COLOURS, Model, layers_with_experts
+from quantviz.checkpoints.offered import Offered, holder_of
+from quantviz.errors import QuantVizError
+from quantviz.figures.model_map_plot import recipe_words
+from quantviz.text import visible
+from quantviz.ui.checkpoints.reading import (
+    NUMBERED,
+    SAME,
+    Seen,
+    find_scan,
+    is_results,
+    name_of,
+    names_of,
+    others,
+    path_of,
+    scan_process,
+    scans_of,
+)
+from quantviz.ui.checkpoints.state import (
+    USUAL,
+    VIEWS,
+    CheckpointsState,
+    change_state,
+    current_state,
+    listed_recipes,
+    put_state,
+    setting,
+)
+from quantviz.ui.components.choice import choose
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, say
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results import Scan
+
+#: Recipes that can be scanned at once.
+_MOST_RECIPES = 16
+
+
+def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
+    """Show what is scanned under what, and the button that begins; return the state with a checkpoint."""
+    options = (*there.checkpoints, *there.results, EXAMPLE)
+    holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
+    complete = dataclasses.replace(state, chosen=holder or options[0])
+    if not complete.recipes:
+        complete = dataclasses.replace(complete, recipes=_last_recipes(complete))
+    if complete != state:
+        put_state(complete)
+    state = complete
+    if state.chosen not in options:
+        options = (state.chosen, *options)
+    names = {name: name_of(name) for name in options}
+    choose(
+        st.selectbox,
+        say("checkpoints.checkpoint"),
+        options,
+        key=session.show("checkpoints_chosen", state.chosen),
+        on_change=session.safely(_choose_checkpoint),
+        format_func=names.__getitem__,
+        help=say("checkpoints.checkpoint_help"),
+    )
+    if is_results(state.chosen):
+        _choose_scan(state)
+        return state
+    recipes = {name: recipe_words(name, language()) for name in listed_recipes(state.recipes)}
+    choose(
+        st.multiselect,
+        say("checkpoints.recipes"),
+        tuple(recipes),
+        key=session.show("checkpoints_recipes", list(state.recipes)),
+        on_change=session.safely(_choose_recipes),
+        format_func=recipes.__getitem__,
+        max_selections=_MOST_RECIPES,
+        help=say("checkpoints.recipes_help"),
+    )
+    _show_button(state)
+    return state
+
+
+def _show_button(state: CheckpointsState) -> None:
+    job = scan_process().job
+    busy = job is not None and job.running
+    try:
+        scan = find_scan(state)
+    except QuantVizError:  # it is said below
+        scan = None
+    of_these = scan is not None and names_of(scan) == state.recipes
+    done = of_these and scan is not None and scan.state == "done"
+    word = "scan"
+    if of_these and scan is not None and scan.state in ("cancelled", "killed"):
+        word = "resume"
+    elif done:
+        word = "again"
+    running = of_these and scan is not None and scan.state == "running"
+    st.button(
+        say(f"checkpoints.{word}"),
+        key="checkpoints_scan",
+        type="secondary" if done else "primary",
+        on_click=session.safely(_begin),
+        disabled=busy or running or not state.recipes,
+        help=say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
+    )
+
+
+def _begin() -> None:
+    state = current_state()
+    scan_process().start(path_of(state.chosen), state.recipes, language())
+
+
+def _last_recipes(state: CheckpointsState) -> tuple[str, ...]:
+    """Return the recipes of the last scan of a checkpoint; where there is none, what is usual."""
+    if is_results(state.chosen):
+        return ()
+    try:
+        scan = find_scan(state)
+    except QuantVizError:  # it is said below
+        scan = None
+    return names_of(scan) if scan else USUAL
+
+
+def _choose_checkpoint() -> None:
+    chosen = st.session_state["checkpoints_chosen"]
+    if chosen is not None:
+        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="")
+
+
+def _choose_recipes() -> None:
+    recipes = tuple(st.session_state["checkpoints_recipes"])
+    if recipes:
+        change_state(recipes=recipes)
+
+
+def _choose_scan(state: CheckpointsState) -> None:
+    """Choose one of the scans in a file of results."""
+    scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
+    if not scans:
+        return
+    choose(
+        st.selectbox,
+        say("checkpoints.which_scan"),
+        tuple(scans),
+        key=session.show("checkpoints_number", state.number or next(iter(scans))),
+        on_change=setting("checkpoints_number", "number"),
+        format_func=scans.__getitem__,
+    )
+
+
+def scan_words(scan: Scan) -> str:
+    """Return what a scan in a file is called: the end of its checkpoint's path, and its recipes."""
+    parts = scan.path.rstrip("/").split("/")[-2:]
+    return visible(f"{'/'.join(parts)} · {', '.join(names_of(scan))}"[:120])
+
+
+def show_colours(state: CheckpointsState, model: Model) -> None:
+    """Show which recipe and which number the colours tell, and whose experts are shown."""
+    names = {name: recipe_words(name, language()) for name in model.recipes}
+    choose(
+        st.selectbox,
+        say("checkpoints.recipe"),
+        tuple(names),
+        key=session.show("checkpoints_recipe", state.shown(model.recipes)),
+        on_change=setting("checkpoints_recipe", "recipe"),
+        format_func=names.__getitem__,
+    )
+    colours = {name: say(f"checkpoints.colours.{name}") for name in COLOURS}
+    choose(
+        st.selectbox,
+        say("checkpoints.colour"),
+        COLOURS,
+        key=session.show("checkpoints_colour", state.colour),
+        on_change=setting("checkpoints_colour", "colour"),
+        format_func=colours.__getitem__,
+        help=say("checkpoints.colour_help"),
+    )
+    layers = {"": say("checkpoints.all_layers")} | {
+        layer: say("checkpoints.experts_of", layer=layer.rpartition(".")[2])
+        for layer in layers_with_experts(model)
+    }
+    if len(layers) > 1:
+        choose(
+            st.selectbox,
+            say("checkpoints.level"),
+            tuple(layers),
+            key=session.show("checkpoints_layer", state.layer if state.layer in layers else ""),
+            on_change=setting("checkpoints_layer", "layer"),
+            format_func=layers.__getitem__,
+        )
+
+
+def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> None:
+    """Show what stands beside the map."""
+    offered = {"": say("checkpoints.nothing_beside"), SAME: say("checkpoints.same")} | {
+        name: f"{name_of(name.partition(NUMBERED)[0])} · {scan_words(scan)}"
+        if NUMBERED in name
+        else name_of(name)
+        for name, scan in others().items()
+        if name != state.chosen
+    }
+    now = state.other if state.other in offered and beside else ""
+    choose(
+        st.selectbox,
+        say("checkpoints.beside"),
+        tuple(offered),
+        key=session.show("checkpoints_other", now),
+        on_change=session.safely(_choose_other),
+        format_func=offered.__getitem__,
+        help=say("checkpoints.beside_help"),
+    )
+    if beside is None:
+        return
+    seen, recipe = beside
+    names = {name: recipe_words(name, language()) for name in seen.model.recipes}
+    choose(
+        st.selectbox,
+        say("checkpoints.other_recipe"),
+        tuple(names),
+        key=session.show("checkpoints_other_recipe", recipe),
+        on_change=setting("checkpoints_other_recipe", "other_recipe"),
+        format_func=names.__getitem__,
+    )
+    views = {name: say(f"checkpoints.views.{name}") for name in VIEWS}
+    choose(
+        st.segmented_control,
+        say("checkpoints.view"),
+        VIEWS,
+        key=session.show("checkpoints_view", state.view),
+        required=True,
+        on_change=setting("checkpoints_view", "view"),
+        format_func=views.__getitem__,
+    )
+
+
+def _choose_other() -> None:
+    """Take another scan beside the first; of the same one, another recipe."""
+    from quantviz.ui.checkpoints.reading import look_beside
+
+    other = st.session_state["checkpoints_other"] or ""
+    change_state(other=other, other_recipe="")
+    state = current_state()
+    beside = look_beside(state)
+    if beside is None:
+        return
+    recipes = beside[0].model.recipes
+    shown = state.shown(recipes)
+    if other == SAME:
+        shown = next((name for name in recipes if name != shown), shown)
+    change_state(other_recipe=shown)

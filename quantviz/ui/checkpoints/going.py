@@ -1,0 +1,53 @@
+"""From a tensor of a scan to the Lab."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from quantviz.checkpoints.example import EXAMPLE, example_tensors
+from quantviz.checkpoints.model_map import ModelTensor
+from quantviz.checkpoints.offered import below_folder
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.sources import LocalTensor, Source
+from quantviz.sources.matrix import as_opened
+from quantviz.tensors.views import View
+from quantviz.ui.checkpoints.state import current_state
+from quantviz.ui.shell import session
+
+LAB = "pages/lab/playground.py"
+#: Set where a tensor was chosen: the run that follows turns to the Lab.
+_GOAL = "checkpoints_goal"
+
+
+def source_of(chosen: str, tensor: ModelTensor) -> Source:
+    """Return a tensor of a scan as the Lab opens it.
+
+    Raises:
+        QuantVizError: Its file is not below the server's folder.
+    """
+    if chosen == EXAMPLE:
+        return example_tensors()[tensor.name]
+    below = below_folder(tensor.file)
+    if below is None:
+        raise QuantVizError("checkpoint.not_below", name=tensor.name[:200])
+    return as_opened(LocalTensor.of(below, tensor.name))
+
+
+def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
+    """Turn to the Lab with a tensor under a recipe, at its largest error."""
+    source = source_of(current_state().chosen, tensor)
+    shape, scheme = source.shape, as_scheme(recipe)
+    worst = tensor.rows.get(recipe, {}).get("max_error_at")
+    cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
+    state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)
+    session.put_from_map(state)
+    st.session_state[_GOAL] = True
+
+
+def go_on() -> None:
+    """Turn to the Lab where that was asked for."""
+    if st.session_state.pop(_GOAL, False):
+        st.switch_page(LAB)

@@ -1,0 +1,96 @@
+"""The page of checkpoints: a sentence on the worst tensors, the map, the table, and the way into the Lab.
+
+The page never measures: it starts the command in a process and shows what that has put down.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from quantviz.checkpoints.example import EXAMPLE
+from quantviz.errors import QuantVizError
+from quantviz.sources.local import FOLDER, folder_offered
+from quantviz.ui.checkpoints.choices import show_beside, show_choices, show_colours
+from quantviz.ui.checkpoints.going import go_on
+from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.page_header import show_header, title_words
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.streamlit_private import has_sessions
+from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.words import language, plain, say, say_error
+
+#: Seconds between two looks at a scan that runs.
+_BETWEEN_LOOKS = 1.0
+
+
+def show_page() -> None:
+    """Show what was chosen as far as it has been scanned."""
+    go_on()
+    st.html(Path(__file__).with_name("checkpoints.css"))
+    words, actions = show_header(say("checkpoints.title"), say("checkpoints.hint"))
+    choices = st.container(
+        key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
+    )
+    answer = st.container(key="checkpoints_answer")
+    warm_up()
+    from quantviz.ui.checkpoints.reading import find_scan, is_starting, name_of, offered_now, scan_process
+
+    state = current_state()
+    with actions:
+        show_copy_link()
+    with choices:
+        state = show_choices(state, offered_now())
+    title = f"{say('checkpoints.title')} › {plain(name_of(state.chosen))}"
+    name_tab(say("pages.checkpoints"), name_of(state.chosen))
+    words.markdown(title_words(title, say("checkpoints.hint")))
+    if has_sessions():
+        scan_process().prepare()
+    with answer:
+        for problem in problems() or session.named():
+            st.warning(say_error(problem))
+        try:
+            scan = find_scan(state)
+            running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
+            fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
+        except QuantVizError as problem:
+            st.error(say_error(problem))
+    session.put_address({**address_of(current_state()), "lang": language(), **parameters()})
+
+
+def _show_answer(was_running: bool) -> None:
+    """Show a scan as far as it is; before there is one, the checkpoint that it will be of."""
+    go_on()
+    from quantviz.ui.checkpoints.answer import show_answer, show_sentence
+    from quantviz.ui.checkpoints.progress import is_running, show_progress
+    from quantviz.ui.checkpoints.reading import look_beside, look_now
+
+    state = current_state()
+    seen = look_now(state, was_running)
+    if was_running and not is_running(state, seen.scan):
+        st.rerun()  # without looking again and again
+    beside = look_beside(state) if seen.scan else None
+    show_progress(state, seen.scan)
+    with st.container(key="checkpoints_sentence"):
+        if seen.scan is None:
+            _show_beginning(state)
+        else:
+            show_sentence(seen.model, state.shown(seen.model.recipes))
+    with st.container(key="checkpoints_colours", horizontal=True, vertical_alignment="bottom", gap="small"):
+        if seen.scan is not None:
+            show_colours(state, seen.model)
+            show_beside(state, beside)
+    show_answer(state, seen, beside)
+
+
+def _show_beginning(state: CheckpointsState) -> None:
+    """Say how to begin, where nothing has been scanned yet."""
+    st.markdown(plain(say("checkpoints.begin_example" if state.chosen == EXAMPLE else "checkpoints.begin")))
+    if not folder_offered():
+        st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
+        st.code(f"{FOLDER}=~/models quantviz serve", language="sh")

@@ -1,0 +1,74 @@
+"""How far a scan is, and the button that ends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.ui.checkpoints.reading import is_results, is_starting, path_of, scan_process
+from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, plain, say
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results import Scan
+
+
+def is_running(state: CheckpointsState, scan: Scan | None) -> bool:
+    """Return whether a scan goes on, or has just been asked for."""
+    return is_starting(state.chosen) or (scan is not None and scan.state == "running")
+
+
+def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
+    """Show the rate and the time left of a scan that runs, and what can be done about one that does not."""
+    for note in scan.notes if scan else ():
+        st.caption(plain(note[language()]))
+    with st.container(key="checkpoints_progress", horizontal=True, vertical_alignment="center"):
+        if is_running(state, scan):
+            _show_running(state, scan)
+    if not is_running(state, scan):
+        show_failure(state)
+        if scan is not None and scan.state in ("cancelled", "killed") and not is_results(state.chosen):
+            done, every = scan.progress.tensors_done, scan.progress.tensors
+            st.caption(say(f"checkpoints.{scan.state}", done=done, all=every))
+
+
+def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
+    share, words = 0.0, say("checkpoints.starting")
+    if scan is not None and scan.state == "running":
+        progress = scan.progress
+        share = progress.bytes_done / progress.bytes if progress.bytes else 0.0
+        words = say("checkpoints.progress", done=progress.tensors_done, all=progress.tensors)
+        if progress.bytes_per_second is not None and progress.seconds_left is not None:
+            rate, left = progress.bytes_per_second / 1e6, time_words(progress.seconds_left)
+            words += " " + say("checkpoints.rate", rate=f"{rate:,.0f}", left=left)
+    st.progress(min(max(share, 0.0), 1.0), text=plain(words))
+    if is_starting(state.chosen):
+        st.button(
+            say("checkpoints.cancel"),
+            key="checkpoints_cancel",
+            on_click=session.safely(scan_process().cancel),
+            help=say("checkpoints.cancel_help"),
+        )
+    else:
+        st.caption(say("checkpoints.elsewhere"))
+
+
+def show_failure(state: CheckpointsState) -> None:
+    """Show what the last scan of this checkpoint said where it could not begin."""
+    job = scan_process().job
+    if job is None or is_results(state.chosen) or not job.failure or job.path != str(path_of(state.chosen)):
+        return
+    st.error(plain(say("checkpoints.failed", said=job.failure.splitlines()[-1])))
+
+
+def time_words(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    >>> time_words(75.2), time_words(3.2), time_words(7300)
+    ('1:16', '0:04', '2:01:40')
+    """
+    whole = -int(-seconds // 1)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

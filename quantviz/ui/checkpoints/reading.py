@@ -1,0 +1,278 @@
+"""Scans as the page sees them: which there are, and what each has found so far.
+
+Nothing is measured here. Rows that were read are kept, so that a look at a scan that runs reads what is new.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.checkpoints.example import EXAMPLE, example_file
+from quantviz.checkpoints.model_map import Model, Row, read_model
+from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
+from quantviz.checkpoints.scan_process import ScanProcess
+from quantviz.errors import QuantVizError
+from quantviz.sources.local import data_folder, folder_offered, real_path
+from quantviz.text import visible
+from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.words import language, say
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results import Listed, Results, Scan
+
+#: Seconds for which what lies in the folder is taken to be still the same.
+_LISTING_SECONDS = 5
+#: Scans whose rows are kept, and files of results in which scans are looked for.
+_MOST_KEPT, _MOST_FILES = 12, 20
+#: Seconds to wait for the first square, and between two looks for it.
+_FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
+#: Between a file of results and the number of a scan in it.
+NUMBERED = "#"
+SAME = "."
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A scan as far as it is; none where there is only the checkpoint yet."""
+
+    scan: Scan | None
+    model: Model
+
+
+@dataclass(eq=False)
+class _Kept:
+    rows: dict[int, tuple[tuple[str | None, str | None], list[Row]]] = field(default_factory=dict)
+    seen: Seen | None = None
+    lock: Any = field(default_factory=threading.Lock)
+
+
+@st.cache_resource(show_spinner=False)
+def scan_process() -> ScanProcess:
+    """Return the server's one child process that scans."""
+    return ScanProcess(USUAL)
+
+
+def is_starting(chosen: str) -> bool:
+    """Return whether this server's scan is one of this checkpoint."""
+    job = scan_process().job
+    return job is not None and job.running and not is_results(chosen) and job.path == str(path_of(chosen))
+
+
+@st.cache_resource(show_spinner=False)
+def _kept() -> OrderedDict[tuple[object, ...], _Kept]:
+    return OrderedDict()
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
+def _offered(folder: str) -> Offered:
+    return offered()
+
+
+def offered_now() -> Offered:
+    """Return what the server's folder offers; nothing where none is set."""
+    return _offered(str(data_folder())) if folder_offered() else Offered()
+
+
+def is_results(chosen: str) -> bool:
+    """Return whether a file of results is chosen."""
+    return chosen.endswith(RESULTS)
+
+
+def path_of(chosen: str) -> Path:
+    """Return where what is chosen lies; `QuantVizError` where it is not offered."""
+    if chosen == EXAMPLE:
+        return example_file()
+    there = offered_now()
+    if is_results(chosen) and chosen in there.results:
+        return real_path(chosen)
+    if chosen not in there.checkpoints:
+        raise QuantVizError("checkpoint.not_offered", file=chosen[:200])
+    return checkpoint_path(chosen)
+
+
+def name_of(chosen: str) -> str:
+    """Return what a choice is called."""
+    if chosen == EXAMPLE:
+        return say("checkpoints.example")
+    name = chosen.removesuffix(".safetensors.index.json").removesuffix("/")
+    for usual in ("/model", "/pytorch_model"):
+        name = name.removesuffix(usual)
+    return visible(name.removesuffix("/model.safetensors") or chosen)
+
+
+@contextmanager
+def _results_of(chosen: str) -> Iterator[Results | None]:
+    """Open the results that hold the scans of a choice; none where there are none yet."""
+    from quantviz.checkpoints.results import Results, default_results
+
+    if is_results(chosen):
+        with Results(path_of(chosen), read_only=True) as results:
+            yield results
+        return
+    path = default_results()
+    if not path.is_file():
+        yield None
+        return
+    with Results(path, create=False) as results:
+        yield results
+
+
+def _newest(results: Results, chosen: str) -> list[Scan]:
+    """Return the scans of a choice, the last first."""
+    if is_results(chosen):
+        return list(results.scans())
+    from quantviz.checkpoints.results import stored_text
+
+    path = stored_text(str(path_of(chosen)))
+    return [scan for scan in results.scans() if scan.path == path]
+
+
+def scans_of(chosen: str) -> tuple[Scan, ...]:
+    """Return the scans of a choice, the last first."""
+    with _results_of(chosen) as results:
+        return tuple(_newest(results, chosen)) if results else ()
+
+
+def find_scan(state: CheckpointsState) -> Scan | None:
+    """Return the scan that a state asks for: that of its recipes, else the last of its checkpoint; none where
+    it was never scanned.
+    """
+    if not state.chosen:
+        return None
+    found = scans_of(state.chosen)
+    if is_results(state.chosen):
+        return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
+    of_these = next((scan for scan in found if names_of(scan) == state.recipes), None)
+    return of_these or (found[0] if found else None)
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
+def _headers(path: str) -> list[tuple[str, tuple[int, ...], str, str]]:
+    from quantviz.checkpoints.listing import list_checkpoint
+
+    return [(each.name, each.shape, each.dtype, each.file) for each in list_checkpoint(path).entries]
+
+
+def look_at_headers(state: CheckpointsState) -> Model:
+    """Return a checkpoint of which nothing is measured yet, as its files' headers tell it."""
+    return read_model(_headers(str(path_of(state.chosen))), (), state.recipes)
+
+
+def names_of(scan: Scan) -> tuple[str, ...]:
+    """Return the recipes of a scan as they are called."""
+    return tuple(name for name, _ in scan.recipes)
+
+
+def look_now(state: CheckpointsState, wait: bool) -> Seen:
+    """Return what a scan has found so far, or the checkpoint alone where it has not begun.
+
+    Where it has found nothing yet, `wait` has it wait a moment for the first.
+    """
+    until = time.monotonic() + _FIRST_SECONDS
+    with turns().leave():
+        while True:
+            scan = find_scan(state)
+            seen = look(state.chosen, scan) if scan else None
+            begins = seen is None or (is_starting(state.chosen) and not _has_begun(seen))
+            if not wait or not begins or time.monotonic() > until:
+                return seen or Seen(None, look_at_headers(state))
+            time.sleep(_LOOK_SECONDS)
+
+
+def _has_begun(seen: Seen) -> bool:
+    return any(row["status"] == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
+
+
+def look(chosen: str, scan: Scan) -> Seen:
+    """Return what a scan has found so far."""
+    with _results_of(chosen) as results:
+        assert results is not None
+        found = results.path.stat()
+        key = (str(results.path), found.st_ino, scan.id, language())
+        kept = _kept().setdefault(key, _Kept())
+        _kept().move_to_end(key)
+        while len(_kept()) > _MOST_KEPT:
+            _kept().popitem(last=False)
+        with kept.lock:
+            return _looked(results, scan.id, kept)
+
+
+def _looked(results: Results, number: int, kept: _Kept) -> Seen:
+    scan, listed = results.scan(number), results.listed(number)
+    marks: dict[int, tuple[str | None, str | None]] = {
+        each.position: (each.content, each.status) for each in listed
+    }
+    new = {
+        position
+        for position, mark in marks.items()
+        if mark[1] is not None and (position not in kept.rows or kept.rows[position][0] != mark)
+    }
+    gone = [position for position in kept.rows if marks.get(position, (None, None))[1] is None]
+    for position in gone:
+        del kept.rows[position]
+    if new:
+        places = {(each.tensor, each.file): each.position for each in listed}
+        read: dict[int, list[Row]] = {position: [] for position in new}
+        for row in results.rows(number, language(), new):
+            read[places[str(row["tensor"]), str(row["file"])]].append(row)
+        for position, rows in read.items():
+            kept.rows[position] = marks[position], rows
+    if new or gone or kept.seen is None or len(kept.seen.model.tensors) != len(listed):
+        kept.seen = Seen(scan, _model(listed, kept, scan))
+    else:
+        kept.seen = Seen(scan, kept.seen.model)
+    return kept.seen
+
+
+def _model(listed: tuple[Listed, ...], kept: _Kept, scan: Scan) -> Model:
+    return read_model(
+        ((each.tensor, each.shape, each.dtype, each.file) for each in listed),
+        (row for _, rows in kept.rows.values() for row in rows),
+        [name for name, _ in scan.recipes],
+    )
+
+
+# ---- two beside each other ------------------------------------------------------------------------
+
+
+def others() -> dict[str, Scan]:
+    """Return the scans that can stand beside another, by what a link calls them."""
+    there = offered_now()
+    found: dict[str, Scan] = {}
+    example = str(path_of(EXAMPLE))
+    with _results_of("") as results:
+        for scan in results.scans() if results else ():
+            name = EXAMPLE if scan.path == example else offered_as(scan.path, there.checkpoints)
+            if name is not None and name not in found:
+                found[name] = scan
+    for file in there.results[:_MOST_FILES]:
+        try:
+            found |= {f"{file}{NUMBERED}{scan.id}": scan for scan in scans_of(file)}
+        except QuantVizError:
+            continue  # it is said where it is chosen
+    return found
+
+
+def look_beside(state: CheckpointsState) -> tuple[Seen, str] | None:
+    """Return the scan that stands beside the one that is shown, and its recipe; none where none does."""
+    if not state.other:
+        return None
+    if state.other == SAME:
+        scan, chosen = find_scan(state), state.chosen
+    else:
+        scan, chosen = others().get(state.other), state.other.partition(NUMBERED)[0]
+    if scan is None:
+        return None
+    seen = look(chosen, scan)
+    recipes = seen.model.recipes
+    return seen, state.other_recipe if state.other_recipe in recipes else recipes[0]

@@ -1,0 +1,167 @@
+"""What the page of checkpoints shows: its state, read from the address and changed by its controls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.checkpoints.model_map import COLOURS
+from quantviz.checkpoints.offered import as_link, from_link
+from quantviz.errors import QuantVizError
+from quantviz.lab.typed_numbers import read_number
+from quantviz.schemes.recipes import RECIPES, as_scheme
+from quantviz.ui.shell import session
+
+STATE, PROBLEMS = "checkpoints_state", "checkpoints_problems"
+#: What is scanned unless something else is chosen: what most files are shipped in, and what tells why.
+USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "int8_per_row")
+#: Between two recipes in an address: no scheme's text has it.
+_BETWEEN = "~"
+#: Two scans side by side, or what the second has more than the first.
+VIEWS = ("side", "difference")
+_LONGEST = 4000
+#: More bits a weight than any recipe takes.
+_MOST_BITS = 64.0
+
+
+@dataclass(frozen=True)
+class CheckpointsState:
+    """What is shown."""
+
+    #: An offered checkpoint or file of results, by its path below the folder, or the example.
+    chosen: str = ""
+    #: Which scan of a file of results; 0 for the last.
+    number: int = 0
+    #: Those that are scanned; none as long as nothing says which.
+    recipes: tuple[str, ...] = ()
+    #: The recipe that is shown; "" for the first.
+    recipe: str = ""
+    colour: str = COLOURS[0]
+    #: The layer whose experts are shown.
+    layer: str = ""
+    #: The scan beside it: "" for none, "." for the same, else what is chosen, with "#" and its number.
+    other: str = ""
+    other_recipe: str = ""
+    view: str = VIEWS[0]
+    #: Bits a weight that are spent; 0 where that was not asked.
+    budget: float = 0.0
+
+    def shown(self, recipes: tuple[str, ...]) -> str:
+        """Return which of the recipes of a scan is shown."""
+        return self.recipe if self.recipe in recipes else recipes[0]
+
+
+def current_state() -> CheckpointsState:
+    if STATE not in st.session_state or session.navigated():
+        st.session_state[STATE], st.session_state[PROBLEMS] = _opening(st.query_params.to_dict())
+    return cast(CheckpointsState, st.session_state[STATE])
+
+
+def problems() -> tuple[QuantVizError, ...]:
+    """Return what the address asked for and could not have."""
+    return cast("tuple[QuantVizError, ...]", st.session_state.get(PROBLEMS, ()))
+
+
+def change_state(**changes: Any) -> None:
+    """Take other choices; another checkpoint begins afresh."""
+    st.session_state[STATE] = dataclasses.replace(current_state(), **changes)
+    st.session_state[PROBLEMS] = ()
+
+
+def put_state(new: CheckpointsState) -> None:
+    """Take a state as the page has completed it."""
+    st.session_state[STATE] = new
+
+
+def setting(key: str, name: str) -> Callable[..., None]:
+    """Return a callback that takes what the widget `key` shows into the field `name`."""
+    return session.safely(lambda: change_state(**{name: st.session_state[key]}))
+
+
+def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
+    """Return what the address asks for, and what of it could not be had."""
+    state, wrong = CheckpointsState(), []
+    if sum(map(len, asked.values())) > _LONGEST:
+        return state, (QuantVizError("link.too_long", longest=_LONGEST),)
+    for name, read in _READ.items():
+        if name in asked:
+            try:
+                state = dataclasses.replace(state, **read(asked[name]))
+            except QuantVizError as problem:
+                wrong.append(problem)
+    return state, tuple(wrong)
+
+
+def _asked_recipes(form: str) -> dict[str, Any]:
+    names = tuple(dict.fromkeys(filter(None, form.split(_BETWEEN))))
+    for name in names:
+        as_scheme(name)
+    return {"recipes": names} if names else {}
+
+
+def _asked_recipe(name: str) -> Callable[[str], dict[str, Any]]:
+    def read(form: str) -> dict[str, Any]:
+        as_scheme(form)
+        return {name: form}
+
+    return read
+
+
+def _asked_number(form: str) -> dict[str, Any]:
+    if not form.isascii() or not form.isdigit() or len(form) > 9:
+        raise QuantVizError("link.place", got=form)
+    return {"number": int(form)}
+
+
+def _asked_budget(form: str) -> dict[str, Any]:
+    return {"budget": min(max(read_number(form), 0.0), _MOST_BITS)}
+
+
+def _one_of(name: str, known: Collection[str]) -> Callable[[str], dict[str, Any]]:
+    def read(form: str) -> dict[str, Any]:
+        if form not in known:
+            raise QuantVizError("link.choice", got=form, known=", ".join(known))
+        return {name: form}
+
+    return read
+
+
+_READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "f": lambda form: {"chosen": from_link(form)},
+    "n": _asked_number,
+    "r": _asked_recipes,
+    "s": _asked_recipe("recipe"),
+    "m": _one_of("colour", COLOURS),
+    "x": lambda form: {"layer": form},
+    "b": lambda form: {"other": from_link(form)},
+    "q": _asked_recipe("other_recipe"),
+    "w": _one_of("view", VIEWS),
+    "a": _asked_budget,
+}
+
+
+def address_of(state: CheckpointsState) -> dict[str, str]:
+    """Return the state as parameters of an address."""
+    usual = CheckpointsState()
+    parts = {
+        "f": as_link(state.chosen),
+        "n": str(state.number) if state.number else "",
+        "r": _BETWEEN.join(state.recipes),
+        "s": state.recipe,
+        "m": state.colour if state.colour != usual.colour else "",
+        "x": state.layer,
+        "b": as_link(state.other),
+        "q": state.other_recipe if state.other else "",
+        "w": state.view if state.view != usual.view else "",
+        "a": f"{state.budget:g}" if state.budget else "",
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def listed_recipes(recipes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what can be scanned under: every recipe, and what the address names besides."""
+    return tuple(dict.fromkeys((*RECIPES, *recipes)))

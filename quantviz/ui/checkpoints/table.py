@@ -1,0 +1,157 @@
+"""The table of tensors, to sort, filter and search; a row leads to the Lab. And the call that gives it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.findings import worst_tensors
+from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
+from quantviz.figures.model_map_plot import recipe_words
+from quantviz.text import visible
+from quantviz.ui.checkpoints.going import open_in_lab
+from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.code import show_python
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, say, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.results import Scan
+
+_FIND, _STATUS, _TABLE, _CLICKS = (
+    "checkpoints_find",
+    "checkpoints_status",
+    "checkpoints_table",
+    "checkpoints_rows",
+)
+#: Numbers as the table prints them.
+_FORMATS = {
+    "sqnr_db": "%.2f",
+    "against_median": "%+.2f",
+    "peak_rms": "%.1f",
+    "kurtosis": "%.1f",
+    "zeroed_share": "percent",
+    "clipped_share": "percent",
+    "effective_bits": "%.3f",
+    "mse": "%.3e",
+}
+_HEIGHT = 420
+
+
+def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
+    """Show a row for each tensor under the recipe that is shown."""
+    st.markdown(f"## {say('checkpoints.table')}")
+    with st.container(key="checkpoints_filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        wanted = st.text_input(
+            say("checkpoints.find"),
+            key=_FIND,
+            placeholder=say("checkpoints.find_example"),
+            label_visibility="collapsed",
+        )
+        statuses = ("ok", "refused", "problem", "waiting")
+        there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
+        picked = _picked(there) if len(there) > 1 else []
+    words = (wanted or "").lower().split()
+    tensors = [
+        tensor
+        for tensor in model.tensors
+        if all(word in tensor.name.lower() for word in words)
+        and (not picked or tensor.status(recipe) in picked)
+    ]
+    key = f"{_TABLE}_{st.session_state.get(_CLICKS, 0)}"
+    st.dataframe(
+        _frame(model, tensors, recipe),
+        key=key,
+        hide_index=True,
+        height=_HEIGHT,
+        column_config=_columns(),
+        on_select=session.safely(lambda: _row_clicked(key, tensors, recipe)),
+        selection_mode="single-row",
+        alt=say("checkpoints.table_alt", count=len(tensors)),
+    )
+    st.caption(say("checkpoints.table_about", shown=len(tensors), all=len(model.tensors)))
+
+
+def _picked(statuses: list[str]) -> list[str]:
+    """Show the statuses to choose from, and return those that are chosen; none means all."""
+    words = {name: say(f"checkpoints.statuses.{name}") for name in statuses}
+    choose(
+        st.pills,
+        say("checkpoints.status"),
+        statuses,
+        key=_STATUS,
+        selection_mode="multi",
+        format_func=words.__getitem__,
+        label_visibility="collapsed",
+    )
+    return list(st.session_state.get(_STATUS) or ())
+
+
+def _row_clicked(key: str, tensors: list[ModelTensor], recipe: str) -> None:
+    rows = st.session_state[key].selection.rows
+    if rows and rows[0] < len(tensors):
+        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+        open_in_lab(tensors[rows[0]], recipe)
+
+
+def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
+    import pandas as pd
+
+    def reason(tensor: ModelTensor) -> str:
+        return str(tensor.rows.get(recipe, {}).get("reason") or "")
+
+    names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
+    layers = [tensor.place.layer if tensor.place.layer >= 0 else None for tensor in tensors]
+    made: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
+    for name in (*names, "effective_bits", "mse"):
+        values = [value_of(model, tensor, recipe, name) for tensor in tensors]
+        made[name] = [None if math.isnan(value) else value for value in values]
+    won = [winner_of(model, tensor, recipe) for tensor in tensors]
+    made["winner"] = [recipe_words(name, language()) if name else "" for name in won]
+    made["shape"] = [shape_text(tensor.shape) for tensor in tensors]
+    made["layer"] = pd.array(layers, dtype="Int64")
+    made["kind"] = [visible(tensor.place.kind) for tensor in tensors]
+    made["status"] = [say(f"checkpoints.statuses.{tensor.status(recipe)}") for tensor in tensors]
+    made["reason"] = [visible(reason(tensor)) for tensor in tensors]
+    return pd.DataFrame(made)
+
+
+def _columns() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name in ("tensor", "layer", "kind", "shape", "winner", "status", "reason"):
+        made[name] = st.column_config.Column(
+            say(f"checkpoints.columns.{name}"), width="medium" if name == "tensor" else None
+        )
+    for name, form in _FORMATS.items():
+        made[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
+    return made
+
+
+def show_python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> None:
+    """Show the call that gives these numbers, and the command."""
+    show_python(
+        say("checkpoints.python"), "checkpoints_python", lambda: python_call(state, scan, model, recipe)
+    )
+
+
+def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
+    """Return the Python that gives the table, and the worst tensor's number in it."""
+    path = "example.safetensors" if state.chosen == EXAMPLE else PurePath(scan.path).name
+    lines = [
+        "import quantviz as qv",
+        "",
+        f"table = qv.scan({path!r}, {list(model.recipes)!r})",
+    ]
+    worst = worst_tensors(model, recipe, 1)
+    if worst:
+        lines += [
+            f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
+            f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
+        ]
+    command = " ".join(("quantviz scan", repr(path), *(f"-r '{name}'" for name in model.recipes)))
+    return "\n".join((*lines, "", f"# {say('checkpoints.command')}", f"# {command} -o table.parquet"))

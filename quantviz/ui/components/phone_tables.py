@@ -1,0 +1,24 @@
+"""Tables that a phone can read: the first column stays while others are scrolled, and the last ones wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import streamlit as st
+
+#: CSS pixels of the page below which a table is a phone's.
+_PHONE = 560
+
+
+def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: float) -> list[str]:
+    """Return the columns of a table that are shown at first, in their order: on a phone `on_phone` alone.
+
+    Streamlit's menu of the table shows the others.
+    """
+    return [name for name in names if page_width >= _PHONE or name in on_phone]
+
+
+def held_column(label: str, width: int, page_width: float) -> Any:
+    """Return the table's first column, which names its lines: it stays while the others are scrolled."""
+    return st.column_config.TextColumn(label, width=width if page_width >= _PHONE else 172, pinned=True)

@@ -1,0 +1,20 @@
+"""What cannot be used here, by the reason: one line a reason, with all that it keeps out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.ui.shell.words import plain, say, say_error
+
+
+def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
+    """Show the names of what has a problem, those with the same one together."""
+    names: dict[str, list[str]] = {}
+    for name, problem in refused:
+        if problem:
+            names.setdefault(say_error(problem), []).append(name)
+    for reason, kept_out in names.items():
+        st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(kept_out)))} {reason}")

@@ -1,0 +1,71 @@
+"""The clipping curve of the tab Range: what stands on it at once, and what is found out after that."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from quantviz.lab.moves import range_counts
+from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import MinMax
+from quantviz.ui.components import hand
+from quantviz.ui.components.hand_curve import HandCurve, complete_curve
+from quantviz.ui.lab.range_tab import block_asked_for, curve_marks
+from quantviz.ui.lab.tensor import kept
+from quantviz.ui.lab.tensor_panels import PANELS_KEY
+from quantviz.ui.shell.classroom import locked
+
+if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
+    from quantviz.analysis.study import Study
+
+
+def curve_at_once(study: Study, why: Any, state: LabState) -> HandCurve | None:
+    """Return the curve as far as it takes no time, of the tensor or of the selected cell's block; None where
+    a range has no effect, or a pass for each point would take too long.
+    """
+    from quantviz.analysis.clipping_curve import estimated_curves
+    from quantviz.analysis.range_error import ranges_to_try
+
+    block, scheme = block_asked_for(study, why), state.scheme
+    if not range_counts(scheme) or (_is_far(study, state) and scheme.number_format.kind != "integer"):
+        return None
+    own = study if block is None else study.alone(block)
+    ends = ranges_to_try(own, 1)
+    if ends is None:
+        return None
+    name = _name(state, block)
+    estimates = kept(state.source, f"estimates {name}", lambda: estimated_curves(own))
+    key = hashlib.blake2b(f"{state.source.key} {name}".encode(), digest_size=8).hexdigest()
+    return HandCurve(key, block is not None, estimates, float(ends[1][0]))
+
+
+def complete(curve: HandCurve, study: Study, why: Any, state: LabState) -> None:
+    """Add to the curve what takes longer: the calibrations' marks, and the exact points of a large tensor."""
+    block = block_asked_for(study, why)
+    complete_curve(
+        curve.key,
+        PANELS_KEY,
+        curve_marks(state, block),
+        _exact(study, state, block) if _is_far(study, state) else None,
+        locked=locked("scheme") or locked("range"),
+    )
+
+
+def _exact(study: Study, state: LabState, block: tuple[int, ...] | None) -> RangeCurve | None:
+    from quantviz.analysis.clipping_curve import BEYOND, STEPS
+    from quantviz.analysis.range_error import range_curve
+
+    def make() -> RangeCurve | None:
+        return range_curve(study if block is None else study.alone(block), STEPS, BEYOND)
+
+    return kept(state.source, f"curve {_name(state, block)}", make, aside=True)
+
+
+def _name(state: LabState, block: tuple[int, ...] | None) -> str:
+    return f"{state.scheme.replace(calibration=MinMax())} {block}"
+
+
+def _is_far(study: Study, state: LabState) -> bool:
+    """Return whether the browser does not have all values."""
+    return study.result is None or not hand.fits_hand(state)

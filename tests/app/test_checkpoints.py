@@ -1,0 +1,182 @@
+"""The page of checkpoints through AppTest: what it says is what was measured, and no more is shown."""
+
+import json
+
+import pytest
+import streamlit as st
+import torch
+from safetensors.torch import save_file
+
+from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.offered import as_link, from_link
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scanning import run_scan
+from quantviz.lab.state import read_link
+from quantviz.sources import LocalTensor
+from tests.helpers import session
+from tests.helpers.session import address, healthy
+
+PAGE = "pages/explore/checkpoints.py"
+RECIPES = ("int4_g128", "int8_per_row")
+HOSTILE = "model.layers.1.[x](javascript:alert(1))<b>.weight"
+FILE = "m/model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def scanned(tmp_path_factory):
+    """A folder with a checkpoint, its scan in the server's results, and another one of a file elsewhere."""
+    base = tmp_path_factory.mktemp("checkpoints")
+    folder, cache, elsewhere = base / "data", base / "cache", base / "secret.safetensors"
+    (folder / "m").mkdir(parents=True)
+    x = torch.randn(8, 128, generator=torch.Generator().manual_seed(0))
+    loud = x.clone()
+    loud[:, 3] *= 50
+    tensors = {f"model.layers.{n}.up.weight": x + n for n in range(2)}
+    tensors |= {"model.layers.0.down.weight": loud, HOSTILE: x * 2, "norm.weight": x[0].clone()}
+    save_file(tensors, folder / FILE)
+    save_file({"secret": x}, elsewhere)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUANTVIZ_DATA_DIR", str(folder))
+        patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
+        with Results() as results:
+            run_scan(results, folder / FILE, RECIPES)
+            run_scan(results, elsewhere, RECIPES)
+        (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
+        yield folder
+
+
+def opened(**params):
+    return session.opened(PAGE, **{"lang": "en", **params})
+
+
+def sentence(at):
+    return next(each.proto.body for each in at.get("html") if "qv-finding" in each.proto.body)
+
+
+def squares(at):
+    """The squares of the map: what is said of each."""
+    spec = json.loads(session.chart(at, "checkpoints_map_a").proto.spec)
+    return [said for trace in spec["data"] if trace["type"] == "scatter" for said in trace["hovertext"]]
+
+
+def test_the_first_line_names_the_worst_and_what_helps(scanned):
+    at = opened()
+    assert address(at)["f"] == FILE
+    assert at.multiselect[0].value == list(RECIPES)
+    said = sentence(at)
+    assert said.split("<bdi>")[1].startswith("layers.0.down")
+    assert "First fix: int8 row" in said
+    assert "layers.1.[x](javascript:alert(1))&lt;b&gt;" in said
+    assert len(squares(at)) == 4
+    assert not any("<b>.weight" in each for each in squares(at))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_choice_of_the_address_opens(scanned, language):
+    choices = {"s": "int8_per_row", "m": "winner", "b": ".", "q": "int4_g128", "w": "difference"}
+    at = opened(lang=language, f=FILE, **choices)
+    assert {**address(at), "lang": language} == {
+        **choices,
+        "f": FILE,
+        "r": "~".join(RECIPES),
+        "lang": language,
+    }
+    assert session.chart(at, "checkpoints_map_d")
+    at = healthy(at.segmented_control(key="checkpoints_view").set_value("side").run())
+    assert session.chart(at, "checkpoints_map_a")
+    assert session.chart(at, "checkpoints_map_b")
+
+
+def test_what_the_address_asks_for_in_vain_is_named(scanned):
+    at = opened(f=FILE, m="nonsense", s="int99")
+    said = " ".join(each.value for each in at.warning)
+    assert "nonsense" in said
+    assert "int99" in said
+    from streamlit.testing.v1 import AppTest  # an error is expected, which `opened` takes for a failure
+
+    at = AppTest.from_file(str(session.APP), default_timeout=60)
+    at.switch_page(PAGE)
+    at.query_params["f"] = "../secret.safetensors"
+    at.run()
+    assert not at.exception
+    assert "secret" in at.error[0].value
+
+
+def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):
+    at = opened(f=FILE)
+    options = [str(option) for box in at.selectbox for option in box.options]
+    assert all(each.startswith("old.sqlite") for each in options if "secret" in each)
+
+
+def test_a_file_of_results_opens_without_being_written_to(scanned):
+    before = (scanned / "old.sqlite").read_bytes()
+    at = opened(f="old.sqlite", n="1")
+    assert "First fix: int8 row" in sentence(at)
+    assert "secret" in str(at.selectbox(key="checkpoints_number").options)
+    assert (scanned / "old.sqlite").read_bytes() == before
+
+
+def test_the_call_that_the_page_shows_gives_the_number_it_says(scanned, monkeypatch, capsys):
+    from quantviz.ui.checkpoints.reading import find_scan, look
+    from quantviz.ui.checkpoints.state import CheckpointsState
+    from quantviz.ui.checkpoints.table import python_call
+
+    state = CheckpointsState(FILE, recipes=RECIPES)
+    scan = find_scan(state)
+    call = python_call(state, scan, look(FILE, scan).model, "int4_g128")
+    monkeypatch.chdir(scanned / "m")
+    exec(call, {})
+    assert capsys.readouterr().out.strip() == call.partition("  # ")[2].splitlines()[0]
+
+
+def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanned, monkeypatch):
+    monkeypatch.delenv("QUANTVIZ_DATA_DIR")
+    from quantviz.checkpoints.example import example_file, example_tensors
+    from quantviz.sources import parse_source, write_source
+    from quantviz.sources.files import open_tensors
+
+    at = opened()
+    assert address(at)["f"] == EXAMPLE
+    assert at.button(key="checkpoints_scan").proto.type == "primary"
+    assert "QUANTVIZ_DATA_DIR" in at.code[0].value
+    with open_tensors(example_file()) as catalog:
+        for name, source in example_tensors().items():
+            assert parse_source(write_source(source)) == source
+            assert catalog.info(name).shape == source.shape
+        name = "model.layers.6.mlp.experts.1.down_proj.weight"
+        assert torch.equal(catalog.load(name), example_tensors()[name].tensor())
+
+
+def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_opens(scanned):
+    from quantviz.checkpoints.model_map import read_model
+    from quantviz.ui.checkpoints.going import source_of
+
+    name = "model.layers.0.down.weight"
+    tensor = read_model([(name, (8, 128), "F32", str(scanned.resolve() / FILE))], [], RECIPES).tensors[0]
+    source = source_of(FILE, tensor)
+    assert source == LocalTensor(FILE, name, (8, 128))
+    state, problems = read_link(
+        {"v": "1", "t": source.link_text(), "s": "int8,symmetric,per_channel(axis=0),min_max,course"}
+    )
+    assert problems == ()
+    assert state.source == source
+
+
+def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):
+    strange = "\udcff.safetensors"
+    (scanned / strange).write_bytes((scanned / FILE).read_bytes())
+    with Results() as results:
+        run_scan(results, scanned / strange, RECIPES)
+    st.cache_data.clear()  # what lies in the folder
+    at = opened(f=as_link(strange))
+    assert "layers.0.down" in sentence(at)
+    assert from_link(address(at)["f"]) == strange
+
+
+def test_a_budget_is_spent_and_told(scanned):
+    at = opened(f=FILE, a="6")
+    said = next(each.proto.body for each in at.get("html") if "smallest weight error" in each.proto.body)
+    assert "Next to change" in said
+    assert address(at)["a"] == "6"
+    assert session.chart(at, "checkpoints_choice")
+    assert "JSON" in [each.label for each in at.get("download_button")]

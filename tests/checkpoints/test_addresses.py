@@ -1,0 +1,247 @@
+"""Checkpoints at addresses: read by ranges from a web server, and from what fsspec reads."""
+
+import json
+import socket
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+from click.testing import CliRunner
+
+import quantviz as qv
+from quantviz.checkpoints import cluster, measuring, reading, scanning
+from quantviz.checkpoints.listing import list_checkpoint
+from quantviz.checkpoints.measuring import measure_task
+from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scanning import run_scan
+from quantviz.cli import quantviz
+from quantviz.errors import QuantVizError
+from quantviz.sources.stores import object_store, store_data
+from quantviz.text import languages
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hub import COMMIT, REPO, serving
+
+fsspec = pytest.importorskip("fsspec", reason="the extra quantviz[cluster] is not installed")
+RECIPES = ("int8_per_row", "int4_g32")
+
+
+def values(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(scope="module")
+def content():
+    tensors = {f"layers.{k}.weight": values(16, 256, seed=k).bfloat16() for k in range(6)}
+    tensors |= {"large": values(96, 1024), "ids": torch.arange(4)}
+    return safetensors.torch.save(tensors)
+
+
+@pytest.fixture
+def local(content, tmp_path):
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "model.safetensors").write_bytes(content)
+    return tmp_path / "local" / "model.safetensors"
+
+
+@pytest.fixture
+def memory(content):
+    """A folder in fsspec's memory."""
+    files = fsspec.filesystem("memory")
+    files.pipe("/model/model.safetensors", content)
+    yield files
+    files.rm("/model", recursive=True)
+
+
+def address(hub, name="model.safetensors"):
+    return f"{hub.origin}/{REPO}/resolve/{COMMIT}/{name}"
+
+
+def scanned(path, tmp_path, name="r.sqlite"):
+    return qv.scan(path, RECIPES, results=tmp_path / name)
+
+
+def without_file(found):
+    return found.drop(columns="file").to_csv()
+
+
+def measured(path, tmp_path):
+    """Scan into one file of results, and return how many rows were measured for it."""
+    with Results(tmp_path / "kept.sqlite") as opened:
+        return opened.scan(run_scan(opened, path, RECIPES)).progress.measured
+
+
+def key_of(call, *args, **named):
+    with pytest.raises(QuantVizError) as caught:
+        call(*args, **named)
+    assert all(caught.value.message(language) for language in languages())
+    return caught.value.key
+
+
+def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, monkeypatch):
+    wanted = without_file(scanned(local, tmp_path))
+    # The large one comes in pieces of its own, some at once, and is measured in bands where it is too large.
+    monkeypatch.setattr(store_data, "_RANGE", 2**15)
+    monkeypatch.setattr(store_data, "_MOST_EXPECTED", 2**16)
+    monkeypatch.setattr(store_data, "_HEAD", 2**8)
+    monkeypatch.setattr(store_data.StoreData, "at_once", 2**17)
+    with serving({"model.safetensors": content}) as hub:
+        found = scanned(address(hub) + "?signature=secret", tmp_path, "web.sqlite")
+        assert without_file(found) == wanted
+        assert set(found.file) == {address(hub)}
+        assert b"secret" not in (tmp_path / "web.sqlite").read_bytes()
+        asked = [last + 1 - first for first, last in hub.ranges]
+        assert len(asked) > 12
+        assert max(asked) == 2**15
+        assert sum(asked) < len(content) + 2**13
+        # Its ETag says that it is what it was: only the header is read again.
+        before = len(hub.ranges)
+        scanned(address(hub), tmp_path, "web.sqlite")
+        assert sum(last + 1 - first for first, last in hub.ranges[before:]) < 2**13
+        monkeypatch.setattr(measuring, "MOST_HELD", 2**14)
+        monkeypatch.setattr(reading, "MOST_HELD", 2**14)
+        in_bands = scanned(address(hub), tmp_path, "bands.sqlite")
+        assert in_bands.content.equals(found.content)
+        assert in_bands.mse.dropna().tolist() == pytest.approx(found.mse.dropna().tolist(), rel=1e-6)
+
+
+def test_a_store_that_fsspec_reads(content, local, memory, tmp_path, monkeypatch):
+    wanted = scanned(local, tmp_path)
+    assert without_file(scanned("memory://model/model.safetensors", tmp_path, "m.sqlite")) == without_file(
+        wanted
+    )
+    assert measured("memory://model/model.safetensors", tmp_path) == 14
+    with monkeypatch.context() as here:
+        here.setattr(scanning, "Reader", None)  # nothing is read again
+        assert measured("memory://model/model.safetensors", tmp_path) == 0
+    changed = bytearray(content)
+    changed[-1] ^= 1
+    memory.pipe("/model/model.safetensors", bytes(changed))
+    assert measured("memory://model/model.safetensors", tmp_path) == 2
+
+    index = dict.fromkeys(dict.fromkeys(wanted.tensor), "model.safetensors") | {"lost": "no.safetensors"}
+    memory.pipe("/model/model.safetensors", content)
+    for path in ("memory://model", "memory://model/", "memory://model/model.safetensors.index.json"):
+        found = scanned(path, tmp_path, "f.sqlite")
+        assert found.status.value_counts().to_dict() == {
+            "ok": 14, "refused": 2, **({"problem": 2} if "lost" in found.tensor.tolist() else {})
+        }  # fmt: skip
+        memory.pipe("/model/model.safetensors.index.json", json.dumps({"weight_map": index}).encode())
+    assert "lost" in found.tensor.tolist()
+    memory.pipe("/model/x.gguf", gguf_file([Entry("x", (32, 4), 0, values(4, 32).numpy().tobytes())]))
+    done = CliRunner().invoke(
+        quantviz,
+        [
+            "scan",
+            "memory://model/x.gguf",
+            "-rq8_0",
+            "--format",
+            "json",
+            "--results",
+            str(tmp_path / "g.sqlite"),
+        ],
+    )
+    assert (done.exit_code, [row["status"] for row in json.loads(done.stdout)]) == (0, ["ok"]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lie", "key"),
+    [
+        *(("cut", "broken_off"), ("short", "wrong_range"), ("long", "wrong_range")),
+        ("elsewhere", "wrong_range"),
+        *(("size", "file.too_large"), ("whole", "no_ranges"), ("404", "missing"), ("401", "denied")),
+        *(("tag", "changed"), ("500", "answered"), ("stall", "slow")),
+        ("to http://localhost:1/x", "answered"),
+    ],
+)  # fmt: skip
+def test_a_server_that_lies_makes_problems_and_no_numbers(lie, key, content, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUANTVIZ_HUB_QUIET_SECONDS", "1")
+    with serving({"model.safetensors": content}) as hub:
+        entries = list_checkpoint(address(hub)).entries
+        (task,) = plan(entries, [qv.RECIPES["int8_per_row"]])
+        hub.lie = lie
+        hub.asked.clear()
+        done = measure_task(task)
+    assert len(done) == 7
+    assert {(each.problem.key, each.rows) for each in done} == {(key if "." in key else f"store.{key}", ())}
+    assert all(each.problem.message(language) for each in done for language in languages())
+
+
+def test_a_file_that_is_replaced_between_listing_and_reading(content, memory):
+    entries = list_checkpoint("memory://model/model.safetensors").entries
+    (task,) = plan(entries, [qv.RECIPES["int8_per_row"]])
+    memory.pipe("/model/model.safetensors", content)
+    assert {each.problem.key for each in measure_task(task)} == {"file.changed"}
+    # A cluster that has the old file's task keeps it apart from the new one's, and another's lack is no
+    # problem of the tensors.
+    (other,) = plan(list_checkpoint("memory://model/model.safetensors").entries, task.schemes[0])
+    assert cluster._key(task) == cluster._key(task) != cluster._key(other)
+    lacking = measuring.Measures(
+        task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x")
+    )
+    with pytest.raises(QuantVizError):
+        cluster._check_files([lacking], "tcp://x")
+
+
+def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):
+    place = "memory://model/model.safetensors"
+    whole = memory.cat_ranges
+    (task,) = plan(list_checkpoint(place).entries, [qv.RECIPES["int8_per_row"]])
+
+    def keys(cat_ranges):
+        with monkeypatch.context() as here:
+            here.setattr(
+                type(memory), "cat_ranges", lambda self, *given, **named: cat_ranges(*given, **named)
+            )
+            return {each.problem and each.problem.key for each in measure_task(task)}
+
+    def shortened(*given, **named):
+        return [part[:-1] for part in whole(*given, **named)]
+
+    def failing(*given, **named):
+        raise OSError("https://host/x?token=secret is away")
+
+    def once(*given, **named):
+        tries.append(1)
+        return shortened(*given, **named) if len(tries) == 1 else whole(*given, **named)
+
+    def changing(*given, **named):
+        memory.pipe("/model/model.safetensors", content[::-1])
+        return whole(*given, **named)
+
+    tries = []
+    assert keys(shortened) == {"store.cut"}
+    assert keys(failing) == {"store.failed"}
+    assert keys(once) == {None}
+    assert keys(changing) == {"store.changed"}
+    with pytest.raises(QuantVizError) as caught, object_store._told(place):
+        failing()
+    assert "secret" not in str(caught.value)
+
+
+def test_addresses_that_cannot_be_read_are_sentences(memory, tmp_path, monkeypatch):
+    for path, key in {
+        "memory://model/none.safetensors": "store.missing",
+        "memory://nothing": "store.missing",
+        "memory://model/weights.bin": "store.missing",
+        "nonsense://x.safetensors": "store.unknown_scheme",
+        "s3://bucket/model.safetensors": "store.needs_package",
+        "https://host/folder": "store.no_list",
+        "http://me:secret@host/x.safetensors": "store.address",
+        "http://[/x.safetensors": "store.address",
+        f"http://127.0.0.1:{free_port()}/x.safetensors": "store.unreachable",
+    }.items():
+        assert (path, key_of(scanned, path, tmp_path)) == (path, key)
+    memory.pipe("/model/weights.bin", b"x")
+    assert key_of(scanned, "memory://model/weights.bin", tmp_path) == "store.unknown_kind"
+    memory.rm("/model/model.safetensors")
+    assert key_of(scanned, "memory://model", tmp_path) == "checkpoint.empty_folder"
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    assert key_of(scanned, "memory://model/x.safetensors", tmp_path) == "store.not_installed"
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

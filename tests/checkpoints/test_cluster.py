@@ -1,0 +1,121 @@
+"""A scan on a Dask scheduler's workers gives the local table, also where one of them is killed."""
+
+import multiprocessing
+import os
+import signal
+import socket
+
+import pytest
+import safetensors.torch
+import torch
+
+from quantviz.checkpoints import cluster, planning
+from quantviz.checkpoints.listing import list_checkpoint
+from quantviz.checkpoints.measuring import measure_task
+from quantviz.checkpoints.recipes import recipes_named
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scanning import run_scan, scan
+from quantviz.checkpoints.table import table
+from quantviz.errors import QuantVizError
+from quantviz.text import languages
+
+#: Workers are forked from a process that has imported all of it once: most of what starting them costs.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
+distributed = pytest.importorskip("distributed", reason="the extra quantviz[cluster] is not installed")
+multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", cluster.__name__])
+#: Its processes close what they leave open when they are gone.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+
+RECIPES = ("int8_per_row", "int4_g32")
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """Enough tensors for a dozen tasks, among them a tied one, one with NaN and one that is damaged."""
+    made = torch.Generator().manual_seed(0)
+    tensors = {f"layers.{i}.weight": torch.randn(32 + i, 256, generator=made).bfloat16() for i in range(12)}
+    tensors["tied"] = tensors["layers.0.weight"].clone()
+    tensors["layers.3.weight"][0, 0] = float("nan")
+    tensors["ids"] = torch.arange(4)
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    monkeypatch.setattr(planning, "WORK", 2**14)  # a task a tensor
+    return tmp_path / "model.safetensors"
+
+
+def refused(call, *args, **named):
+    with pytest.raises(QuantVizError) as caught:
+        call(*args, **named)
+    assert all(caught.value.message(language) for language in languages())
+    return caught.value.key
+
+
+def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path):
+    local = scan(file, RECIPES, results=tmp_path / "local.sqlite")
+    reports = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+        Results(tmp_path / "cluster.sqlite") as results,
+    ):
+        pids = client.run(os.getpid)
+
+        def report(progress):
+            reports.append(progress.tensors_done)
+            if len(reports) == 2:
+                os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+        number = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address, report=report)
+        found = table(results, number)
+        # A second scan gives nothing out: all is known.
+        again = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address)
+        assert (results.scan(again).state, results.scan(again).progress.measured) == ("done", 0)
+    assert reports[1] < 14 == reports[-1]  # the worker was killed before all was done
+    assert found.to_csv().encode() == local.to_csv().encode()
+    assert len(found) == 14 * len(RECIPES)
+
+
+def test_a_scheduler_that_is_away_is_a_sentence(file, tmp_path, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(QuantVizError) as caught, cluster.joined(address, patience=0.3):
+            pass
+    assert caught.value.key == "cluster.away"
+    with pytest.raises(QuantVizError) as caught, cluster.joined("nonsense://x", patience=0.3):
+        pass
+    assert caught.value.key == "cluster.away"
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    assert refused(scan, file, RECIPES, results=tmp_path / "r.sqlite", scheduler=address) == (
+        "cluster.not_installed"
+    )
+
+
+def test_workers_elsewhere(file, tmp_path, monkeypatch):
+    """In this process, where it can be made to fail: no workers, other files, a scheduler that goes away."""
+    entries = list_checkpoint(file).entries
+    schemes = tuple(scheme for _, scheme in recipes_named(RECIPES))
+    tasks = planning.plan(entries, schemes)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=None, silence_logs=50
+    ) as workers:
+        address = workers.scheduler_address
+        with pytest.raises(QuantVizError) as caught, cluster.joined(address, patience=0.3):
+            pass
+        assert caught.value.key == "cluster.no_workers"
+        workers.scale(1)
+        with cluster.joined(address) as elsewhere:
+            got = dict(elsewhere(tasks[:2]))
+            assert [len(each.rows) for measures in got.values() for each in measures] == [2, 2]
+            monkeypatch.setattr(cluster, "_stamp", lambda file: (0, 0))
+            gone = tmp_path / "gone.safetensors"
+            file.rename(gone)
+            measured = measure_task(tasks[2])
+            assert measured[0].problem.key == "file.missing"
+            gone.rename(file)
+            assert refused(cluster._check_files, measured, address) == "cluster.other_files"
+            coming = elsewhere(tasks)
+            next(coming)
+            workers.close()
+            assert refused(lambda: list(coming)) == "cluster.lost"

@@ -1,0 +1,138 @@
+"""The multiple-choice knapsack: never above the budget, as cheap as brute force and as HiGHS find it."""
+
+import itertools
+import math
+from unittest import mock
+
+import highspy
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quantviz.checkpoints import knapsack
+from quantviz.checkpoints.knapsack import hull_steps, solve
+
+COSTS = st.one_of(
+    st.floats(0, 10),
+    st.integers(0, 3).map(float),
+    st.integers(-30, 30).map(lambda power: 10.0**power),
+    st.sampled_from([0.0, 5e-324, 1e-300, 1e300]),
+)
+
+
+@st.composite
+def instances(draw):
+    groups, choices = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    most = draw(st.sampled_from([1, 4, 1000, 10**12]))
+    bits = [[draw(st.integers(0, most)) for _ in range(choices)] for _ in range(groups)]
+    cost = [[draw(COSTS) for _ in range(choices)] for _ in range(groups)]
+    for row in cost:
+        # All but one may be no choice of their group.
+        for at in draw(st.sets(st.integers(1, max(choices - 1, 1)), max_size=choices - 1)):
+            row[at] = math.inf
+    bits, cost = np.array(bits), np.array(cost)
+    fewest = int(np.where(np.isfinite(cost), bits, 10**15).min(axis=1).sum())
+    return bits, cost, fewest + draw(st.integers(0, 2 * most))
+
+
+@given(instances())
+@settings(max_examples=300, deadline=None)
+def test_it_is_as_cheap_as_the_cheapest_of_all(instance):
+    bits, cost, budget = instance
+    found = solve(bits, cost, budget)
+    rows = range(len(bits))
+    assert sum(int(bits[row, found.picks[row]]) for row in rows) <= budget
+    least = min(
+        math.fsum(cost[row, pick] for row, pick in zip(rows, picks, strict=True))
+        for picks in itertools.product(range(bits.shape[1]), repeat=len(bits))
+        if sum(int(bits[row, pick]) for row, pick in zip(rows, picks, strict=True)) <= budget
+    )
+    assert math.fsum(cost[row, found.picks[row]] for row in rows) <= least * (1 + 1e-13)
+    assert found.gap == 0
+
+
+@given(instances(), st.sampled_from([0, 1 << 27]))
+@settings(max_examples=150, deadline=None)
+def test_where_the_search_is_cut_the_gap_is_told(instance, cells):
+    """Without states a table finds the least where sums are few; without it the least is within the gap."""
+    bits, cost, budget = instance
+    with mock.patch.multiple(knapsack, FEW_MADE=-1, MOST_MADE=-1, MOST_CELLS=cells):
+        found = solve(bits, cost, budget)
+    least = solve(bits, cost, budget)
+    rows = np.arange(len(bits))
+    reached, lowest = (math.fsum(cost[rows, each.picks].tolist()) for each in (found, least))
+    assert bits[rows, found.picks].sum() <= budget
+    assert reached * (1 - 1e-13) <= lowest + found.gap
+    if cells and bits.max() <= 1000:
+        assert found.gap == 0
+
+
+def test_tensors_with_nearly_the_same_errors_are_solved_to_the_end():
+    bits, cost = model(1000, 2, spread_db=0.05, decades=0)
+    rows, budget = np.arange(1000), int(bits[:, 4].sum()) + 12_345_678
+    with mock.patch.object(knapsack, "MOST_CELLS", 0):
+        cut = solve(bits, cost, budget)
+    found = solve(bits, cost, budget)
+    reached, least = (cost[rows, each.picks].sum() for each in (cut, found))
+    assert cut.gap > 0
+    assert found.gap == 0
+    assert bits[rows, found.picks].sum() <= budget
+    assert reached - cut.gap <= least <= reached
+
+
+def model(groups, seed, spread_db=1.0, decades=0.5):
+    """Sizes and errors as a model's tensors have them under twelve recipes of 2 to 8.5 bits."""
+    made = np.random.default_rng(seed)
+    per_weight = np.array([2.0625, 2.625, 3.0625, 3.4375, 4.25, 4.5, 5.0, 5.5, 6.25, 6.5625, 8.25, 8.5])
+    sizes = made.choice([2048 * 512, 2048 * 2048, 2048 * 5632], groups)
+    bits = (sizes[:, None] * per_weight).astype(np.int64)
+    db = 6.02 * per_weight - 4 + made.normal(0, spread_db, (groups, 12))
+    return bits, made.lognormal(0, decades, (groups, 1)) * 10 ** (-db / 10)
+
+
+def highs(bits, cost, budget):
+    """HiGHS' solution, in a unit of bits in which its tolerance is less than one of them."""
+    groups, choices = bits.shape
+    count = groups * choices
+    unit = int(np.gcd.reduce(bits, axis=None))
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = count, groups + 1
+    # Costs in a unit in which HiGHS' tolerances, which are absolute, tell the last digits apart.
+    program.col_cost_ = cost.ravel() * (1e6 / cost.max())
+    program.col_lower_, program.col_upper_ = np.zeros(count), np.ones(count)
+    program.row_lower_ = np.append(np.ones(groups), -highspy.kHighsInf)
+    program.row_upper_ = np.append(np.ones(groups), budget // unit + 0.5)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = np.append(np.arange(groups + 1) * choices, 2 * count)
+    program.a_matrix_.index_ = np.tile(np.arange(count), 2)
+    program.a_matrix_.value_ = np.append(np.ones(count), bits.ravel() // unit)
+    program.integrality_ = [highspy.HighsVarType.kInteger] * count
+    solver = highspy.Highs()
+    for name, value in {"output_flag": False, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}.items():
+        solver.setOptionValue(name, value)
+    solver.passModel(program)
+    solver.run()
+    return np.array(solver.getSolution().col_value).reshape(groups, choices).argmax(axis=1)
+
+
+def test_it_is_as_cheap_as_highs_on_a_thousand_tensors():
+    bits, cost = model(1000, 0)
+    rows = np.arange(1000)
+    fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
+    budget = fewest + (most - fewest) // 10
+    found, theirs = solve(bits, cost, budget), highs(bits, cost, budget)
+    assert bits[rows, theirs].sum() <= budget
+    assert bits[rows, found.picks].sum() <= budget
+    assert found.gap == 0
+    assert math.isclose(cost[rows, found.picks].sum(), cost[rows, theirs].sum(), rel_tol=1e-9)
+
+
+def test_each_prefix_of_the_hull_is_the_cheapest_of_its_size():
+    bits, cost = model(5, 1)
+    steps = hull_steps(bits, cost)
+    rows = np.arange(5)
+    assert (np.diff(steps.slope) <= 0).all()
+    for count in range(len(steps.bits) + 1):
+        picks = steps.picks(count)
+        found = solve(bits, cost, int(bits[rows, picks].sum()))
+        assert math.isclose(cost[rows, found.picks].sum(), cost[rows, picks].sum(), rel_tol=1e-13)

@@ -1,0 +1,71 @@
+"""A tensor too large to be held is measured in bands, within a bound of memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.checkpoints import measuring, reading
+from quantviz.checkpoints.listing import list_checkpoint
+from quantviz.checkpoints.planning import plan
+from quantviz.streaming import kernel_access
+
+ROOT = Path(__file__).parents[2]
+#: The most anonymous memory, whatever the checkpoint.
+MOST = 2**30
+
+
+def write(path, x):
+    """Write one tensor as safetensors, without another copy of it in memory."""
+    entry = {"dtype": "BF16", "shape": list(x.shape), "data_offsets": [0, 2 * x.numel()]}
+    header = json.dumps({"x": entry}).encode()
+    header += b" " * (-len(header) % 8)
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.write(x.contiguous().view(torch.int16).numpy().data)
+
+
+def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
+    x = torch.randn(48, 512, generator=torch.Generator().manual_seed(0)).bfloat16()
+    write(tmp_path / "x.safetensors", x)
+    recipes = ("int8_per_row", "int4_g32", "nvfp4", "q4_k", "nf4_64", "int8_per_column", "int4_per_tensor")
+    schemes = [qv.RECIPES[name] for name in recipes]
+    # Nothing is compiled for it.
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    (task,) = plan(list_checkpoint(tmp_path / "x.safetensors").entries, schemes)
+    (whole,) = measuring.measure_task(task)
+    for module in (measuring, reading):
+        monkeypatch.setattr(module, "MOST_HELD", 2**12)
+    monkeypatch.setattr(measuring, "_BAND", 5 * 512)
+    (banded,) = measuring.measure_task(task)
+    assert banded.content == whole.content
+    for one, other in zip(whole.rows, banded.rows, strict=True):
+        assert (other.scheme, other.status, other.max_error_at) == (one.scheme, "ok", one.max_error_at)
+        assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
+
+
+def test_memory_stays_within_its_bound_whatever_the_tensor(tmp_path):
+    x = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0)).bfloat16()
+    write(tmp_path / "x.safetensors", x.repeat(80, 1))
+    code = f"""
+import threading, time, quantviz as qv
+most, done = [0], threading.Event()
+def watch():
+    while not done.wait(0.01):
+        lines = dict(line.split(":") for line in open("/proc/self/status") if ":" in line)
+        most[0] = max(most[0], int(lines["RssAnon"].split()[0]) * 1024)
+thread = threading.Thread(target=watch)
+thread.start()
+found = qv.scan({str(tmp_path / "x.safetensors")!r}, ["int8_per_row"], results={str(tmp_path / "r.sqlite")!r})
+done.set()
+thread.join()
+assert found.status.tolist() == ["ok"], found.reason.tolist()
+print(most[0])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 2**27 < int(done.stdout) < MOST

@@ -1,0 +1,90 @@
+"""`quantviz allocate`: from a scan's table in each form to a choice, and to what tools read."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import save_file
+
+import quantviz as qv
+from quantviz.cli import quantviz
+from quantviz.cli.allocate import TOOLS
+from quantviz.cli.output import Output, write
+from quantviz.export.allocations import EXPORTS
+
+NAMES = [f"model.layers.0.self_attn.{part}_proj.weight" for part in "qkv"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A scan of a tiny model in every form."""
+    made = tmp_path_factory.mktemp("allocate")
+    drawn = np.random.default_rng(0)
+    tensors = {name: drawn.standard_normal((16, 128)).astype(np.float32) for name in NAMES}
+    tensors["model.norm.weight"] = np.ones(128, np.float32)
+    save_file(tensors, made / "model.safetensors")
+    scanned = qv.scan(made / "model.safetensors", ["int4_g128", "int8_per_row"], results=made / "scan.sqlite")
+    for form in ("parquet", "csv", "json", "jsonl"):
+        write(Output(form, made / f"scan.{form}"), scanned)
+    return made
+
+
+def run(*arguments, status=0):
+    done = CliRunner().invoke(quantviz, ["allocate", *map(str, arguments)])
+    assert done.exit_code == status, (done.output, done.exception)
+    return done
+
+
+@pytest.mark.parametrize("form", ["sqlite", "parquet", "csv", "json", "jsonl"])
+def test_every_form_of_a_scan_gives_the_same_choice(folder, form):
+    done = run(folder / f"scan.{form}", "--bits", 6.5, "--exclude", "*norm*", "--format", "json")
+    choice = {row["tensor"]: row["recipe"] for row in json.loads(done.stdout)}
+    wanted = qv.allocate(
+        qv.scan(folder / "model.safetensors", ["int4_g128", "int8_per_row"], results=folder / "scan.sqlite"),
+        bits_per_weight=6.5,
+        excluded="*norm*",
+    )
+    assert choice == wanted.choice
+    assert sorted(choice.values()) == ["int4_g128", "int4_g128", "int8_per_row"]
+    assert "Smallest weight error at this size" in done.stderr
+    assert "best" not in done.stderr.lower()
+    assert "Change next" in done.stderr
+
+
+def test_what_is_asked_for_is_kept_to(folder):
+    file = folder / "scan.parquet"
+    fused = run(file, "--bits", 6.5, "--exclude", "*norm*", "--fuse", "--for", "json")
+    assert set(json.loads(fused.stdout)["choice"].values()) == {"int4_g128"}
+    pinned = run(file, "--gb", 1, "--exclude", "*norm*", "--pin", f"{NAMES[0]}=int4_g128", "--for", "json")
+    assert json.loads(pinned.stdout)["choice"][NAMES[0]] == "int4_g128"
+    written = folder / "recipe.yaml"
+    run(
+        file, "--budget-bits", 60000, "--exclude", "*norm*", "--fuse", "--for", "llmcompressor", "-o", written
+    )
+    assert "QuantizationModifier" in written.read_text()
+    points = json.loads(
+        run(file, "--bits", 8, "--exclude", "*norm*", "--frontier", "--format", "json").stdout
+    )
+    assert [point["recipe"] for point in points if point["recipe"]] == ["int4_g128", "int8_per_row"]
+    assert points[0]["bits"] == points[-2]["bits"]
+
+
+def test_a_mistake_is_one_sentence(folder):
+    file = folder / "scan.csv"
+    for arguments, said in (
+        ((file, "--bits", 1), "below the least possible"),
+        ((file,), "one budget"),
+        ((file, "--bits", 8, "--pin", "x"), "TENSOR=RECIPE"),
+        ((folder / "model.safetensors", "--bits", 8), "no table"),
+        ((folder / "none.csv", "--bits", 8), "cannot be read"),
+        ((file, "--bits", 8, "-o", folder / "x.yaml"), "for a tool"),
+    ):
+        done = run(*arguments, status=2)
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert "低于" in run(file, "--bits", 1, "--lang", "zh", status=2).stderr
+
+
+def test_the_tools_are_those_that_are_exported_for():
+    assert tuple(EXPORTS) == TOOLS

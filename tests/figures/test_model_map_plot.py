@@ -1,0 +1,71 @@
+"""The picture of a model: every square once, its number on its point, names of strangers as text."""
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from quantviz.checkpoints.model_map import COLOURS, model_map, read_model
+from quantviz.figures.model_map_plot import SCALES, distribution_figure, model_map_figure
+from quantviz.figures.theme import THEMES
+from quantviz.text import languages
+
+RECIPES = ("int4_g128", "int8_per_row")
+HOSTILE = "model.layers.0.<img src=x onerror=alert(1)>%{x}.weight"
+
+
+@pytest.fixture(scope="module")
+def model():
+    numbers = {"peak_rms": 8.0, "kurtosis": 5.0, "effective_bits": 4.1, "reason": None}
+    names = ["embed.weight", HOSTILE, *(f"model.layers.{n}.up.weight" for n in range(3))]
+    rows = [
+        numbers
+        | {"tensor": name, "file": "f", "recipe": recipe, "shape": (8, 8), "dtype": "F32"}
+        | {"status": "ok" if k < 4 else "problem", "sqnr_db": (float("inf") if k == 0 else 12.0 + k + 20 * r)}
+        for k, name in enumerate(names)
+        for r, recipe in enumerate(RECIPES)
+    ]
+    return read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES)
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_square_is_painted_once_and_answers_by_its_number(model, colour, theme):
+    data = model_map(model, "int4_g128", colour)
+    figure = go.Figure(model_map_figure(data, theme=theme, language=languages()[0]))
+    painted = sum(
+        int(np.isfinite(np.asarray(trace.z, float)).sum()) for trace in figure.data if trace.type == "heatmap"
+    )
+    points = [trace for trace in figure.data if trace.type == "scatter"]
+    assert painted == len(data.squares)
+    assert sorted(each[0] for trace in points for each in trace.customdata) == list(range(len(data.squares)))
+    assert not any(trace.marker.opacity for trace in points)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_stranger_s_name_is_text(model, language):
+    for figure in (
+        model_map_figure(model_map(model, "int4_g128"), language=language),
+        distribution_figure(model, "int4_g128", language=language),
+    ):
+        sent = json.dumps(figure.to_dict(), default=str)
+        assert "<img" not in sent
+        assert "&lt;img" in sent
+
+
+def test_colours_mean_the_same_under_every_recipe(model):
+    ends = {
+        (trace.zmin, trace.zmax, str(trace.colorscale))
+        for recipe in RECIPES
+        for trace in go.Figure(model_map_figure(model_map(model, recipe))).data
+        if trace.type == "heatmap" and trace.zmax != 1
+    }
+    assert len(ends) == 1
+    assert SCALES["sqnr_db"].at(float("inf")) == SCALES["sqnr_db"].highest
+
+
+def test_a_checkpoint_of_nothing_is_a_picture_all_the_same():
+    empty = read_model([], [], RECIPES)
+    assert go.Figure(model_map_figure(model_map(empty, RECIPES[0]))).layout.height > 0
+    assert len(go.Figure(distribution_figure(empty, RECIPES[0])).data) == 2

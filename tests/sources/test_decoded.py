@@ -1,0 +1,94 @@
+"""A quantized weight in the server's folder opens as a tensor, with its file's own codes and scales."""
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.analysis import study as studies
+from quantviz.analysis.study import Study
+from quantviz.sources.layouts.decoded import with_weights
+from quantviz.sources.local import LocalTensor, open_local
+from quantviz.tensors.lazy import InMemory
+from tests.helpers import layouts
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def gptq_file(folder):
+    weight = torch.randn(64, 96, generator=torch.Generator().manual_seed(0))
+    q, zero, scale = layouts.rounded(weight, 4, 32)
+    zero = zero.clamp(min=1)
+    # Not every group uses its first and last codes, so that scales do not follow from the values.
+    q[:, :32] = q[:, :32].clamp(4, 11)
+    layouts.write(folder / "x.safetensors", layouts.gptq("layer", q, zero, scale, 4))
+    return q, zero, scale
+
+
+def test_a_decoded_weight_is_listed_and_opens(folder):
+    q, zero, scale = gptq_file(folder)
+    catalog = open_local("x.safetensors")
+    assert {"layer.weight", "layer.qweight"} <= set(catalog.names)
+    x_hat = scale.repeat_interleave(32, 1) * (q - zero.repeat_interleave(32, 1))
+    source = LocalTensor.of("x.safetensors", "layer.weight")
+    assert source.shape == (64, 96)
+    x = source.open()
+    assert torch.equal(x.read((slice(None), slice(None))), x_hat)
+    assert torch.equal(x.read((33, slice(3, 9))), x_hat[33, 3:9])
+    assert torch.equal(torch.tensor(x.run(100, 5000)), x_hat.flatten()[100:5000])
+    assert torch.equal(catalog.load("layer.weight", (slice(1, 40, 3), 5)), x_hat[1:40:3, 5])
+    assert "uint4,asymmetric,per_group(size=32)" in str(x.notes[0])
+
+
+@pytest.mark.parametrize("most_whole", [2**20, 16])
+def test_under_the_files_scheme_the_codes_and_scales_are_the_files(folder, monkeypatch, most_whole):
+    q, zero, scale = gptq_file(folder)
+    monkeypatch.setattr(studies, "MOST_WHOLE", most_whole)
+    x = LocalTensor.of("x.safetensors", "layer.weight").open()
+    scheme = qv.Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,course")
+    study = Study.of(x, scheme)
+    part = study.part((slice(0, 64), slice(0, 96)))
+    assert torch.equal(part.q, q.to(torch.uint8))
+    assert torch.equal(study.qparams.scale, scale)
+    assert torch.equal(study.qparams.zero_point, zero)
+    assert study.metrics["mse"] == 0
+    assert study.of_file
+    assert study.explain((3, 40)).q == q[3, 40]
+    assert "those of the file" in str(study.notes[-1])
+    # Min/max of the values would have given other scales to some groups.
+    assert not torch.equal(
+        Study.of(InMemory(x.read((slice(None), slice(None)))), scheme).qparams.scale, scale
+    )
+    other = Study.of(x, qv.Scheme("int4"))
+    assert not other.of_file
+    assert other.metrics["mse"] > 0
+
+
+def test_codes_that_have_the_weights_name_keep_it(folder):
+    tensors = layouts.fp8_blocks("a", torch.randn(160, 96), 32)
+    config = {"quant_method": "fp8", "weight_block_size": [32, 32]}
+    layouts.write(folder / "x.safetensors", tensors, config)
+    catalog = open_local("x.safetensors")
+    assert torch.equal(catalog.load("a.weight"), tensors["a.weight"].float())
+    scale = tensors["a.weight_scale_inv"]
+    wide = scale.repeat_interleave(32, 0).repeat_interleave(32, 1)
+    x = catalog.stored("a.weight:decoded")
+    assert torch.equal(x.read((slice(None), slice(None))), tensors["a.weight"].float() * wide)
+    study = Study.of(x, qv.Scheme("float8_e4m3fn", granularity=qv.PerBlock(32, 32)))
+    assert torch.equal(study.part((slice(0, 160), slice(0, 96))).q, tensors["a.weight"].view(torch.uint8))
+
+
+def test_a_file_without_quantized_weights_is_as_it_was(folder):
+    path = layouts.write(folder / "x.safetensors", {"a.weight": torch.zeros(2, 2)})
+    (folder / "config.json").write_text("no json")
+    with qv.open_tensors(path) as catalog:
+        assert with_weights(catalog) is catalog
+
+
+def test_a_damaged_configuration_leaves_the_tensors_as_they_are(folder):
+    gptq_file(folder)
+    (folder / "config.json").write_text("{")
+    assert "layer.weight" not in open_local("x.safetensors").names

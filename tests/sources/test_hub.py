@@ -1,0 +1,486 @@
+"""Tensors of published models: read by ranges and kept, from listed hosts alone, whatever a hub answers."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+import safetensors.torch
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import opening, read_link, write_link
+from quantviz.sources import HubTensor, parse_source, write_source
+from quantviz.sources.hubs import connection, models
+from quantviz.sources.hubs.addresses import Place, parse_address
+from quantviz.sources.hubs.connection import Patience, get
+from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts
+from quantviz.sources.hubs.kept import Kept
+from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.hubs.models import find_model, published_catalog
+from quantviz.sources.hubs.published import PIECE, Ranges
+from quantviz.text import languages
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hub import COMMIT, REPO, serving
+from tests.helpers.sharded import INDEX, A, B, write_model
+
+ROWS = 512
+#: Three tensors of 3 MiB each, so that none of them has to be read for another.
+TENSORS = {name: torch.full((ROWS, 1536), value) for name, value in (("a", 1.0), ("b", 2.0), ("c", 3.0))}
+TENSORS["c"][0, 1] = -7.5
+LARGE = safetensors.torch.save(TENSORS)
+SMALL = safetensors.torch.save({"x.weight": torch.arange(24.0).reshape(4, 6)})
+FILE = "model.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path, monkeypatch):
+    """Nothing kept, in memory or on disk, and no hub listed."""
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv(HUBS, raising=False)
+    forget()
+
+
+def forget():
+    """What a new process knows: nothing but what is on the disk."""
+    models._found_once.cache_clear()
+    models._catalog.cache_clear()
+
+
+def listed(hub, monkeypatch, *more):
+    monkeypatch.setenv(HUBS, " ".join((hub.origin, *more)))
+
+
+def refused(call, *args, **named):
+    with pytest.raises(QuantVizError) as caught:
+        call(*args, **named)
+    for language in languages():
+        sentence = caught.value.message(language)
+        assert "{" not in sentence
+        assert sentence.endswith((".", "。", "?", "？"))
+    return caught.value.key
+
+
+def ranges(hub, file=FILE, **limits):
+    """The bytes of a file of the hub's model, and the last of them."""
+    hosts = Hosts.read(hub.origin)
+    model = models._found(Place(REPO))
+    return Ranges(model, model.file(file), hosts, HubLimits(**limits))
+
+
+# ---- what is read ---------------------------------------------------------------------------------
+
+
+def test_a_tensor_opens_by_its_ranges_and_again_from_the_disk(monkeypatch):
+    with serving({FILE: LARGE}) as hub:
+        listed(hub, monkeypatch)
+        source = parse_source(f"hub({REPO}@main,{FILE},c)")
+        assert source == HubTensor(REPO, COMMIT, FILE, "c", (ROWS, 1536))
+        assert hub.ranges == [(0, PIECE - 1)]  # the header alone
+        assert torch.equal(source.tensor(), TENSORS["c"])
+        assert torch.equal(torch.from_numpy(source.open().run(0, 9).copy()), TENSORS["c"].flatten()[:9])
+        # What lies between the header and the tensor was not asked for, and nothing twice.
+        assert sorted(hub.ranges)[1][0] >= 6 * PIECE
+        assert len(set(hub.ranges)) == len(hub.ranges)
+        state = opening().with_source(source)
+        assert read_link(write_link(state)) == (state, ())
+        assert write_source(source) == f"hub({REPO}@{COMMIT},{FILE},c,{ROWS}x1536)"
+    forget()  # the hub is gone
+    assert torch.equal(parse_source(write_source(source)).tensor(), TENSORS["c"])
+
+
+def test_a_window_reads_its_own_rows(monkeypatch):
+    with serving({FILE: LARGE}) as hub:
+        listed(hub, monkeypatch)
+        catalog = published_catalog(find_model(Place(REPO)), FILE)
+        assert torch.equal(catalog.load("b", (slice(300, 302), slice(1, 3))), TENSORS["b"][300:302, 1:3])
+        assert hub.ranges == [(0, PIECE - 1), (4 * PIECE, 5 * PIECE - 1)]
+
+
+def test_the_other_formats(monkeypatch, tmp_path):
+    write_model(tmp_path)
+    blocks = gguf_file([Entry("w", (32, 2), 8, bytes(68))])
+    files = {path.name: path.read_bytes() for path in tmp_path.glob("*.*") if path.is_file()}
+    with serving({"sub/model.gguf": blocks, **files}) as hub:
+        listed(hub, monkeypatch)
+        model = find_model(Place(REPO))
+        assert [each.name for each in model.files] == sorted(hub.files)
+        sharded = published_catalog(model, INDEX)
+        assert torch.equal(sharded.load("a"), A)
+        assert torch.equal(HubTensor.of(Place(REPO, file=INDEX), "b").tensor(), B)
+        quantized = HubTensor.of(Place(REPO, file="sub/model.gguf"), "w")
+        assert quantized.shape == (2, 32)
+        assert torch.equal(quantized.tensor(), torch.zeros(2, 32))
+        assert refused(HubTensor.of, Place(REPO, file=FILE), "x") == "hub.no_file"
+        assert refused(HubTensor.of, Place(REPO, file=INDEX), "z") == "file.no_tensor"
+
+
+def test_a_name_of_any_letters_comes_back_from_its_link():
+    source = HubTensor("a", COMMIT, "文件 (1).safetensors", "\ud800, x%2C)~", (2, 3), "hf-mirror.com")
+    form = source.link_text()
+    assert HubTensor.from_text(form) == source
+    assert source.title("en").isprintable()
+    assert refused(parse_source, form) == "hub.not_set"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "hub()",
+        f"hub({REPO}@{COMMIT},{FILE})",
+        f"hub({REPO}@{COMMIT},,x,2x2)",
+        f"hub({REPO}@{COMMIT},../{FILE},x,2x2)",
+        f"hub(../{REPO}@{COMMIT},{FILE},x,2x2)",
+        f"hub({REPO}@{COMMIT},{FILE},x,0x2)",
+        f"hub({REPO}@{COMMIT},{FILE},x,2x2x2x2x2)",
+        f"hub({REPO}@{COMMIT},{FILE},x,{2**62}x4)",
+        f"hub({REPO}@a b,{FILE},x,2x2)",
+        f"hub({REPO}@{COMMIT},{FILE},{'x' * 4000},2x2)",
+    ],
+)
+def test_damaged_links(form):
+    assert refused(parse_source, form) == "hub.form"
+
+
+def test_a_link_says_another_shape_or_another_hub(monkeypatch):
+    with serving({FILE: SMALL}) as hub:
+        listed(hub, monkeypatch)
+        form = f"hub({REPO}@{COMMIT},{FILE},x.weight,6x4)"
+        assert refused(parse_source, form) == "hub.other_shape"
+        edited = f"edited(hub({REPO}@{COMMIT},{FILE},x.weight,4x6),1.2=2.5)"
+        assert write_source(parse_source(edited)) == edited
+        assert parse_source(edited).tensor()[1, 2] == 2.5
+        # Its hub is not listed here: a commit means the same on each.
+        assert parse_source(f"hub({REPO}@{COMMIT},{FILE},x.weight,4x6,host=hub.example)").tensor()[0, 1] == 1
+        assert refused(parse_source, f"hub({REPO}@none,{FILE},x.weight)") == "hub.no_model"
+        listed(hub, monkeypatch, "https://unknown.invalid")
+        found = HubTensor.of(Place(REPO, file=FILE, host=hub.name), "x.weight")
+        assert (found.host, found.revision) == ("", COMMIT)
+
+
+def test_where_hubs_are_off_a_link_says_so():
+    state, (problem,) = read_link({"t": f"hub({REPO}@{COMMIT},{FILE},x,2x2)"})
+    assert state.source == opening().source
+    assert problem.params["reason"].key == "hub.not_set"
+    assert HUBS in str(problem)
+
+
+# ---- what a hub may answer ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lie", "key"),
+    [
+        ("stall", "hub.slow"),
+        ("drip", "hub.slow"),
+        ("cut", "hub.cut"),
+        ("short", "hub.wrong_range"),
+        ("long", "hub.too_long"),
+        ("elsewhere", "hub.wrong_range"),
+        ("no range", "hub.wrong_range"),
+        ("size", "hub.changed"),
+        ("whole", "hub.no_ranges"),
+        ("gzip", "hub.encoded"),
+        ("tag", "hub.changed"),
+        ("linked", "hub.changed"),
+        ("commit", "hub.changed"),
+        ("bytes", "hub.digest"),
+        ("no http", "hub.cut"),
+        ("401", "hub.login"),
+        ("404", "hub.missing"),
+        ("416", "hub.status"),
+        ("429", "hub.busy"),
+        ("500", "hub.status"),
+        ("circle", "hub.redirects"),
+        ("to https://elsewhere.example/x", "hub.redirected"),
+        ("to http://127.0.0.1:1/x", "hub.redirected"),
+        ("to http://169.254.169.254/latest/meta-data", "hub.redirected"),
+        ("to file:///etc/passwd", "hub.redirected"),
+        ("to https://a@hf.co:99999999/", "hub.redirected"),
+    ],
+)
+def test_lies(lie, key, monkeypatch):
+    with serving({FILE: SMALL if lie != "tag" else LARGE}, lie=lie) as hub:
+        listed(hub, monkeypatch)
+        file = ranges(hub, seconds=0.4, quiet_seconds=0.3)
+        start = time.monotonic()
+        if lie == "tag":
+            assert file.read(0, 9)[0]
+            assert refused(file.read, 5 * PIECE, 5 * PIECE + 9) == key
+        else:
+            assert refused(file.read, 0, 9) == key
+        assert time.monotonic() - start < 2
+        # Nothing of it is left: the next one who asks is not told the lie.
+        hub.lie = ""
+        assert ranges(hub).read(0, 9) == hub.files[FILE][:9]
+
+
+@pytest.mark.parametrize(
+    ("lie", "key"), [("list", "hub.listing"), ("list_endless", "hub.too_long"), ("list_slow", "hub.slow")]
+)
+def test_lies_about_the_model(lie, key, monkeypatch):
+    monkeypatch.setattr(HubLimits, "of_environment", lambda: HubLimits(seconds=0.3))
+    with serving({FILE: SMALL}, lie=lie) as hub:
+        listed(hub, monkeypatch)
+        assert refused(find_model, Place(REPO)) == key
+
+
+def test_a_digest_is_checked_where_all_of_a_file_was_read(monkeypatch):
+    with serving({FILE: SMALL}, lie="digest") as hub:
+        listed(hub, monkeypatch)
+        assert refused(HubTensor.of, Place(REPO, file=FILE), "x.weight") == "hub.digest"
+    with serving({FILE: LARGE}, lie="digest") as hub:  # the last piece that comes makes it whole
+        listed(hub, monkeypatch)
+        file = ranges(hub)
+        half = len(LARGE) // 2
+        assert file.read(0, half)[:8] == LARGE[:8]
+        assert refused(file.read, half, len(LARGE)) == "hub.digest"
+        assert refused(ranges(hub).read, 0, len(LARGE)) == "hub.digest"
+    with serving({INDEX: b'{"weight_map": {"a": "b.safetensors"}}'}, lfs=False, lie="bytes") as hub:
+        listed(hub, monkeypatch)
+        assert refused(published_catalog, find_model(Place(REPO)), INDEX) == "hub.digest"
+
+
+def test_a_connection_that_breaks_is_tried_again_and_what_came_is_kept(monkeypatch):
+    with serving({FILE: SMALL}, lie="cut once") as hub:
+        listed(hub, monkeypatch)
+        assert ranges(hub).read(0, 8) == SMALL[:8]
+        assert len(hub.ranges) == 2
+    with serving({FILE: LARGE}) as hub:
+        listed(hub, monkeypatch)
+        ranges(hub).read(0, 9)
+        hub.lie = "cut"
+        assert refused(ranges(hub).read, 0, len(LARGE)) == "hub.cut"
+        hub.lie, before = "", len(hub.ranges)
+        assert ranges(hub).read(0, len(LARGE)) == LARGE
+        assert (0, PIECE - 1) not in hub.ranges[before:]
+
+
+# ---- who is asked ---------------------------------------------------------------------------------
+
+
+def test_a_name_that_leads_into_a_private_network_is_not_asked(monkeypatch):
+    connected, looked_up = [], []
+
+    def connect(address, *_):
+        connected.append(address)
+        raise OSError
+
+    def rebinding(host, port):
+        """A name that leads to the internet when it is first looked up, and then to this machine."""
+        looked_up.append(host)
+        return ["93.184.216.34"] if len(looked_up) == 1 else ["127.0.0.1"]
+
+    hosts, limits = Hosts.read(USUAL), HubLimits()
+
+    def ask(url="https://huggingface.co/x"):
+        return refused(get, url, hosts, limits, Patience.of(5), most=9)
+
+    monkeypatch.setattr(connection.socket, "create_connection", connect)
+    for private in ("10.1.2.3", "127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
+        monkeypatch.setattr(connection, "resolve", lambda *_, to=private: ["93.184.216.34", to])
+        assert ask() == "hub.private"
+    assert connected == []
+    monkeypatch.setattr(connection, "resolve", rebinding)
+    assert ask() == "hub.unreachable"
+    assert (connected, looked_up) == ([("93.184.216.34", 443)], ["huggingface.co"])
+    monkeypatch.setattr(connection, "resolve", lambda *_: [])
+    assert ask() == "hub.unreachable"
+
+
+def test_an_encrypted_hub_does_not_redirect_to_an_open_one(monkeypatch):
+    """Even where that is listed too."""
+
+    class Redirecting:
+        status = 302
+
+        def getheaders(self):
+            return [("Location", "http://127.0.0.1:8000/x")]
+
+    @connection.contextmanager
+    def answering(parts, *_):
+        assert parts.scheme == "https"
+        yield Redirecting()
+
+    monkeypatch.setattr(connection, "_answering", answering)
+    hosts = Hosts.read("huggingface.co http://127.0.0.1:8000")
+    key = refused(get, "https://huggingface.co/x", hosts, HubLimits(), Patience.of(5), most=9)
+    assert key == "hub.unencrypted"
+
+
+def test_a_host_without_encryption_is_refused(monkeypatch):
+    with serving({FILE: SMALL}) as hub:
+        port = hub.server_address[1]
+        monkeypatch.setattr(connection, "_addresses", lambda *_: ["127.0.0.1"])
+        hosts = Hosts.read(f"https://hub.example:{port}")
+        url = f"{hosts.hubs[0]}/api/models/{REPO}/revision/main"
+        assert refused(get, url, hosts, HubLimits(), Patience.of(2), most=9) == "hub.certificate"
+
+
+def test_a_name_that_is_looked_up_for_ever_ends(monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(5))
+    start = time.monotonic()
+    call = ("https://huggingface.co/x", Hosts.read(USUAL), HubLimits(), Patience.of(0.2))
+    assert refused(get, *call, most=9) == "hub.slow"
+    assert time.monotonic() - start < 1
+    over.set()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *("http://huggingface.co", "ftp://hub.example", "localhost", "127.0.0.1", "https://10.0.0.1", "*"),
+        *("*.com.", "http://127.0.0.1", "http://127.0.0.2:80", "a_b.example", "huggingface.co/models"),
+        "user@hub.example",
+    ],
+)
+def test_settings_that_are_no_hosts(entry, monkeypatch):
+    monkeypatch.setenv(HUBS, f"huggingface.co {entry}")
+    assert refused(Hosts.of_environment) == "hub.setting"
+
+
+def test_the_usual_hosts():
+    hosts = Hosts.read(USUAL)
+    assert hosts.names == ("huggingface.co", "hf-mirror.com")
+    for allowed in (
+        "https://cas-bridge.xethub.hf.co/a?b",
+        "https://us.aws.cdn.hf.co/",
+        "https://hf-mirror.com/",
+    ):
+        assert hosts.allow(allowed)
+    for other in (
+        "http://huggingface.co/",
+        "https://huggingface.co:444/",
+        "https://huggingface.co.example/",
+        "https://user@huggingface.co/",
+        "https://x@cdn.hf.co/",
+        "https://cdn.hf.co:8443/",
+        "https://cdnhf.co/",
+        "https://.hf.co/",
+        "//hf.co/",
+    ):
+        assert not hosts.allow(other), other
+
+
+@pytest.mark.parametrize(
+    ("pasted", "place"),
+    [
+        ("https://huggingface.co/a/b", Place("a/b", host="huggingface.co")),
+        (" huggingface.co/a/b/?library=x#y ", Place("a/b", host="huggingface.co")),
+        ("https://HUGGINGFACE.co/gpt2", Place("gpt2", host="huggingface.co")),
+        ("https://huggingface.co/gpt2/blob/main/x.gguf", Place("gpt2", "main", "x.gguf", "huggingface.co")),
+        ("https://hf-mirror.com/a/b/tree/v1/sub", Place("a/b", "v1", host="hf-mirror.com")),
+        ("https://huggingface.co/a/b/tree/refs%2Fpr%2F1", Place("a/b", "refs/pr/1", host="huggingface.co")),
+        (
+            "https://huggingface.co/a/b/resolve/main/c/d%20e.gguf?download=true",
+            Place("a/b", "main", "c/d e.gguf", "huggingface.co"),
+        ),
+        ("https://huggingface.co/a/b/discussions/3", Place("a/b", host="huggingface.co")),
+        ("a/b", Place("a/b")),
+        (f"a/b.c@{COMMIT}", Place("a/b.c", COMMIT)),
+    ],
+)
+def test_addresses(pasted, place):
+    assert parse_address(pasted, Hosts.read(USUAL)) == place
+
+
+@pytest.mark.parametrize(
+    ("pasted", "key"),
+    [
+        ("", "hub.address"),
+        ("https://huggingface.co/", "hub.address"),
+        ("https://huggingface.co/datasets/a/b", "hub.address"),
+        ("ftp://huggingface.co/a/b", "hub.address"),
+        ("https://huggingface.co/a/b/blob/main/../../x", "hub.address"),
+        ("a b c", "hub.address"),
+        ("/etc/passwd", "hub.address"),
+        ("https://elsewhere.example/a/b", "hub.unlisted"),
+        ("elsewhere.example/a/b", "hub.unlisted"),
+        ("https://huggingface.co@elsewhere.example/a/b", "hub.unlisted"),
+        ("http://[::1/a/b", "hub.unlisted"),
+    ],
+)
+def test_addresses_of_no_model(pasted, key):
+    assert refused(parse_address, pasted, Hosts.read(USUAL)) == key
+
+
+# ---- limits ---------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_and_what_is_read_stay_within_their_bounds(monkeypatch, tmp_path):
+    with serving({FILE: LARGE}) as hub:
+        listed(hub, monkeypatch)
+        file = ranges(hub, cache_bytes=4 * PIECE, tensor_bytes=3 * PIECE)
+        assert refused(file.read, 0, 3 * PIECE + 1) == "hub.too_large"
+        for start in range(0, 8 * PIECE, PIECE):
+            assert file.read(start, start + 3) == LARGE[start : start + 3]
+        on_disk = [path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+        assert 2 * PIECE < sum(on_disk) <= 4 * PIECE
+        before = len(hub.ranges)
+        file.read(7 * PIECE, 8 * PIECE)  # the newest is still there, the oldest is not
+        assert len(hub.ranges) == before
+        file.read(0, 3)
+        assert len(hub.ranges) == before + 1
+    monkeypatch.setenv("QUANTVIZ_HUB_SECONDS", "soon")
+    assert refused(HubLimits.of_environment) == "limit_setting"
+
+
+def test_requests_at_once_are_counted(monkeypatch):
+    monkeypatch.setattr(connection, "_places", connection.functools.cache(connection._places.__wrapped__))
+    with serving({FILE: SMALL}, lie="stall") as hub:
+        listed(hub, monkeypatch)
+        hosts, limits = Hosts.read(hub.origin), HubLimits(requests=1)
+        url, part = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}", {"most": 8, "part": (0, 8)}
+        first = threading.Thread(
+            target=refused, args=(get, url, hosts, limits, Patience.of(0.4)), kwargs=part
+        )
+        first.start()
+        while not hub.ranges:
+            time.sleep(0.01)
+        assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.crowded"
+        hub.over.set()
+        first.join()
+
+
+def test_a_piece_that_was_damaged_on_the_disk_is_fetched_again(monkeypatch, tmp_path):
+    with serving({FILE: SMALL}) as hub:
+        listed(hub, monkeypatch)
+        ranges(hub).read(0, 8)
+        (piece,) = (path for path in (tmp_path / "cache").rglob("0"))
+        piece.write_bytes(bytes(len(SMALL)))
+        assert ranges(hub).read(0, 8) == SMALL[:8]
+        assert len(hub.ranges) == 2
+
+
+def test_without_a_folder_nothing_is_kept():
+    kept = Kept(None, 100)
+    kept.make_room(5)
+    kept.put("a", "b", b"c")
+    assert (kept.get("a", "b"), kept.names("a")) == (None, set())
+
+
+def test_choosing_a_published_tensor_imports_no_torch():
+    import subprocess
+    import sys
+
+    program = (
+        "import sys\nfrom quantviz.sources import HubTensor, parse_source\n"
+        f"x = HubTensor.from_text('hub({REPO}@{COMMIT},{FILE},x,2x2)')\n"
+        "assert x.link_text() and list(x.problems())\n"
+        "assert not {'torch', 'numpy', 'http.client', 'ssl'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_script_of_a_published_tensor_runs(monkeypatch):
+    with serving({FILE: SMALL}) as hub:
+        listed(hub, monkeypatch)
+        source = HubTensor.of(Place(REPO, file=FILE), "x.weight")
+        for large in (False, True):
+            scope = {}
+            exec("\n".join(source.code(large, "en")), scope)
+            assert tuple(scope["x"].shape) == (4, 6)
+    assert json.dumps(source.key)

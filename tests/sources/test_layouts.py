@@ -1,0 +1,257 @@
+"""Quantized weights in files are decoded bit for bit: by the layouts' definitions, and by the libraries that
+are installed.
+"""
+
+import json
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+import quantviz as qv
+from quantviz.quantization.quantizer import values_of_codes
+from quantviz.quantization.result import QParams
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
+from quantviz.sources.files.gguf_codes import SPLITS
+from quantviz.sources.layouts import LAYOUTS, quantized_weights
+from quantviz.text import languages, text
+from tests.engines.record_layouts import RECORD
+from tests.helpers import layouts
+
+
+def weights_of(path):
+    """Every quantized weight of a file, decoded in bands of its smallest step and at once."""
+    found = {}
+    with qv.open_tensors(path) as catalog:
+        for weight in quantized_weights(catalog):
+            if weight.problem:
+                found[weight.name] = weight, None
+                continue
+            rows = weight.shape[0]
+            whole = weight.coded(0, rows)
+            step = weight.row_step
+            bands = [weight.coded(at, min(at + step, rows)) for at in range(0, rows, step)]
+            for part in ("q", "x_hat"):
+                assert torch.equal(torch.cat([getattr(band, part) for band in bands]), getattr(whole, part))
+            assert whole.q.shape == whole.x_hat.shape == weight.shape
+            # What is told of scales and codes is all that the values are made of.
+            params = QParams(whole.scale, whole.zero_point, stored=True)
+            again = values_of_codes(whole.q, weight.scheme, params)
+            assert torch.allclose(again, whole.x_hat, rtol=1e-6, atol=0)
+            found[weight.name] = weight, whole
+    return found
+
+
+@pytest.mark.parametrize(("bits", "version"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (8, 1)])
+@pytest.mark.parametrize("act_order", [False, True])
+def test_gptq(tmp_path, bits, version, act_order):
+    random = torch.Generator().manual_seed(bits)
+    rows, columns, group = 64, 96, 32
+    q = torch.randint(0, 1 << bits, (rows, columns), generator=random)
+    zero = torch.randint(1, 1 << bits, (rows, columns // group), generator=random)
+    scale = torch.rand(rows, columns // group, generator=random).half().float() + 0.125
+    g_idx = torch.arange(columns) // group
+    if act_order:
+        g_idx = g_idx[torch.randperm(columns, generator=random)]
+    tensors = layouts.gptq("a.q_proj", q, zero, scale, bits, version=version, g_idx=g_idx)
+    config = {"quant_method": "gptq", "checkpoint_format": "gptq" if version == 1 else "gptq_v2"}
+    path = layouts.write(tmp_path / "x.safetensors", tensors, config)
+    weight, coded = weights_of(path)["a.q_proj.weight"]
+    expected = scale.half().float()[:, g_idx] * (q - zero[:, g_idx]).float()
+    order = weight.columns if act_order else torch.arange(columns)
+    assert (weight.columns is not None) == act_order == bool(weight.notes)
+    assert torch.equal(coded.x_hat, expected[:, order])
+    assert torch.equal(coded.q, q[:, order].to(torch.uint8))
+    assert torch.equal(coded.zero_point, zero.int())
+    assert (weight.layout, weight.scale_dtype) == ("gptq", "float16")
+    assert weight.stored_bits == pytest.approx(bits + (bits + 16) / group + 32 / rows)
+
+
+def test_gptq_without_a_configuration_is_read_by_its_zero_points(tmp_path):
+    q = torch.randint(0, 16, (8, 32))
+    middle, scale = torch.full((8, 1), 8), torch.ones(8, 1)
+    for version in (1, 2):
+        tensors = layouts.gptq("x", q, middle, scale, 4, version=version)
+        _, coded = weights_of(layouts.write(tmp_path / f"{version}.safetensors", tensors))["x.weight"]
+        assert torch.equal(coded.x_hat, (q - 8).float())
+
+
+def test_awq(tmp_path):
+    q, zero = torch.randint(0, 16, (48, 64)), torch.randint(0, 16, (48, 2))
+    scale = torch.rand(48, 2).half().float()
+    path = layouts.write(
+        tmp_path / "x.safetensors", layouts.awq("up", q, zero, scale), {"quant_method": "awq"}
+    )
+    weight, coded = weights_of(path)["up.weight"]
+    wide = [each.repeat_interleave(32, dim=1) for each in (scale, zero)]
+    assert weight.layout == "awq"
+    assert torch.equal(coded.q, q.to(torch.uint8))
+    assert torch.equal(coded.x_hat, wide[0] * (q - wide[1]))
+
+
+@pytest.mark.parametrize("size", [128, 32])
+def test_fp8_by_blocks(tmp_path, size):
+    x = torch.randn(160, 96)
+    tensors = layouts.fp8_blocks("a", x, size)
+    config = {"quant_method": "fp8", "weight_block_size": [size, size]}
+    weight, coded = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config))["a.weight"]
+    scale = tensors["a.weight_scale_inv"].repeat_interleave(size, 0)[:160].repeat_interleave(size, 1)[:, :96]
+    assert torch.equal(coded.x_hat, tensors["a.weight"].float() * scale)
+    assert weight.layout == "fp8_blocks"
+    assert torch.equal(coded.q, tensors["a.weight"].view(torch.uint8))
+
+
+with safe_open(RECORD, "pt") as record:
+    CONFIGS = json.loads(record.metadata()["configs"])
+    RECORDED = {name: record.get_tensor(name) for name in record.keys()}  # noqa: SIM118 (no mapping)
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_what_libraries_laid_out_and_read_back(tmp_path, case):
+    tensors = {f"x.{name[len(case) + 1 :]}": t for name, t in RECORDED.items() if name.startswith(f"{case}/")}
+    theirs = tensors.pop("x.expected")
+    path = layouts.write(tmp_path / "x.safetensors", tensors, CONFIGS[case])
+    weight, coded = weights_of(path)["x.weight"]
+    assert weight.layout == CONFIGS[case]["quant_method"].replace("-", "_")
+    # A library rounds to the dtype it computes in, we do not.
+    assert torch.equal(coded.x_hat.to(theirs.dtype), theirs)
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in BLOCK_TYPES.values() if not each.plain], ids=lambda kind: kind.name
+)
+def test_gguf_blocks_come_apart_into_what_they_are_made_of(kind):
+    raw = torch.randint(
+        0, 256, (64, kind.size), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
+    if kind.name == "TQ2_0":
+        raw[:, :64] &= 0xAA  # 3 is no code
+    codes, scale, zero = SPLITS[kind.name].parts(raw)
+    fmt = qv.RECIPES[SPLITS[kind.name].recipe].number_format
+    values = torch.tensor([fmt.value(code) for code in range(fmt.code_min, fmt.code_max + 1)])
+    wide = kind.length // scale.shape[1]
+    made = scale.repeat_interleave(wide, 1) * values[codes.int() - fmt.code_min]
+    made = made if zero is None else made + zero.repeat_interleave(wide, 1)
+    expected = decode_blocks(kind, raw)
+    finite = torch.isfinite(expected) & torch.isfinite(made)
+    assert finite.sum() > 0.9 * finite.numel()
+    assert torch.equal(made[finite], expected[finite])
+    assert str(codes.dtype).removeprefix("torch.") == (
+        "int8" if fmt.signed and fmt.kind == "integer" else "uint8"
+    )
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_1", "Q8_0"])
+def test_a_gguf_and_its_experts(tmp_path, name):
+    kind = gguf.GGMLQuantizationType[name]
+    x = np.random.default_rng(0).standard_normal((2, 6, 64), dtype=np.float32)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    for tensor, values in (("blk.0.ffn_up.weight", x[0]), ("blk.0.ffn_up_exps.weight", x)):
+        writer.add_tensor(tensor, gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.add_head_count(4)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = weights_of(tmp_path / "x.gguf")
+    assert list(found) == [
+        "blk.0.ffn_up.weight",
+        "blk.0.ffn_up_exps.weight[0]",
+        "blk.0.ffn_up_exps.weight[1]",
+    ]
+    for at, key in ((0, "blk.0.ffn_up.weight"), (1, "blk.0.ffn_up_exps.weight[1]")):
+        theirs = gguf.quants.dequantize(gguf.quants.quantize(x[at], kind), kind)
+        assert np.array_equal(found[key][1].x_hat.numpy(), theirs)
+    with qv.open_tensors(tmp_path / "x.gguf") as catalog:
+        assert catalog.metadata["general.architecture"] == "llama"
+        assert catalog.metadata["llama.attention.head_count"] == 4
+
+
+def test_what_does_not_fit_is_told_by_weight_and_not_decoded(tmp_path):
+    good = layouts.gptq("good", torch.zeros(8, 32).int(), torch.ones(8, 1).int(), torch.ones(8, 1), 4)
+    uneven = layouts.gptq(
+        "uneven", torch.zeros(8, 32).int(), torch.ones(8, 2).int(), torch.ones(8, 2), 4, g_idx=torch.zeros(32)
+    )
+    tensors = {
+        **good,
+        **uneven,
+        "awq.qweight": torch.zeros(32, 4, dtype=torch.int32),
+        "awq.qzeros": torch.zeros(2, 4, dtype=torch.int32),
+        "awq.scales": torch.zeros(2, 16, dtype=torch.float16),
+        "int8.weight": torch.zeros(8, 10, dtype=torch.int8),
+        "int8.weight_scale": torch.ones(8, 3),
+        "nf4.weight": torch.zeros(16, 1, dtype=torch.uint8),
+        "nf4.weight.absmax": torch.zeros(1),
+        "nf4.weight.quant_map": torch.zeros(16),
+        "nf4.weight.quant_state.bitsandbytes__nf4": torch.tensor(list(b"[1"), dtype=torch.uint8),
+        "packed.weight_packed": torch.zeros(8, 3, dtype=torch.int32),
+        "packed.weight_scale": torch.ones(8, 1),
+    }
+    found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors))
+    problems = {name: weight.problem for name, (weight, _) in found.items() if weight.problem}
+    assert set(found) - set(problems) == {"good.weight"}
+    assert len(problems) == 5
+    for name, problem in problems.items():
+        for language in languages():
+            assert name.split(".")[0] in problem.message(language)
+
+
+def hostile():
+    """Weights whose parts do not fit together, each in another way."""
+    words = {"qweight": (0, 8), "qzeros": (1, 1), "scales": (1, 8)}
+    yield "empty", {f"w.{name}": torch.zeros(shape, dtype=torch.int32) for name, shape in words.items()}
+    state = torch.tensor(list(b'{"shape": [1e9, 2], "blocksize": 0}'), dtype=torch.uint8)
+    for raw in (state, torch.full((2**17,), ord("["), dtype=torch.uint8)):
+        parts = {"w.weight": torch.zeros(4, 1, dtype=torch.uint8), "w.weight.absmax": torch.zeros(1)}
+        yield (
+            "state",
+            {**parts, "w.weight.quant_map": torch.zeros(16), "w.weight.quant_state.bitsandbytes__nf4": raw},
+        )
+    eight = torch.zeros(4, 4, dtype=torch.int8)
+    yield (
+        "zero scales",
+        {"w.weight": torch.zeros(0, 4, dtype=torch.int8), "w.weight_scale": torch.zeros(0, 1)},
+    )
+    yield "zero points", {"w.weight": eight, "w.weight_scale": torch.zeros(4, 9)}
+    shape = torch.zeros(2**16, dtype=torch.int64)
+    packed = torch.zeros(4, 1, dtype=torch.int32)
+    yield "shape", {"w.weight_packed": packed, "w.weight_scale": torch.ones(4, 1), "w.weight_shape": shape}
+
+
+@pytest.mark.parametrize(("case", "tensors"), list(hostile()))
+def test_parts_that_do_not_fit_together_are_damage(tmp_path, case, tensors):
+    config = {"config_groups": ["no", "groups"], "checkpoint_format": ["gptq"]}
+    ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
+    assert weight.problem.key.startswith("layouts."), case
+
+
+def test_another_format_of_gptq_is_refused(tmp_path):
+    tensors = layouts.gptq("x", torch.zeros(8, 32).int(), torch.ones(8, 1).int(), torch.ones(8, 1), 4)
+    path = layouts.write(tmp_path / "x.safetensors", tensors, {"checkpoint_format": "gptq_p"})
+    ((weight, _),) = weights_of(path).values()
+    assert "gptq_p" in str(weight.problem)
+
+
+def test_a_configuration_that_is_damaged_is_told(tmp_path):
+    path = layouts.write(tmp_path / "x.safetensors", {"a": torch.zeros(2)})
+    (tmp_path / "config.json").write_text("{")
+    with qv.open_tensors(path) as catalog, pytest.raises(qv.QuantVizError, match=r"config\.json"):
+        quantized_weights(catalog)
+
+
+def test_every_layout_has_a_name():
+    for language in languages():
+        assert all(text(f"notes.layouts.names.{layout}", language) for layout in LAYOUTS)
+
+
+def test_json_beside_is_found_for_shards_too(tmp_path):
+    layouts.write(tmp_path / "a.safetensors", {"x": torch.zeros(2)}, {"quant_method": "gptq"})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"x": "a.safetensors"}}))
+    with qv.open_tensors(index) as catalog:
+        assert catalog.json_beside("config.json") == {"quantization_config": {"quant_method": "gptq"}}
+        assert catalog.json_beside("none.json") is None
+        assert catalog.stored_bytes("x") == 8
+        assert catalog.cut("x", (slice(0, 1),)).shape == (1,)

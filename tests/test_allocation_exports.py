@@ -1,0 +1,44 @@
+"""An allocation's exports, read by the tools that they are for."""
+
+import pytest
+import yaml
+
+from quantviz.export.allocations import export_allocation, quantizer_attributes, weight_arguments
+from quantviz.schemes.recipes import RECIPES
+from tests.helpers.allocations import NAMES, allocation
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_compressed_tensors_reads_the_recipe_of_llmcompressor():
+    quantization = pytest.importorskip("compressed_tensors.quantization")
+    chosen = ["int4_g128", "int4_g128", "int4_g128", "int8_per_row", "fp8_e4m3_per_tensor"]
+    written = export_allocation(allocation(chosen, NAMES[:5], excluded=NAMES[4]), "llmcompressor")
+    modifier = yaml.safe_load(written)["quant_stage"]["quant_modifiers"]["QuantizationModifier"]
+    assert modifier["ignore"] == ["model.layers.1.self_attn.q_proj"]
+    read = quantization.QuantizationConfig(config_groups=modifier["config_groups"])
+    groups = list(read.config_groups.values())
+    assert [len(group.targets) for group in groups] == [3, 1]
+    assert groups[0].targets[0] == "model.layers.0.self_attn.q_proj"
+    assert (groups[0].weights.num_bits, groups[0].weights.group_size) == (4, 128)
+    assert groups[1].weights.strategy == "channel"
+    for scheme in RECIPES.values():
+        if arguments := weight_arguments(scheme):
+            assert quantization.QuantizationArgs(**arguments).strategy == arguments["strategy"]
+    preset = quantization.preset_name_to_scheme("NVFP4A16", ["Linear"]).weights
+    ours = quantization.QuantizationArgs(**weight_arguments(RECIPES["nvfp4"]))
+    assert (ours.strategy, ours.group_size, ours.scale_dtype) == (preset.strategy, 16, preset.scale_dtype)
+
+
+def test_modelopt_reads_its_configuration():
+    config = pytest.importorskip("modelopt.torch.quantization.config")
+    recipes = [name for name, scheme in RECIPES.items() if quantizer_attributes(scheme)]
+    names = [f"model.layers.{layer}.mlp.down_proj.weight" for layer in range(len(recipes))]
+    read = config.QuantizeConfig(**yaml.safe_load(export_allocation(allocation(recipes, names), "modelopt")))
+    assert read.quant_cfg[0].enable is False
+    by_recipe = dict(zip(recipes, read.quant_cfg[1:], strict=True))
+    assert by_recipe["nvfp4"].cfg.num_bits == (2, 1)
+    assert by_recipe["nvfp4"].cfg.block_sizes == {-1: 16, "type": "dynamic", "scale_bits": (4, 3)}
+    assert by_recipe["int8_per_row"].cfg.axis == 0
+    module = f"model.layers.{recipes.index('int4_g128')}.mlp.down_proj"
+    assert by_recipe["int4_g128"].quantizer_name == f"{module}.weight_quantizer"
