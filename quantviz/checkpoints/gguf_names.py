@@ -6,7 +6,7 @@ Source: `tensor_mapping.py` of the package gguf 0.19, which a test holds these a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 #: A tensor of a block: its number, its kind, what it is of it, and of experts in one tensor which one.
@@ -130,6 +130,55 @@ class OtherNames:
             tails = (f"{tail}.{found[2]}" for tail in _MODEL.get(found[1], ()))
             return next((self._of_model[tail] for tail in tails if tail in self._of_model), None)
         return None
+
+
+def gguf_names(tensors: Collection[str]) -> dict[str, str]:
+    """Return llama.cpp's names of a checkpoint's tensors.
+
+    One that has no name of its own is left out, such as that of a single expert.
+
+    >>> gguf_names(["model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.experts.1.up_proj.weight"])
+    {'model.layers.3.mlp.up_proj.weight': 'blk.3.ffn_up.weight'}
+    >>> after, before = (f"h.0.{name}_layernorm.weight" for name in ("post_attention", "pre_feedforward"))
+    >>> gguf_names([after]), gguf_names([after, before])[after]
+    ({'h.0.post_attention_layernorm.weight': 'blk.0.ffn_norm.weight'}, 'blk.0.post_attention_norm.weight')
+    """
+    back = OtherNames(tuple(tensors))
+    found: dict[str, str] = {}
+    for tensor in tensors:
+        if is_gguf_name(tensor):
+            found[tensor] = tensor
+            continue
+        # A name may stand for two kinds: what the other tensors are called decides.
+        own = next((name for name in _offered(tensor) if back.of(name) == tensor), None)
+        if own is not None:
+            found[tensor] = own
+    return found
+
+
+def is_gguf_name(name: str) -> bool:
+    """Return whether a name is one of llama.cpp's.
+
+    >>> is_gguf_name("blk.0.attn_q.weight"), is_gguf_name("rope_freqs.weight"), is_gguf_name("norm.weight")
+    (True, True, False)
+    """
+    of_model = _OF_MODEL.fullmatch(name)
+    return bool(_OF_BLOCK.fullmatch(name)) or bool(of_model and of_model[1] in (*_MODEL, "rope_freqs"))
+
+
+def _offered(tensor: str) -> Iterator[str]:
+    """Yield what llama.cpp may call a tensor of another checkpoint."""
+    stem, _, what = tensor.rpartition(".")
+    if found := _LAYER.fullmatch(stem):
+        # The last kinds come first: only Gemma's norm after attention is `post_attention_norm`.
+        for kind, tails in reversed(_KINDS.items()):
+            if found[2] in tails:
+                yield f"blk.{int(found[1])}.{kind}.{what}"
+        return
+    for tail in _tails(stem):
+        for kind, ends in _MODEL.items():
+            if tail in ends:
+                yield f"{kind}.{what}"
 
 
 def kind_of(name: str) -> tuple[int, str] | None:

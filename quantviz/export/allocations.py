@@ -14,6 +14,7 @@ from typing import Any
 
 from quantviz.checkpoints.allocation import Allocation
 from quantviz.checkpoints.fused import fused_groups
+from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import PerChannel, PerGroup, PerTensor
 from quantviz.schemes.recipes import RECIPE_GROUPS, as_scheme
@@ -32,20 +33,6 @@ _GGML_DTYPES = {
 }
 #: Formats that compressed-tensors has, each with its kinds of scales.
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
-#: llama.cpp's names of tensors, by those of Llama and its relatives at Hugging Face.
-_GGUF_NAMES = (
-    (r"(?:model\.)?embed_tokens\.weight", r"token_embd.weight"),
-    (r"lm_head\.weight", r"output.weight"),
-    (r"(?:model\.)?norm\.weight", r"output_norm.weight"),
-    (r"(?:model\.)?layers\.(\d+)\.self_attn\.([qkv])_proj\.(weight|bias)", r"blk.\1.attn_\2.\3"),
-    (r"(?:model\.)?layers\.(\d+)\.self_attn\.o_proj\.(weight|bias)", r"blk.\1.attn_output.\2"),
-    (r"(?:model\.)?layers\.(\d+)\.self_attn\.([qk])_norm\.weight", r"blk.\1.attn_\2_norm.weight"),
-    (r"(?:model\.)?layers\.(\d+)\.mlp\.(gate|up|down)_proj\.(weight|bias)", r"blk.\1.ffn_\2.\3"),
-    (r"(?:model\.)?layers\.(\d+)\.mlp\.gate\.weight", r"blk.\1.ffn_gate_inp.weight"),
-    (r"(?:model\.)?layers\.(\d+)\.input_layernorm\.weight", r"blk.\1.attn_norm.weight"),
-    (r"(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.weight", r"blk.\1.ffn_norm.weight"),
-)
-_IS_GGUF = re.compile(r"(blk\.\d+\.[a-z0-9_]+|token_embd|output|[a-z_]+_norm|rope_freqs)\.(weight|bias)")
 
 
 def export_allocation(allocation: Allocation, form: str) -> str:
@@ -83,15 +70,13 @@ def _for_llama(allocation: Allocation) -> str:
         tensor: _GGML_DTYPES.get(str(dtype).lower().removeprefix("torch."))
         for tensor, dtype in allocation.kept_dtypes.items()
     }
-    names = {tensor: _gguf_name(tensor) for tensor in [*chosen, *kept]}
-    unknown = [tensor for tensor in chosen if names[tensor] is None]
+    names = gguf_names([*chosen, *kept])
+    unknown = [tensor for tensor in chosen if tensor not in names]
     if unknown:
         raise QuantVizError("allocate.no_gguf_name", tensors=", ".join(unknown))
     # What stays as stored is told too: llama.cpp would give it the type of all others.
     lines = {
-        str(names[tensor]): name
-        for tensor, name in [*chosen.items(), *kept.items()]
-        if names[tensor] and name
+        names[tensor]: name for tensor, name in [*chosen.items(), *kept.items()] if tensor in names and name
     }
     return "".join(f"^{re.escape(name)}$={ggml_type}\n" for name, ggml_type in lines.items())
 
@@ -101,14 +86,6 @@ def _ggml_type(recipe: str) -> str | None:
     scheme = as_scheme(recipe)
     found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
     return found and _GGML_TYPES.get(found, found)
-
-
-def _gguf_name(tensor: str) -> str | None:
-    if _IS_GGUF.fullmatch(tensor):
-        return tensor
-    return next(
-        (re.sub(known, name, tensor) for known, name in _GGUF_NAMES if re.fullmatch(known, tensor)), None
-    )
 
 
 # ---- llm-compressor ------------------------------------------------------------------------------

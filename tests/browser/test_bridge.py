@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.browser import wait_idle
 from tests.helpers.offered import of_today
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 
@@ -30,7 +31,8 @@ def said_cell(page, row, col):
 
 
 def change_bits(page, key="ArrowRight"):
-    """Moves the slider and waits until the new panels are drawn."""
+    """Moves the slider once the page has answered what went before, and waits for the new panels."""
+    wait_idle(page)
     before = page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.stamp")
     page.locator(".st-key-bits input").focus()
     page.keyboard.press(key)
@@ -159,6 +161,7 @@ def test_a_double_click_shows_all_and_that_is_kept(open_demo):
     zoom_in(page)
     page.mouse.dblclick(*middle(page, 1, 3, 3))
     page.wait_for_function(f"({RANGES})()[2][0] < 0")
+    said_cell(page, 3, 3)
     change_bits(page)
     assert page.evaluate(RANGES)[0] == pytest.approx([-0.5, 7.5])
 

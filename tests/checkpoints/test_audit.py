@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints import originals
-from quantviz.checkpoints.gguf_names import OtherNames
+from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.engines import record_llama_cpp
@@ -353,11 +353,12 @@ def test_gemmas_norms_are_compared_with_the_one_that_was_added(tmp_path, origina
 )
 def test_names_are_those_of_llama_cpp(architecture, names):
     theirs = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture), 1)
-    others = OtherNames(tuple(names))
+    others, back = OtherNames(tuple(names)), gguf_names(names)
     for name in names:
         stored = theirs.get_name(name, try_suffixes=(".weight", ".bias"))
         assert stored is not None, name
         assert others.of(stored) == name
+        assert back[name] == stored
 
 
 def test_experts_in_one_tensor_have_partners_of_their_own():

@@ -45,8 +45,6 @@ def show_picture(now: Now) -> None:
     scene = _scene_shown(now)
     state = scene.state.replace(cell=selected_cell(now, scene.state))
     r, show, covered = scene.result, now.step.show, now.covered
-    from quantviz.quantization.explanation import explain
-
     if "scheme" in show - covered:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
@@ -60,7 +58,7 @@ def show_picture(now: Now) -> None:
         if _pointing(now) and _pointed(now):
             _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
         if _EXPLAINED & (show - covered):
-            _why(now, explain(r, state.cell), r, state, stamp)
+            _why(now, _explained(scene, state), r, state, stamp)
     if "bits_plot" in show:
         _bits_plot(now, scene)
     if "table" in show and now.step.table:
@@ -206,6 +204,12 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     key = answer_key(now, now.answers.index(None))
     place = tuple(st.session_state.get(f"{key}_{axis}") for axis in ("row", "col"))
     return None if None in place else cast("tuple[int, ...]", place)
+
+
+def _explained(scene: Scene, state: LabState) -> Explanation:
+    from quantviz.quantization.explanation import explain
+
+    return scene.why if state.cell == scene.state.cell else explain(scene.result, state.cell)
 
 
 def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int) -> None:
