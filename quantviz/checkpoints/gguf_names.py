@@ -171,7 +171,7 @@ def _offered(tensor: str) -> Iterator[str]:
     stem, _, what = tensor.rpartition(".")
     if found := _LAYER.fullmatch(stem):
         # The last kinds come first: only Gemma's norm after attention is `post_attention_norm`.
-        for kind, tails in reversed(_KINDS.items()):
+        for kind, tails in reversed(tuple(_KINDS.items())):
             if found[2] in tails:
                 yield f"blk.{int(found[1])}.{kind}.{what}"
         return

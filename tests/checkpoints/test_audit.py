@@ -16,6 +16,7 @@ from quantviz.text import languages
 from tests.engines import record_llama_cpp
 from tests.helpers import layouts
 from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.twins import write_gguf
 
 ATTENTION = "model.layers.0.self_attn."
 
@@ -194,32 +195,13 @@ def test_scales_that_awq_folded_are_found_again(tmp_path, original):
 # ---- GGUF ---------------------------------------------------------------------------------------
 
 
-def gguf_twin(
-    path, tensors, kind=gguf.GGMLQuantizationType.Q8_0, *, architecture="llama", permute=True, shift=0.0
-):
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 4)
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    for name, tensor in tensors.items():
-        values = tensor.numpy() + (shift if name.endswith("norm.weight") else 0)
-        heads = {"q_proj": 4, "k_proj": 2}.get(name.split(".")[-2]) if permute else None
-        if heads:
-            values = values.reshape(heads, 2, -1, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
-        stored = names.get_name(name, try_suffixes=(".weight",))
-        if values.ndim == 2:
-            writer.add_tensor(stored, gguf.quants.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(stored, values.astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+def gguf_twin(path, kind=gguf.GGMLQuantizationType.Q8_0, *, architecture="llama", shift=0.0):
+    tensors = layouts.llama().items()
+    return write_gguf(path, tensors, kind, architecture=architecture, heads=(4, 2), shift=shift)
 
 
 def test_a_gguf_twin_with_its_names_and_its_order_of_rows(tmp_path, original):
-    audit = qv.audit(gguf_twin(tmp_path / "x.gguf", layouts.llama()), original)
+    audit = qv.audit(gguf_twin(tmp_path / "x.gguf"), original)
     weights = [each for each in audit.tensors if each.scheme]
     # 96 columns are three blocks of 32, so that all matrices could be quantized.
     assert len(weights) == 9
@@ -253,9 +235,7 @@ def test_what_llama_cpp_searches_and_rounds_is_told_as_nearest(tmp_path):
 
 
 def test_rows_that_were_not_reordered_stay_in_place(tmp_path, original):
-    audit = qv.audit(
-        gguf_twin(tmp_path / "x.gguf", layouts.llama(), architecture="qwen3", permute=False), original
-    )
+    audit = qv.audit(gguf_twin(tmp_path / "x.gguf", architecture="qwen3"), original)
     assert all(each.metrics["sqnr_db"] > 40 and not each.done for each in audit.tensors if each.scheme)
 
 
@@ -279,7 +259,7 @@ def test_weights_that_gpt_2_stores_turned(tmp_path):
 
 
 def test_gemmas_norms_are_compared_with_the_one_that_was_added(tmp_path, original):
-    path = gguf_twin(tmp_path / "x.gguf", layouts.llama(), architecture="gemma2", permute=False, shift=1.0)
+    path = gguf_twin(tmp_path / "x.gguf", architecture="gemma2", shift=1.0)
     audit = qv.audit(path, original)
     norms = [each for each in audit.tensors if each.tensor.endswith("norm.weight")]
     blocks = [each for each in norms if each.tensor.startswith("blk")]

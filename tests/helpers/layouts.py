@@ -12,16 +12,10 @@ from safetensors.torch import save_file
 
 def in_words(codes, bits):
     """Codes of `(lines, count)` → int32 `(lines, words)`, the first code in the lowest bits."""
-    lines = []
-    for line in codes.tolist():
-        words = []
-        for first in range(0, len(line), 32):  # so many codes begin and end with a word
-            part = line[first : first + 32]
-            whole = sum(code << (bits * place) for place, code in enumerate(part))
-            count = -(-len(part) * bits // 32)
-            words += [(whole >> (32 * word)) & 0xFFFFFFFF for word in range(count)]
-        lines.append(words)
-    return torch.from_numpy(np.array(lines, dtype=np.uint32).view(np.int32))
+    each = np.unpackbits(codes.numpy().astype(np.uint8)[..., None], axis=-1, count=bits, bitorder="little")
+    of_lines = each.reshape(len(codes), -1)
+    whole = np.pad(of_lines, ((0, 0), (0, -of_lines.shape[1] % 32)))
+    return torch.from_numpy(np.packbits(whole, axis=-1, bitorder="little").view(np.int32))
 
 
 def gptq(base, q, zero, scale, bits, *, version=1, g_idx=None):
