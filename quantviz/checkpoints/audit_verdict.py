@@ -30,7 +30,7 @@ def findings(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
     if shifted:
         said.append(_listed("audit.zero_points", shifted))
     done = Counter(note.key for each in tensors for note in each.done)
-    said += [Note.of(key, count=count) for key, count in done.items()]
+    said += [Note.of("audit.in_tensors", count=count, what=Note.of(key)) for key, count in done.items()]
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:
         total, count = (

@@ -37,12 +37,21 @@ def gptq_twin(folder, tensors=None, *, change=lambda q: q, version=1, bits=4, de
     return layouts.write(folder / "model.safetensors", tensors, config)
 
 
+def audited(quantized, original):
+    """The audit, after all it says was said in each language."""
+    audit = qv.audit(quantized, original)
+    for language in languages():
+        assert all(audit.messages(language))
+        assert all(sentence for row in audit.rows(language) for sentence in row["done"])
+    return audit
+
+
 def of(audit, name):
     return next(each for each in audit.tensors if each.tensor == name)
 
 
 def test_a_gptq_twin(tmp_path, original):
-    audit = qv.audit(gptq_twin(tmp_path), original)
+    audit = audited(gptq_twin(tmp_path), original)
     found = of(audit, f"{ATTENTION}q_proj.weight")
     weight = layouts.llama()[f"{ATTENTION}q_proj.weight"]
     q, zero, scale = layouts.rounded(weight, 4, 32)
@@ -66,7 +75,7 @@ def test_a_gptq_twin(tmp_path, original):
 
 
 def test_the_table_has_a_row_for_each_tensor(tmp_path, original):
-    audit = qv.audit(gptq_twin(tmp_path), original)
+    audit = audited(gptq_twin(tmp_path), original)
     table = audit.table()
     assert len(table) == len(layouts.llama()) == len(audit.tensors)
     assert {"tensor", "original", "status", "rounding", "saturated_blocks", "sqnr_db", "mse"} <= set(table)
@@ -79,7 +88,7 @@ def test_symmetric_zero_points_are_recovered(tmp_path, original):
         return layouts.gptq(base, *layouts.rounded(weight, 4, 32, symmetric=True), 4)
 
     tensors = layouts.quantized_by(layouts.llama(), quantize)
-    audit = qv.audit(layouts.write(tmp_path / "x.safetensors", tensors), original)
+    audit = audited(layouts.write(tmp_path / "x.safetensors", tensors), original)
     assert all(each.symmetric for each in audit.tensors if each.scheme)
     assert "symmetric" in audit.verdict
 
@@ -96,7 +105,7 @@ def test_codes_that_gptq_chose_are_told_from_rounded_ones(tmp_path, original, ac
         return layouts.gptq(base, q, zero.clamp(min=1), scale, 4, g_idx=g_idx)
 
     tensors = layouts.quantized_by(layouts.llama(), quantize)
-    audit = qv.audit(layouts.write(tmp_path / "x.safetensors", tensors), original)
+    audit = audited(layouts.write(tmp_path / "x.safetensors", tensors), original)
     weights = [each for each in audit.tensors if each.scheme]
     assert {each.rounding for each in weights} == {"gptq"}
     assert all(each.status == "ok" and each.nearest_share < 0.9 for each in weights)
@@ -110,15 +119,15 @@ def test_codes_that_something_else_chose(tmp_path, original):
     def change(q):
         return (q + (torch.rand(q.shape, generator=random) < 0.2).int()).clamp(max=15)
 
-    audit = qv.audit(gptq_twin(tmp_path, change=change), original)
+    audit = audited(gptq_twin(tmp_path, change=change), original)
     assert {each.rounding for each in audit.tensors if each.scheme} == {"other"}
     assert "something else chose them" in audit.verdict
 
 
 def test_zero_points_of_the_other_version_are_noticed(tmp_path, original):
-    audit = qv.audit(gptq_twin(tmp_path, version=2, declared="gptq"), original)
+    audit = audited(gptq_twin(tmp_path, version=2, declared="gptq"), original)
     assert any("other GPTQ version" in sentence for sentence in audit.messages())
-    right = qv.audit(gptq_twin(tmp_path, version=2), original)
+    right = audited(gptq_twin(tmp_path, version=2), original)
     assert not any("other GPTQ version" in sentence for sentence in right.messages())
 
 
@@ -128,7 +137,7 @@ def test_rotated_weights_are_not_the_same_and_not_ranked(tmp_path, original):
         name: tensor @ rotation if "_proj" in name and tensor.shape[1] == 64 else tensor
         for name, tensor in layouts.llama().items()
     }
-    audit = qv.audit(gptq_twin(tmp_path, tensors), original)
+    audit = audited(gptq_twin(tmp_path, tensors), original)
     statuses = {each.tensor: each.status for each in audit.tensors if each.scheme}
     assert statuses.pop("model.layers.0.mlp.down_proj.weight") == "ok"
     assert set(statuses.values()) == {"not_same"}
@@ -141,7 +150,7 @@ def test_one_weight_that_differs_is_said_after_the_verdict(tmp_path, original):
     tensors = layouts.llama()
     tensors[f"{ATTENTION}k_proj.weight"] = torch.randn(32, 64)
     tensors["model.norm.weight"] = tensors["model.norm.weight"] + 0.5
-    audit = qv.audit(gptq_twin(tmp_path, tensors), original)
+    audit = audited(gptq_twin(tmp_path, tensors), original)
     assert audit.verdict.startswith("6 quantized weights")
     assert any("Not the same weights" in each and "k_proj" in each for each in audit.messages())
     assert of(audit, "model.norm.weight").status == "changed"
@@ -179,7 +188,7 @@ def awq_twin(folder):
 
 
 def test_scales_that_awq_folded_are_found_again(tmp_path, original):
-    audit = qv.audit(awq_twin(tmp_path), original)
+    audit = audited(awq_twin(tmp_path), original)
     weights = {each.tensor.removeprefix("model.layers.0."): each for each in audit.tensors if each.scheme}
     assert {each.status for each in weights.values()} == {"ok"}
     assert all(each.metrics["sqnr_db"] > 15 for each in weights.values())
@@ -201,7 +210,7 @@ def gguf_twin(path, kind=gguf.GGMLQuantizationType.Q8_0, *, architecture="llama"
 
 
 def test_a_gguf_twin_with_its_names_and_its_order_of_rows(tmp_path, original):
-    audit = qv.audit(gguf_twin(tmp_path / "x.gguf"), original)
+    audit = audited(gguf_twin(tmp_path / "x.gguf"), original)
     weights = [each for each in audit.tensors if each.scheme]
     # 96 columns are three blocks of 32, so that all matrices could be quantized.
     assert len(weights) == 9
@@ -228,14 +237,14 @@ def test_what_llama_cpp_searches_and_rounds_is_told_as_nearest(tmp_path):
                 entries.append(Entry(f"{name}.weight", tuple(x.shape[::-1]), kind, raw.tobytes()))
         path = tmp_path / f"{recipe}.gguf"
         path.write_bytes(gguf_file(entries))
-        audit = qv.audit(path, original)
+        audit = audited(path, original)
         # Where the importance is 0 the library stores a scale of 0, whose codes all stand for one value.
         assert {(each.status, each.rounding) for each in audit.tensors} == {("ok", "nearest")}, recipe
         assert audit.tensors[0].scheme == qv.RECIPES[recipe]
 
 
 def test_rows_that_were_not_reordered_stay_in_place(tmp_path, original):
-    audit = qv.audit(gguf_twin(tmp_path / "x.gguf", architecture="qwen3"), original)
+    audit = audited(gguf_twin(tmp_path / "x.gguf", architecture="qwen3"), original)
     assert all(each.metrics["sqnr_db"] > 40 and not each.done for each in audit.tensors if each.scheme)
 
 
@@ -253,14 +262,14 @@ def test_weights_that_gpt_2_stores_turned(tmp_path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    audit = qv.audit(tmp_path / "x.gguf", original)
+    audit = audited(tmp_path / "x.gguf", original)
     assert all(each.metrics["sqnr_db"] > 40 for each in audit.tensors)
     assert [[note.key for note in each.done] for each in audit.tensors] == [["audit.turned"]] * 2
 
 
 def test_gemmas_norms_are_compared_with_the_one_that_was_added(tmp_path, original):
     path = gguf_twin(tmp_path / "x.gguf", architecture="gemma2", shift=1.0)
-    audit = qv.audit(path, original)
+    audit = audited(path, original)
     norms = [each for each in audit.tensors if each.tensor.endswith("norm.weight")]
     blocks = [each for each in norms if each.tensor.startswith("blk")]
     assert [each.status for each in blocks] == ["same", "same"]
@@ -360,7 +369,7 @@ def test_a_result_has_the_files_own_codes(tmp_path, original):
     path = gptq_twin(tmp_path, change=change)
     r = qv.audited_result(path, original, name)
     assert torch.equal(r.x, layouts.llama()[name])
-    assert qv.metrics(r)["mse"] == pytest.approx(of(qv.audit(path, original), name).metrics["mse"])
+    assert qv.metrics(r)["mse"] == pytest.approx(of(audited(path, original), name).metrics["mse"])
     plain = qv.quantize(r.x, r.scheme, qparams=r.qparams)
     other = tuple(int(i) for i in (plain.q != r.q).nonzero()[0])
     why = qv.explain(r, other)
@@ -380,9 +389,9 @@ def test_bands_give_what_the_whole_gives(tmp_path, original, twin, monkeypatch):
     folder = tmp_path / "twin"
     folder.mkdir()
     path = twin(folder)
-    whole = qv.audit(path, original)
+    whole = audited(path, original)
     monkeypatch.setattr(originals, "AT_ONCE", 2048)
-    for one, other in zip(whole.tensors, qv.audit(path, original).tensors, strict=True):
+    for one, other in zip(whole.tensors, audited(path, original).tensors, strict=True):
         assert dict(one.metrics) == pytest.approx(dict(other.metrics), rel=1e-9, nan_ok=True)
         assert (one.blocks, one.saturated_blocks, one.rounding) == (
             other.blocks,
@@ -400,7 +409,7 @@ def test_saturated_blocks_and_unused_codes_are_counted(tmp_path):
     twin = tmp_path / "twin"
     twin.mkdir()
     path = layouts.write(twin / "b.safetensors", layouts.gptq("w", q, torch.full((64, 2), 8), scale, 4))
-    found = qv.audit(path, original).tensors[0]
+    found = audited(path, original).tensors[0]
     assert (found.blocks, found.saturated_blocks, found.rounding) == (128, 1, "nearest")
     assert found.unused_codes == 16 - len(q.unique())
     assert found.metrics["clipped_share"] == 1 / x.numel()
@@ -413,7 +422,7 @@ def test_what_is_not_finite_in_the_original_is_left_out(tmp_path):
     twin = tmp_path / "twin"
     twin.mkdir()
     original = layouts.write(tmp_path / "a.safetensors", {"w.weight": x})
-    found = qv.audit(layouts.write(twin / "b.safetensors", tensors), original).tensors[0]
+    found = audited(layouts.write(twin / "b.safetensors", tensors), original).tensors[0]
     assert found.status == "ok"
     assert np.isfinite(found.metrics["sqnr_db"])
 
@@ -424,7 +433,7 @@ def test_what_is_wrong_with_one_tensor_is_in_its_row(tmp_path, original):
     tensors["extra.weight"] = torch.zeros(3)
     del tensors["lm_head.weight"]
     path = gptq_twin(tmp_path, tensors)
-    audit = qv.audit(path, original)
+    audit = audited(path, original)
     found = of(audit, f"{ATTENTION}q_proj.weight")
     assert (found.status, found.reason.key) == ("problem", "audit.shapes")
     assert audit.unmatched == (("extra.weight",), ("lm_head.weight",))
@@ -440,13 +449,13 @@ def test_a_folder_of_shards_without_an_index(tmp_path, original):
     folder.mkdir()
     for number, part in enumerate((tensors[:5], tensors[5:])):
         layouts.write(folder / f"{number}.safetensors", dict(part))
-    audit = qv.audit(gptq_twin(tmp_path / "twin"), folder)
+    audit = audited(gptq_twin(tmp_path / "twin"), folder)
     assert audit.unmatched == ((), ())
     layouts.write(folder / "2.safetensors", dict(tensors[:1]))
     with pytest.raises(qv.QuantVizError, match=r"0\.safetensors.*2\.safetensors"):
-        qv.audit(gptq_twin(tmp_path / "twin"), folder)
+        audited(gptq_twin(tmp_path / "twin"), folder)
     with pytest.raises(qv.QuantVizError, match="not one checkpoint"):
-        qv.audit(tmp_path, original)
+        audited(tmp_path, original)
 
 
 def test_files_that_are_links_are_followed(tmp_path, original):
@@ -455,13 +464,13 @@ def test_files_that_are_links_are_followed(tmp_path, original):
     (tmp_path / "snapshot").mkdir()
     for file in ("model.safetensors", "config.json"):
         (tmp_path / "snapshot" / file).symlink_to(path.parent / file)
-    assert qv.audit(tmp_path / "snapshot", original).tensors[0].rounding == "nearest"
+    assert audited(tmp_path / "snapshot", original).tensors[0].rounding == "nearest"
 
 
 def test_files_of_two_models_have_no_partners(tmp_path, original):
     other = layouts.write(tmp_path / "x.safetensors", {"conv.weight": torch.zeros(2, 2)})
     with pytest.raises(qv.QuantVizError, match=r"conv\.weight"):
-        qv.audit(other, original)
+        audited(other, original)
 
 
 def test_the_command(tmp_path, original):

@@ -41,16 +41,13 @@ def test_the_languages_have_the_same_sentences(language):
 
 
 def literal_keys():
-    """Keys given as literals to say(), text(), QuantVizError() and Note.of()."""
+    """Keys given as literals to say(), text(), QuantVizError() and Note.of(), with the names of what they are
+    given; none where more is given by `**`.
+    """
     prefixes = {"say": "", "text": "", "QuantVizError": "errors.", "of": "notes."}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                not isinstance(node, ast.Call)
-                or not node.args
-                or not isinstance(node.args[0], ast.Constant)
-                or not isinstance(node.args[0].value, str)
-            ):
+            if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = (
                 node.func.id
@@ -63,14 +60,34 @@ def literal_keys():
                 name != "of"
                 or (isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "Note")
             ):
-                yield path, prefixes[name] + node.args[0].value
+                given = {keyword.arg for keyword in node.keywords}
+                for key in literals(node.args[0]):
+                    yield path, prefixes[name] + key, None if None in given else given
+
+
+def literals(node):
+    """The texts that an argument may be."""
+    if isinstance(node, ast.IfExp):
+        return [*literals(node.body), *literals(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
 def test_every_sentence_asked_for_exists():
     asked = list(literal_keys())
     assert len(asked) > 100
-    missing = [(path.name, key) for path, key in asked if key not in KEYS]
+    missing = [(path.name, key) for path, key, _ in asked if key not in KEYS]
     assert missing == []
+
+
+def test_every_sentence_gets_its_values():
+    without = [
+        (path.name, key, needed)
+        for path, key, given in literal_keys()
+        if given is not None
+        for needed in (re.split(r"[.\[]", field)[0] for field, _ in placeholders(KEYS[key]))
+        if needed not in given
+    ]
+    assert without == []
 
 
 def test_every_registry_has_its_words():
