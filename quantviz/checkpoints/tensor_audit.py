@@ -13,7 +13,7 @@ import torch
 from quantviz.checkpoints.originals import Original, bands
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, metrics_of
-from quantviz.evaluation.moments import Moments, joined, number_of
+from quantviz.evaluation.moments import Moments, number_of
 from quantviz.pickling import Picklable
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams, QuantResult
@@ -118,19 +118,19 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
     Raises:
         QuantVizError: It cannot be read, or what it decodes to is no number.
     """
-    moments: list[Moments] = []
+    whole: Moments | None = None
     near = torch.zeros(weight.shape[1], dtype=torch.float64)
     saturated = count = 0
     middle = True
     for r, as_near in results(weight, x):
-        moments.append(Moments.of(r))
+        whole = _with(whole, Moments.of(r))
         near += as_near.sum(0)
         saturated += int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
         count += r.layout.block_count
         middle = middle and _is_middle(r)
-    whole = joined(moments)
-    found = metrics_of(whole, weight.stored_bits, METRICS)
+    assert whole is not None
     assert whole.codes_seen is not None
+    found = metrics_of(whole, weight.stored_bits, METRICS)
     return TensorAudit(
         weight.name,
         original,
@@ -168,13 +168,15 @@ def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
 
 def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
     """Return what is found of a tensor that is not quantized, stored as `dtype`, beside its original."""
-    moments, equal = [], True
+    whole: Moments | None = None
+    equal = True
     for start, stop in bands(x.shape):
         own, other = x.read(start, stop), values.read(start, stop)
-        moments.append(_moments(own, other))
+        whole = _with(whole, _moments(own, other))
         rounded = own.to(getattr(torch, dtype, torch.float32)).float()
         equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
-    found = metrics_of(joined(moments), math.nan, _WITHOUT_CODES)
+    assert whole is not None
+    found = metrics_of(whole, math.nan, _WITHOUT_CODES)
     return TensorAudit(
         name,
         original,
@@ -184,6 +186,15 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
         metrics=MappingProxyType(found),
         done=x.done,
     )
+
+
+def _with(whole: Moments | None, band: Moments) -> Moments:
+    """Return the moments of all bands so far.
+
+    They are joined as they come: a list of small tensors between large ones that are freed keeps the system
+    from using that memory again.
+    """
+    return whole.join(band) if whole else band
 
 
 def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
