@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -102,7 +102,6 @@ def layout_spec(layout: BlockLayout, shape: Shape) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=256)
 def write_program(scheme: Scheme) -> Program:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
@@ -116,7 +115,22 @@ def write_program(scheme: Scheme) -> Program:
     """
     if scheme.search is not None:
         raise Untraceable("a search of scales")
-    return _SchemeWriter(scheme).program()
+    same = [getattr(scheme, each.name) for each in fields(scheme) if each.name != "granularity"]
+    return _written_program(_Sort((*same, scheme.granularity.single), scheme))
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """Schemes that share a program: of their blocks it counts only whether there is but one."""
+
+    key: tuple[object, ...]
+    #: One of them.
+    scheme: Scheme = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _written_program(sort: _Sort) -> Program:
+    return _SchemeWriter(sort.scheme).program()
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ A compiled cell follows from the very operations that the reference runs.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -202,6 +203,9 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace |
     )
 
 
+_WORD = re.compile(r"\w+")
+
+
 def words_of(line: str) -> set[str]:
     """Return the names and numbers in a line."""
-    return set("".join(c if c.isalnum() or c == "_" else " " for c in line).split())
+    return set(_WORD.findall(line))

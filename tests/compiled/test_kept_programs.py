@@ -1,14 +1,25 @@
 """The front door's programs, written once and read by later processes."""
 
+import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
 
-from quantviz.compiled.javascript import packed_together, write_program
+import pytest
+
+from quantviz.compiled.javascript import _SchemeWriter, packed_together, write_program
 from quantviz.compiled.kept_programs import kept_programs
+from quantviz.compiled.traced_values import Untraceable
+from quantviz.errors import QuantVizError
+from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import PerChannel, PerGroup, PerTensor
 from quantviz.schemes.scheme import Scheme
 from tests.helpers import ROOT
+
+SEVERAL = (PerChannel(0), PerGroup(32), PerGroup(16))
 
 WITHOUT_TORCH = """
 import sys
@@ -50,3 +61,16 @@ def test_what_is_kept_is_what_the_code_writes(tmp_path, monkeypatch):
     (file,) = tmp_path.rglob("programs-*.txt")
     assert json.loads(file.read_text(encoding="utf-8")) == dict(programs)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file], "nothing half written is left"
+
+
+def test_schemes_that_differ_in_their_blocks_share_a_program():
+    a, b = (write_program(Scheme("int4", granularity=each)) for each in SEVERAL[:2])
+    assert a is b is not write_program(Scheme("int4"))
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_a_shared_program_is_that_of_each_scheme(convention):
+    for name, granularity in itertools.product(FORMATS, (*SEVERAL, PerTensor())):
+        with contextlib.suppress(QuantVizError, Untraceable):
+            scheme = Scheme(name, "symmetric", granularity, convention=convention)
+            assert _SchemeWriter(scheme).program().packed() == write_program(scheme).packed()
