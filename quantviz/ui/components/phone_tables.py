@@ -20,5 +20,9 @@ def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: f
 
 
 def held_column(label: str, width: int, page_width: float) -> Any:
-    """Return the table's first column, which names its lines: it stays while the others are scrolled."""
-    return st.column_config.TextColumn(label, width=width if page_width >= _PHONE else 172, pinned=True)
+    """Return the table's first column, which names its lines: on a phone it stays while others are scrolled.
+
+    On a wider page all fit, and it grows with them, which a column that stays does not.
+    """
+    on_phone = page_width < _PHONE
+    return st.column_config.TextColumn(label, width=172 if on_phone else width, pinned=on_phone)

@@ -272,7 +272,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         row_height=29,
         height=29 * (min(len(rows), 12) + 1) + 10,
         column_config={
-            "name": held_column(headings["name"], 210, width),
+            "name": held_column(headings["name"], 250, width),
             "range": st.column_config.TextColumn(headings["range"], width=110),
             **{
                 name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=84)
