@@ -1,4 +1,7 @@
-"""What a scan has to do, in tasks: groups of small tensors, and each large one by itself."""
+"""What a scan has to do, in tasks: groups of small tensors, and each large one by itself.
+
+A giant tensor's task is divided into bands where it is measured on other machines: see `tasks`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.measuring import Task
+from quantviz.checkpoints.reading import is_giant
 from quantviz.checkpoints.recipes import refusal_of
+from quantviz.checkpoints.tasks import WORK, Task
 from quantviz.schemes.scheme import Scheme
 
-#: Elements of a group, times the recipes it is measured under: about half a second of one core.
-WORK = 2**27
 #: Most elements of a group: it is held in memory as float32.
 MOST_TOGETHER = 2**24
 
@@ -51,11 +53,11 @@ def plan(
         count = math.prod(entry.shape)
         if not asked:
             continue
-        if group and (entry.file != group[-1][1].file or elements + count > MOST_TOGETHER):
+        if group and (entry.file != group[-1][1].file or elements + count > MOST_TOGETHER or is_giant(entry)):
             close()
         group.append((position, entry, asked))
         elements, work = elements + count, work + count * len(asked)
-        if work >= WORK:
+        if work >= WORK or is_giant(entry):
             close()
     close()
     return tuple(tasks)

@@ -10,12 +10,12 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints import cluster, measuring, reading, scanning
+from quantviz.checkpoints import cluster, reading, scanning
 from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.measuring import measure_task
 from quantviz.checkpoints.planning import plan
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.tasks import Measures, measure_task
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores import object_store, store_data
@@ -99,7 +99,6 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         before = len(hub.ranges)
         scanned(address(hub), tmp_path, "web.sqlite")
         assert sum(last + 1 - first for first, last in hub.ranges[before:]) < 2**13
-        monkeypatch.setattr(measuring, "MOST_HELD", 2**14)
         monkeypatch.setattr(reading, "MOST_HELD", 2**14)
         in_bands = scanned(address(hub), tmp_path, "bands.sqlite")
         assert in_bands.content.equals(found.content)
@@ -177,11 +176,9 @@ def test_a_file_that_is_replaced_between_listing_and_reading(content, memory):
     # problem of the tensors.
     (other,) = plan(list_checkpoint("memory://model/model.safetensors").entries, task.schemes[0])
     assert cluster._key(task) == cluster._key(task) != cluster._key(other)
-    lacking = measuring.Measures(
-        task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x")
-    )
+    lacking = Measures(task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x"))
     with pytest.raises(QuantVizError):
-        cluster._check_files([lacking], "tcp://x")
+        cluster._check_files(task, (lacking,) * len(task.entries), "tcp://x")
 
 
 def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):
