@@ -22,7 +22,7 @@ import torch
 import xxhash
 
 from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.locations import name_of, open_file
+from quantviz.checkpoints.opening import name_of, open_file
 from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.moments import Moments

@@ -454,7 +454,7 @@ def test_a_folder_of_shards_without_an_index(tmp_path, original):
     layouts.write(folder / "2.safetensors", dict(tensors[:1]))
     with pytest.raises(qv.QuantVizError, match=r"0\.safetensors.*2\.safetensors"):
         audited(gptq_twin(tmp_path / "twin"), folder)
-    with pytest.raises(qv.QuantVizError, match="not one checkpoint"):
+    with pytest.raises(qv.QuantVizError, match="holds no file of tensors"):
         audited(tmp_path, original)
 
 
