@@ -109,7 +109,8 @@ def audit(
     besides is undone: llama.cpp's names and order of rows, 1 added to Gemma's norms, AWQ's folded scales.
 
     Args:
-        quantized_path: A file, an index of shards, or a folder.
+        quantized_path: A file, an index of shards, a folder, or any part of a split .gguf; or the address of
+            one, such as https://host/model.gguf, of which byte ranges are read.
         original_path: The same.
         report: Told how many tensors are done, and of how many, after each.
 
@@ -208,6 +209,9 @@ def _audited(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
     weight = pair.weight
     layout = weight.layout if weight else "plain"
     try:
+        # Of a file on another machine small tensors come together.
+        quantized.expect(weight.parts if weight else (pair.name,))
+        original.expect((pair.original,) if pair.original else ())
         if weight and weight.problem:
             raise weight.problem.again()
         if not pair.original:

@@ -51,9 +51,10 @@ def scan(
     in now.
 
     Args:
-        path: A file of tensors, an index of shards, or a folder of files; or the address of one, such as
-            https://host/model.safetensors or s3://bucket/model/, of which byte ranges are read. All addresses
-            but those on the web need `quantviz[cluster]`, and what fsspec reads their store with.
+        path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
+            address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges
+            are read. All addresses but those on the web need `quantviz[cluster]`, and what fsspec reads their
+            store with.
         recipes: Recipes by id or name, schemes, or their text forms.
         results: The file that keeps what is measured; by default one in the user's cache folder.
         verify: Read every tensor, also of files that have not changed since they were read.
