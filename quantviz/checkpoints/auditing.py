@@ -17,7 +17,7 @@ from quantviz.checkpoints.audit_verdict import findings
 from quantviz.checkpoints.folded_scales import unfolded
 from quantviz.checkpoints.gguf_names import OtherNames
 from quantviz.checkpoints.opening import open_checkpoint
-from quantviz.checkpoints.originals import Original, as_converted, original_of
+from quantviz.checkpoints.originals import Original, as_converted, original_of, tensor_of
 from quantviz.checkpoints.tensor_audit import TensorAudit, audit_plain, audit_weight, result_of_rows
 from quantviz.checkpoints.with_pandas import load_pandas
 from quantviz.errors import Note, QuantVizError
@@ -187,7 +187,8 @@ def _paired(
     def partner(name: str) -> str:
         trimmed = [name[len(each) :] for each in _PREFIXES if name.startswith(each)]
         for candidate in (name, *trimmed, *(each + name for each in _PREFIXES)):
-            if candidate in there:
+            tensor, expert = tensor_of(original, candidate)
+            if tensor in there and (expert is None or _has_expert(original, tensor, expert)):
                 return candidate
         return (others.of(name) if of_gguf else None) or ""
 
@@ -197,8 +198,13 @@ def _paired(
         for name in quantized.names
         if name not in parts and _is_weight(quantized, name)
     ]
-    matched = {pair.original for pair in pairs}
+    matched = {tensor_of(original, pair.original)[0] for pair in pairs}
     return pairs, [name for name in original.names if name in there and name not in matched]
+
+
+def _has_expert(catalog: Catalog, tensor: str, expert: int) -> bool:
+    shape = catalog.info(tensor).shape
+    return len(shape) == 3 and expert < shape[0]
 
 
 def _is_weight(catalog: Catalog, name: str) -> bool:
@@ -211,7 +217,7 @@ def _audited(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
     try:
         # Of a file on another machine small tensors come together.
         quantized.expect(weight.parts if weight else (pair.name,))
-        original.expect((pair.original,) if pair.original else ())
+        original.expect((tensor_of(original, pair.original)[0],) if pair.original else ())
         if weight and weight.problem:
             raise weight.problem.again()
         if not pair.original:
