@@ -22,7 +22,6 @@ from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.measuring import Known, Row
 from quantviz.checkpoints.reading import is_giant
 from quantviz.checkpoints.tasks import (
-    WORK,
     Bands,
     Joining,
     Measures,
@@ -56,6 +55,9 @@ Elsewhere: TypeAlias = Callable[
     [Sequence[Task], Callable[[str], Collection[str]]], Generator[Done | None, None, None]
 ]
 
+#: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
+#: task takes the scheduler some milliseconds. A worker holds but one tensor or band at a time.
+WORK = 2**29
 #: Seconds to wait for the scheduler, and for its first worker.
 _PATIENCE = 10
 #: Tasks that the scheduler has at a time: the death of a worker counts against all of them.

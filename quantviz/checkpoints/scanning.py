@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from quantviz.checkpoints import cluster
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row
-from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.planning import MOST_TOGETHER, plan
 from quantviz.checkpoints.reading import Held, Reader
 from quantviz.checkpoints.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.results import Progress, Results
@@ -148,9 +149,17 @@ class _Run:
             at: {str(scheme) for scheme in schemes} - self._results.known(content)
             for at, content in known.items()
         }
-        tasks = plan(
-            self._entries, schemes, lambda at, scheme: at not in missing or str(scheme) in missing[at]
-        )
+
+        def wanted(at: int, scheme: Scheme) -> bool:
+            return at not in missing or str(scheme) in missing[at]
+
+        if self._elsewhere is None:
+            tasks = plan(self._entries, schemes, wanted)
+        else:
+            # A store sends small tensors together, but not more than a group of them.
+            remote = any(is_address(entry.file) for entry in self._entries)
+            most = MOST_TOGETHER if remote else math.inf
+            tasks = plan(self._entries, schemes, wanted, work=cluster.WORK, together=most)
         # Whoever looks on sees something at once: an embedding, which comes first, takes long.
         first = min(tasks, key=_elements, default=None)
         tasks = (*((first,) if first else ()), *(task for task in tasks if task is not first))

@@ -25,8 +25,6 @@ from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored
 
-#: Elements of a task, times the recipes they are measured under: about half a second of one core.
-WORK = 2**27
 #: About how many elements a band has, and how many of one are held.
 BAND, _MOST_HELD_OF_BAND = 2**24, 2**25
 
@@ -127,7 +125,7 @@ def measure_read(
     assert held.values is not None
     known = Known.of(held, threads=threads)
     joining = Joining(known)
-    for bands in divided(known.seen, schemes, work=math.inf):
+    for bands in divided(known.seen, schemes):
         for number, parts in _parts_of(held.values, bands, known, threads):
             held.values.check()
             yield from joining.take(bands, number, parts)
@@ -174,8 +172,8 @@ class Joining:
                 del self._parts[scheme]
 
 
-def divided(shape: Shape, schemes: Collection[Scheme], work: float = WORK) -> tuple[Bands, ...]:
-    """Return the bands of a tensor under some schemes, as many together as make a task.
+def divided(shape: Shape, schemes: Collection[Scheme], work: float = math.inf) -> tuple[Bands, ...]:
+    """Return the bands of a tensor under some schemes, as many together as make so much work.
 
     A tensor whose blocks go through all its rows under a scheme (per tensor, per column), or whose scales are
     searched for all together, is one band under it: it takes two passes, where it lies.
@@ -183,7 +181,7 @@ def divided(shape: Shape, schemes: Collection[Scheme], work: float = WORK) -> tu
     Args:
         shape: The tensor's shape as it is quantized.
         schemes: What it is measured under.
-        work: Elements of a task, times its schemes.
+        work: Elements, times schemes; without it all bands that are alike stay together.
 
     >>> from quantviz import RECIPES
     >>> for each in divided((2**17, 2**10), [RECIPES["int8_per_row"], RECIPES["int4_per_tensor"]]):

@@ -44,8 +44,7 @@ def file(tmp_path, monkeypatch):
     tensors["giant.nan"][20, 3] = float("inf")
     tensors["giant.nan"][48:64] = float("nan")  # a whole band
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    monkeypatch.setattr(planning, "WORK", 2**14)  # a task a tensor
-    monkeypatch.setattr(cluster, "WORK", 2**14)  # two bands a task
+    monkeypatch.setattr(cluster, "WORK", 2**14)  # a task a tensor, and two bands a task
     monkeypatch.setattr(tasks, "BAND", BAND)
     # Only here: a worker knows from what it is given that it measures bands.
     monkeypatch.setattr(reading, "MOST_HELD", GIANT)
@@ -121,7 +120,7 @@ def test_workers_elsewhere(file, tmp_path, monkeypatch):
     """In this process, where it can be made to fail: no workers, other files, a scheduler that goes away."""
     entries = list_checkpoint(file).entries
     schemes = tuple(scheme for _, scheme in recipes_named(RECIPES))
-    tasks = planning.plan(entries, schemes)
+    tasks = planning.plan(entries, schemes, work=cluster.WORK)
     with distributed.LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, silence_logs=50
     ) as workers:
