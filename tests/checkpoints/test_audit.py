@@ -465,7 +465,7 @@ def test_experts_are_compared_with_those_of_the_original(tmp_path):
     codes = torch.round(x / scale).to(torch.int8)
     base = "mlp.experts.up_proj.weight"
     twin = layouts.write(tmp_path / "x.safetensors", {base: codes, f"{base}_scale": scale})
-    audit = qv.audit(twin, original)
+    audit = audited(twin, original)
     assert [each.tensor for each in audit.tensors] == [f"{base}[{k}]" for k in range(3)]
     assert [each.original for each in audit.tensors] == [f"model.{base}[{k}]" for k in range(3)]
     assert audit.unmatched == ((), ())
@@ -475,7 +475,7 @@ def test_experts_are_compared_with_those_of_the_original(tmp_path):
         assert torch.equal(qv.audited_result(twin, original, each.tensor).x, x[k])
     # An expert more than the original has is one without a partner.
     original = layouts.write(tmp_path / "less.safetensors", {"model.mlp.experts.up_proj.weight": x[:2]})
-    assert qv.audit(twin, original).unmatched == ((f"{base}[2]",), ())
+    assert audited(twin, original).unmatched == ((f"{base}[2]",), ())
 
 
 def test_files_that_are_links_are_followed(tmp_path, original):
