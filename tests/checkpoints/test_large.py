@@ -1,6 +1,7 @@
 """A tensor too large to be held is measured in bands, within a bound of memory."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,9 @@ import quantviz as qv
 from quantviz.checkpoints import cluster, reading, tasks
 from quantviz.checkpoints.listing import list_checkpoint
 from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.table import table
 from quantviz.streaming import kernel_access
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +53,35 @@ def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
         other = rows[one.scheme]
         assert (other.scheme, other.status, other.max_error_at) == (one.scheme, "ok", one.max_error_at)
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
+
+
+def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch):
+    file, recipes = tmp_path / "x.safetensors", ("int8_per_row", "int8_per_column")
+    write(file, torch.randn(48, 512, generator=torch.Generator().manual_seed(0)).bfloat16())
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(tasks, "BAND", 5 * 512)
+    wanted = qv.scan(file, recipes, results=tmp_path / "whole.sqlite")
+    for most, stored in ((4, 0), (10, 1)):  # asked for the tensor, then after each of ten bands
+        asked = iter(range(most))
+        with Results(tmp_path / f"{most}.sqlite") as results:
+            number = run_scan(results, file, recipes, cancelled=lambda asked=asked: next(asked, None) is None)
+            assert results.scan(number).state == "cancelled"
+            assert len(results.known(wanted.content[0])) == stored
+            assert run_scan(results, file, recipes) == number
+            assert results.scan(number).progress.measured == 2 - stored
+            assert table(results, number).equals(wanted)
+
+    measured = tasks.measure_part
+
+    def changing(*given, **named):
+        os.utime(file, ns=(0, 0))
+        return measured(*given, **named)
+
+    monkeypatch.setattr(tasks, "measure_part", changing)
+    found = qv.scan(file, recipes, results=tmp_path / "changed.sqlite")
+    assert found.status.tolist() == ["problem"] * 2
+    assert "changed" in found.reason[0]
 
 
 def test_memory_stays_within_its_bound_whatever_the_tensor(tmp_path):
