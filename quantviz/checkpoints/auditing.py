@@ -17,7 +17,7 @@ from quantviz.checkpoints.audit_verdict import findings
 from quantviz.checkpoints.folded_scales import unfolded
 from quantviz.checkpoints.gguf_names import OtherNames
 from quantviz.checkpoints.opening import open_checkpoint
-from quantviz.checkpoints.originals import Original, as_converted, original_of
+from quantviz.checkpoints.originals import Original, as_converted, original_of, tensor_of
 from quantviz.checkpoints.tensor_audit import TensorAudit, audit_plain, audit_weight, result_of_rows
 from quantviz.checkpoints.with_pandas import load_pandas
 from quantviz.errors import Note, QuantVizError
@@ -109,7 +109,8 @@ def audit(
     besides is undone: llama.cpp's names and order of rows, 1 added to Gemma's norms, AWQ's folded scales.
 
     Args:
-        quantized_path: A file, an index of shards, or a folder.
+        quantized_path: A file, an index of shards, a folder, or any part of a split .gguf; or the address of
+            one, such as https://host/model.gguf, of which byte ranges are read.
         original_path: The same.
         report: Told how many tensors are done, and of how many, after each.
 
@@ -186,7 +187,8 @@ def _paired(
     def partner(name: str) -> str:
         trimmed = [name[len(each) :] for each in _PREFIXES if name.startswith(each)]
         for candidate in (name, *trimmed, *(each + name for each in _PREFIXES)):
-            if candidate in there:
+            tensor, expert = tensor_of(original, candidate)
+            if tensor in there and (expert is None or _has_expert(original, tensor, expert)):
                 return candidate
         return (others.of(name) if of_gguf else None) or ""
 
@@ -196,8 +198,13 @@ def _paired(
         for name in quantized.names
         if name not in parts and _is_weight(quantized, name)
     ]
-    matched = {pair.original for pair in pairs}
+    matched = {tensor_of(original, pair.original)[0] for pair in pairs}
     return pairs, [name for name in original.names if name in there and name not in matched]
+
+
+def _has_expert(catalog: Catalog, tensor: str, expert: int) -> bool:
+    shape = catalog.info(tensor).shape
+    return len(shape) == 3 and expert < shape[0]
 
 
 def _is_weight(catalog: Catalog, name: str) -> bool:
@@ -208,6 +215,9 @@ def _audited(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
     weight = pair.weight
     layout = weight.layout if weight else "plain"
     try:
+        # Of a file on another machine small tensors come together.
+        quantized.expect(weight.parts if weight else (pair.name,))
+        original.expect((tensor_of(original, pair.original)[0],) if pair.original else ())
         if weight and weight.problem:
             raise weight.problem.again()
         if not pair.original:

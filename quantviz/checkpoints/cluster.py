@@ -1,33 +1,63 @@
 """Tasks of a scan on other machines: the workers of a Dask scheduler, as people have on Slurm or Kubernetes.
 
-Workers measure and return rows. Only the process that scans keeps them, so that a worker may die at any
-moment and a task be measured twice: nothing is lost and nothing counted twice.
+Workers measure and return rows, or of a giant tensor the parts that its rows are made of here. Only the
+process that scans keeps them, so that a worker may die at any moment and a task be measured twice: nothing is
+lost and nothing counted twice.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.measuring import Measures, Task, measure_task
+from quantviz.checkpoints.measuring import Known, Row
+from quantviz.checkpoints.reading import is_giant
+from quantviz.checkpoints.tasks import (
+    Bands,
+    Joining,
+    Measures,
+    Parts,
+    Survey,
+    Task,
+    divided,
+    measure_bands,
+    measure_task,
+    survey,
+)
 from quantviz.errors import QuantVizError
 from quantviz.quantization.quantizer import ARITHMETIC
-from quantviz.sources.stores.addresses import is_address
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.stores.addresses import is_address, name_of
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-#: Measures tasks somewhere, and yields each with what came of it as soon as it is there.
-Elsewhere: TypeAlias = Callable[[Sequence[Task]], Generator[tuple[Task, tuple[Measures, ...]], None, None]]
 
+class Done(NamedTuple):
+    """A task and what came of it."""
+
+    task: Task
+    measures: tuple[Measures, ...]
+
+
+#: Measures tasks somewhere, and yields each as soon as it is done; none where only a part of one is, so that
+#: whoever waits may end it. It asks which schemes a content needs not be measured under any more.
+Elsewhere: TypeAlias = Callable[
+    [Sequence[Task], Callable[[str], Collection[str]]], Generator[Done | None, None, None]
+]
+
+#: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
+#: task takes the scheduler some milliseconds. A worker holds but one tensor or band at a time.
+WORK = 2**29
 #: Seconds to wait for the scheduler, and for its first worker.
 _PATIENCE = 10
 #: Tasks that the scheduler has at a time: the death of a worker counts against all of them.
@@ -63,7 +93,7 @@ def joined(address: str, *, threads: int | None = None, patience: float = _PATIE
         except TimeoutError:
             raise QuantVizError("cluster.no_workers", address=address) from None
         _check_versions(client, address)
-        yield lambda tasks: _measured(client, address, tasks, threads or 1)
+        yield lambda tasks, known: _measured(client, address, _Jobs(tasks, known), threads or 1)
 
 
 def _version() -> int:
@@ -80,41 +110,37 @@ def _check_versions(client: Client, address: str) -> None:
         raise QuantVizError("cluster.other_version", address=address)
 
 
-def _measured(
-    client: Client, address: str, tasks: Sequence[Task], threads: int
-) -> Generator[tuple[Task, tuple[Measures, ...]], None, None]:
+def _measured(client: Client, address: str, jobs: _Jobs, threads: int) -> Generator[Done | None, None, None]:
     """Yield tasks with what came of them, in the order in which they are done."""
     from distributed import KilledWorker, as_completed
     from distributed.comm import CommClosedError
 
-    waiting = iter(tasks)
-    running: dict[str, tuple[Task, int]] = {}
+    running: dict[str, tuple[_Job, int]] = {}
 
-    def submit(count: int) -> list[Future]:
-        futures = []
-        for task in itertools.islice(waiting, count):
-            key = _key(task)
-            running[key] = task, 0
-            futures.append(client.submit(measure_task, task, threads=threads, key=key, retries=2))
-        return futures
+    def submit() -> Iterator[Future]:
+        while jobs.waiting and len(running) < _MOST_SUBMITTED:
+            job = jobs.waiting.popleft()
+            running[job.key] = job, 0
+            yield client.submit(job.call, *job.arguments, threads=threads, key=job.key, retries=2)
 
-    coming: Any = as_completed(submit(_MOST_SUBMITTED), loop=client.loop)
+    coming: Any = as_completed(list(submit()), loop=client.loop)
     try:
         for future in coming:
-            task, deaths = running[future.key]
+            job, deaths = running[future.key]
             try:
-                measures = future.result()
+                came = future.result()
             except KilledWorker:
                 if deaths == _MOST_DEATHS:
-                    raise QuantVizError("cluster.killed", name=task.entries[0].name, count=deaths) from None
-                running[future.key] = task, deaths + 1
+                    name = job.task.entries[0].name
+                    raise QuantVizError("cluster.killed", name=name, count=deaths) from None
+                running[future.key] = job, deaths + 1
                 client.retry([future])
                 coming.add(future)
                 continue
             del running[future.key]
-            _check_files(measures, address)
-            yield task, measures
-            for following in submit(1):
+            _check_files(job.task, came, address)
+            yield jobs.take(job, came)
+            for following in submit():
                 coming.add(following)
     except (CancelledError, CommClosedError, OSError):
         raise QuantVizError("cluster.lost", address=address) from None
@@ -123,16 +149,108 @@ def _measured(
             client.cancel(list(running), force=True)
 
 
-def _key(task: Task) -> str:
-    """Return what tells a task from any other, so that the scheduler has none twice."""
-    files = {entry.file: _stamp(entry) for entry in task.entries}
-    asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes]))
+class _Job(NamedTuple):
+    """What a worker is asked: a function of `tasks` and what it is given."""
+
+    task: Task
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    #: What tells it from any other, so that the scheduler has none twice.
+    key: str
+
+
+@dataclass(eq=False)
+class _Giant:
+    """A giant tensor whose bands are with workers."""
+
+    known: Known
+    joining: Joining
+    #: What its file was when the bands were given out.
+    stamp: object
+    #: How many rows it is to have, and those that it has.
+    count: int
+    rows: list[Row] = field(default_factory=list)
+
+
+class _Jobs:
+    """What is given to workers next: tasks, and of a giant tensor first a survey, then its bands."""
+
+    def __init__(self, tasks: Sequence[Task], known: Callable[[str], Collection[str]]) -> None:
+        self._known = known
+        self._giants: dict[Task, _Giant] = {}
+        self.waiting = deque(self._first(task) for task in tasks)
+
+    def _first(self, task: Task) -> _Job:
+        (entry, *others), stamp = task.entries, _stamp(task.entries[0])
+        # Where nothing tells whether a file is what it was, one worker reads all of a tensor in one go.
+        if others or not is_giant(entry) or isinstance(stamp, uuid.UUID):
+            return _whole(task)
+        return _Job(task, survey, (entry,), _key(task, "survey"))
+
+    def take(self, job: _Job, came: object) -> Done | None:
+        """Take what came of a job; return its task if that is done by it."""
+        task = job.task
+        match came:
+            case Survey():
+                return self._surveyed(task, came)
+            case Parts():
+                return self._of_bands(task, job.arguments[1], came)
+            case tuple():
+                return Done(task, came)
+        raise TypeError(came)
+
+    def _surveyed(self, task: Task, found: Survey) -> Done | None:
+        (entry,), (schemes,) = task.entries, task.schemes
+        if found.known is None:
+            return Done(task, (Measures(entry, "", (), found.problem),))
+        known = found.known
+        there = self._known(known.content)
+        missing = [scheme for scheme in schemes if str(scheme) not in there]
+        if not missing:
+            return Done(task, (Measures(entry, known.content, ()),))
+        if not found.by_parts:
+            self.waiting.appendleft(_whole(task))
+            return None
+        self._giants[task] = _Giant(known, Joining(known), _stamp(entry), len(missing))
+        parts = divided(known.seen, missing, WORK)
+        jobs = (_Job(task, measure_bands, (entry, part, known), _key(task, part)) for part in parts)
+        self.waiting.extendleft(reversed(list(jobs)))
+        return None
+
+    def _of_bands(self, task: Task, bands: Bands, came: Parts) -> Done | None:
+        giant, (entry,) = self._giants.get(task), task.entries
+        if giant is None:
+            return None  # another part of it could not be read
+        problem = came.problem
+        for k, parts in enumerate(came.bands):
+            giant.rows += giant.joining.take(bands, bands.first + k, parts)
+        if len(giant.rows) == giant.count and _stamp(entry) != giant.stamp:
+            # Its parts may be of two contents.
+            problem = QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+        if problem is None and len(giant.rows) < giant.count:
+            return None
+        del self._giants[task]
+        self.waiting = deque(job for job in self.waiting if job.task is not task)
+        if problem is not None:
+            return Done(task, (Measures(entry, "", (), problem),))
+        return Done(task, (Measures(entry, giant.known.content, tuple(giant.rows)),))
+
+
+def _whole(task: Task) -> _Job:
+    return _Job(task, measure_task, (task,), _key(task))
+
+
+def _key(task: Task, part: object = None) -> str:
+    """Return what tells a task, or a part of it, from any other."""
+    files = {entry.file: str(_stamp(entry)) for entry in task.entries}
+    asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
     return f"quantviz-{hashlib.sha256(asked.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
-def _stamp(entry: Entry) -> tuple[int, int] | str:
+def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
+    """Return what changes when the file of a tensor does: another each time where nothing tells."""
     if is_address(entry.file):
-        return entry.version or uuid.uuid4().hex  # nothing tells whether it is what it was
+        return entry.version or uuid.uuid4()
     try:
         found = os.stat(entry.file)
     except OSError:
@@ -140,16 +258,13 @@ def _stamp(entry: Entry) -> tuple[int, int] | str:
     return found.st_size, found.st_mtime_ns
 
 
-def _check_files(measures: Sequence[Measures], address: str) -> None:
+def _check_files(task: Task, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
     """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it: no problem of the
     tensor's.
     """
-    for each in measures:
+    found = came if isinstance(came, tuple) else [came]
+    for each, entry in zip(found, task.entries, strict=True):
         if each.problem is not None and each.problem.key in ("store.not_installed", "store.needs_package"):
             raise each.problem.again()
-        if (
-            each.problem is not None
-            and each.problem.key == "file.missing"
-            and os.path.exists(each.entry.file)
-        ):
-            raise QuantVizError("cluster.other_files", address=address, file=each.entry.file)
+        if each.problem is not None and each.problem.key == "file.missing" and os.path.exists(entry.file):
+            raise QuantVizError("cluster.other_files", address=address, file=entry.file)

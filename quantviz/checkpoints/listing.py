@@ -6,30 +6,17 @@ What cannot be measured is listed with its reason, so that every tensor has its 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from quantviz.checkpoints.locations import beside, files_in, name_of, open_file
+from quantviz.checkpoints.opening import beside, check_part, check_some, found_at, name_of, open_file
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, TensorInfo, reader_of
-from quantviz.sources.files.file_data import check_kinds, clipped
-from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.files.npy import NpyCatalog
-from quantviz.sources.files.npz import NpzCatalog
-from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.files.safetensors import SafetensorsCatalog
-from quantviz.sources.files.torch_save import TorchCatalog
-from quantviz.sources.stores.addresses import is_address
+from quantviz.sources.files import Catalog, ShardedCatalog, TensorInfo
+from quantviz.sources.files.file_data import clipped
 
-#: Readers of the files that a folder is taken for a checkpoint of: the first of which there is a file.
-_IN_FOLDERS: tuple[type[Catalog], ...] = (
-    *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
-)
-#: How the files of one model are numbered: model-00002-of-00005.safetensors.
-_NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
 #: dtypes of codes, indices and masks: nothing that is quantized.
 _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 
@@ -72,34 +59,22 @@ def list_checkpoint(path: str | PurePath) -> Listing:
     """Return the tensors of a checkpoint.
 
     Args:
-        path: A file of any reader, an index of shards, or a folder: its index where it has one, else all its
-            files of one kind. Or the address of one of these, such as s3://bucket/model/.
+        path: A file of any reader, an index of shards, a folder, or any part of a split .gguf; or the address
+            of one of these, such as s3://bucket/model/. Of a folder it is the index where it has one, else
+            all its files of one kind.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`.
     """
-    check_kinds(path, None)
-    place = str(path)
-    files = files_in(place)
-    if files is None:
-        return _of_index(place) if reader_of(name_of(place)) is ShardedCatalog else _of_file(place)
-    indexes = [each for each in files if reader_of(name_of(each)) is ShardedCatalog]
-    if indexes:
-        return _of_index(indexes[0])
-    readers = [reader for reader in _IN_FOLDERS if not is_address(place) or reader in BY_RANGES.values()]
-    for reader in readers:
-        shards = [each for each in files if reader_of(name_of(each)) is reader]
-        if shards:
-            return _of_shards(shards)
-    raise QuantVizError(
-        "checkpoint.empty_folder",
-        folder=clipped(name_of(place)),
-        known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
-    )
+    found = found_at(path)
+    if found.indexes:
+        return _of_index(found.indexes[0])
+    return _of_file(found.files[0]) if len(found.files) == 1 else _of_shards(found.files)
 
 
 def _of_file(file: str) -> Listing:
     with open_file(file) as catalog:
+        check_some(file, [catalog])
         return Listing(tuple(_entry(name, file, catalog) for name in catalog.names))
 
 
@@ -129,13 +104,14 @@ def _of_index(path: str) -> Listing:
     return Listing(tuple(entries), notes)
 
 
-def _of_shards(files: list[str]) -> Listing:
+def _of_shards(files: Sequence[str]) -> Listing:
     """List all files of a folder; a name that another file had before is a problem."""
     entries: list[Entry] = []
     first: dict[str, str] = {}
-    for file in [*files, *_missing(files)]:
+    for file in files:
         try:
             with open_file(file) as catalog:
+                check_part(file, catalog)
                 for name in catalog.names:
                     entry = _entry(name, file, catalog)
                     if name in first:
@@ -154,18 +130,6 @@ def _of_shards(files: list[str]) -> Listing:
             # The names in it are not known.
             entries.append(Entry(name_of(file), file, "", (), 0, Unmeasured("problem", problem)))
     return Listing(tuple(entries))
-
-
-def _missing(files: list[str]) -> Iterator[str]:
-    """Yield the files that the numbers in the names of others promise."""
-    there = {name_of(file) for file in files}
-    promised: Mapping[str, None] = {
-        beside(file, f"{found['stem']}{number:05d}-of-{found['count']}{found['suffix']}"): None
-        for file in files
-        if (found := _NUMBERED.fullmatch(name_of(file))) and int(found["count"]) <= 10 * len(files)
-        for number in range(1, int(found["count"]) + 1)
-    }
-    return (file for file in promised if name_of(file) not in there)
 
 
 def _entry(name: str, file: str, catalog: Catalog) -> Entry:

@@ -1,15 +1,18 @@
-"""What is measured of a tensor under some recipes: a row for each, whatever happens."""
+"""What is measured of a tensor under some recipes: a row for each, whatever happens.
+
+A row is made of one part or more: a tensor that is held is one part, a larger one has a part for each of its
+bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.reading import MOST_HELD, Buffer, Files, Held, read_tensor
+from quantviz.checkpoints.reading import Held
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -20,12 +23,10 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.measuring import measure
 from quantviz.streaming.powers import power_sums
-from quantviz.streaming.regions import Band, place_of
+from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import Replaced, Stored
 
-#: Elements of a band of a tensor that is not held.
-_BAND = 2**24
 #: Metrics of the tensor alone: added up once for all recipes.
 _POWERS = ("x", "x3", "x4")
 
@@ -53,116 +54,122 @@ class Row(Picklable):
 NUMBERS = ("peak_rms", "nan", "inf", "cells")
 
 
-@dataclass(frozen=True)
-class Task(Picklable):
-    """Some tensors to be measured, each under its schemes: pure, and the same wherever it runs."""
+@dataclass(frozen=True, eq=False)
+class Known(Picklable):
+    """What is known of a whole tensor, whatever the recipe."""
 
-    #: Where the tensors are in the checkpoint.
-    positions: tuple[int, ...]
-    entries: tuple[Entry, ...]
-    schemes: tuple[tuple[Scheme, ...], ...]
-
-
-@dataclass(frozen=True)
-class Measures(Picklable):
-    """What came of one tensor of a task."""
-
-    entry: Entry
     content: str
-    rows: tuple[Row, ...]
-    #: Why it could not be read.
+    #: Its shape in the file, and as it is quantized.
+    shape: Shape
+    seen: Shape
+    facts: Facts
+    #: Sums of powers of its values; none where some are not finite.
+    powers: Moments | None
+
+    @classmethod
+    def of(cls, held: Held, *, threads: int | None = None) -> Known:
+        """Return it of a tensor that was read, in more passes where it was not found in passing."""
+        assert held.values is not None
+        found, powers = held.known or facts(held.values), held.powers
+        if powers is None and found.found is None:
+            powers = power_sums(held.values, threads=threads)
+        return cls(held.content, held.entry.shape, held.values.shape, found, powers)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Picklable):
+    """What a part of a tensor has under a recipe, or why it has nothing."""
+
+    moments: Moments | None = None
+    #: How many elements were measured.
+    cells: int = 0
+    #: Where the first error of largest size is: a flat place of the whole tensor.
+    largest_at: int = 0
     problem: QuantVizError | None = None
 
 
-def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, ...]:
-    """Return what is measured of a task's tensors, in their order.
-
-    It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
-    """
-    done: list[Measures] = []
-    with Files() as files:
-        files.expect(task.entries)
-        for entry, schemes in zip(task.entries, task.schemes, strict=True):
-            held = read_tensor(entry, files, Buffer.of([entry]))
-            rows = tuple(measure_held(held, schemes, threads=threads)) if held.values else ()
-            done.append(Measures(entry, held.content, rows, held.problem))
-    return tuple(done)
-
-
 def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None = None) -> Iterator[Row]:
-    """Yield the row of each scheme on a tensor that was read."""
+    """Yield the row of each scheme on a tensor that was read, as one part."""
     if not schemes:
         return
     assert held.values is not None
-    x = held.values
-    known = held.known or facts(x)
-    powers = held.powers
-    if powers is None and known.found is None:
-        powers = power_sums(x, threads=threads)
+    known = Known.of(held, threads=threads)
     for scheme in schemes:
-        yield _row(held, x, scheme, known, powers, threads)
+        yield row_of(known, scheme, [measure_part(held.values, 0, scheme, known, threads=threads)])
 
 
-def _row(
-    held: Held, x: Stored, scheme: Scheme, known: Facts, powers: Moments | None, threads: int | None
-) -> Row:
+def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
+    """Return what a part of a tensor has under a scheme.
+
+    Args:
+        x: The part, in whole blocks of the scheme.
+        start: The flat place in the tensor where it begins.
+        scheme: The scheme of the whole tensor.
+        known: What is known of the whole tensor.
+        threads: How many threads measure it; the answer has the same bits for any.
+    """
+    whole, found = known.facts, known.facts.found
     try:
-        if known.nonfinite == x.count:
-            raise QuantVizError("input_nothing_finite", count=x.count)
-        # NaN and Inf are counted, and all else measured.
-        asked = scheme.replace(nonfinite="ignore") if known.found and scheme.nonfinite == "refuse" else scheme
-        numbers, at = _numbers(x, asked, known, powers, threads)
-        # In the tensor's own axes.
-        place = place_of(flat_index(at, x.shape), held.entry.shape)
+        if whole.nonfinite == math.prod(known.seen):
+            raise QuantVizError("input_nothing_finite", count=whole.nonfinite)
+        if found and scheme.nonfinite == "refuse":
+            # NaN and Inf are counted, and all else measured.
+            scheme = scheme.replace(nonfinite="ignore")
+        elif found and scheme.nonfinite == "clip":
+            # By the ends of the whole tensor.
+            x, whole = Replaced(x, whole.lo, whole.hi), dataclasses.replace(whole, found=None)
+        fused, names = _is_fused(known), _metrics_of(known)
+        # The same path whatever is compiled yet, so that a row has the same bits in every run.
+        path = "fused" if fused else "reference"
+        done = measure(x, scheme, path=path, metrics=names, threads=threads, known=whole)
     except QuantVizError as problem:
-        return Row(held.content, str(scheme), "problem", problem.again())
-    return Row(held.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
+        return Part(problem=problem.again())
+    return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
 
 
-def _numbers(
-    x: Stored, scheme: Scheme, known: Facts, powers: Moments | None, threads: int | None
-) -> tuple[dict[str, float], Shape]:
-    # The same path whatever is compiled yet, so that a row has the same bits in every run.
-    path = "fused" if x.count > limits.FUSED else "reference"
-    apart = path == "fused" and powers is not None
-    names = [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
-    parts = [
-        measure(part, scheme, path=path, metrics=names, threads=threads, known=known)
-        for part in bands_of(x, scheme)
-    ]
-    moments, cells = joined(part.moments for part in parts), sum(part.counted for part in parts)
-    if apart and powers is not None:
-        moments = dataclasses.replace(moments, x=powers.x, x3=powers.x3, x4=powers.x4)
-    numbers = metrics_of(moments, bits_per_element(scheme, x.shape), METRICS)
+def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
+    """Return the row of a scheme on a tensor from all its parts in the tensor's order.
+
+    Where parts have problems, the row has that of the first.
+    """
+    problem = next((part.problem for part in parts if part.problem), None)
+    if problem is not None:
+        return Row(known.content, str(scheme), "problem", problem)
+    moments, cells = joined(_moments_of(part) for part in parts), sum(part.cells for part in parts)
+    if _is_fused(known) and known.powers is not None:
+        moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
+    numbers = metrics_of(moments, bits_per_element(scheme, known.seen), METRICS)
     assert moments.x2 is not None
     rms = math.sqrt(float(moments.x2) / cells) if cells else math.nan
-    nonfinite = known.found
+    nonfinite = known.facts.found
     numbers |= {
-        "peak_rms": known.absmax / rms if rms else math.nan,
+        "peak_rms": known.facts.absmax / rms if rms else math.nan,
         "nan": nonfinite.nan if nonfinite else 0,
         "inf": nonfinite.inf + nonfinite.minus_inf if nonfinite else 0,
         "cells": cells,
     }
-    largest = max(range(len(parts)), key=lambda k: (parts[k].metrics["max_abs_error"], -k))
-    before = sum(math.prod(part.shape) for part in parts[:largest])
-    at = flat_index(parts[largest].largest_error, parts[largest].shape)
-    return numbers, place_of(before + at, x.shape)
+    largest = max(parts, key=_largest_error)  # the first of several
+    # In the tensor's own axes.
+    place = place_of(largest.largest_at, known.shape)
+    return Row(known.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
-def bands_of(x: Stored, scheme: Scheme) -> Iterator[Stored]:
-    """Yield a tensor in bands of whole rows of blocks, where it is too large for what is known of all blocks
-    to be held; else, or where its blocks go through all rows, the tensor itself.
-    """
-    if x.count <= MOST_HELD:
-        yield x
-        return
-    layout = scheme.layout(x.shape)
-    rows, step = layout.view_shape[0], layout.block_shape[0]
-    of_row = math.prod(layout.view_shape[1:])
-    if layout.grid_shape[0] > 1 and len(layout.view_shape) == 1 and scheme.search is not None:
-        step *= scheme.search.run
-    whole = layout.grid_shape[0] == 1 or scheme.calibration.together
-    size = rows if whole else max(_BAND // of_row // step, 1) * step
-    for first in range(0, rows, size):
-        last = min(first + size, rows)
-        yield Band(x, first * of_row, x.shape if whole else (last - first, *layout.view_shape[1:]))
+def _is_fused(known: Known) -> bool:
+    return math.prod(known.seen) > limits.FUSED
+
+
+def _metrics_of(known: Known) -> list[str]:
+    """Return the metrics that a part is measured for: all but those that the powers of the tensor tell."""
+    apart = _is_fused(known) and known.powers is not None
+    return [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
+
+
+def _moments_of(part: Part) -> Moments:
+    assert part.moments is not None
+    return part.moments
+
+
+def _largest_error(part: Part) -> float:
+    largest = _moments_of(part).max_error
+    assert largest is not None
+    return float(largest)

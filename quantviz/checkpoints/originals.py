@@ -6,6 +6,7 @@ What a converter did to it is done again, so that the two can be compared.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,10 +14,10 @@ import torch
 
 from quantviz.checkpoints.gguf_names import kind_of
 from quantviz.errors import Note
-from quantviz.schemes.granularity import Shape
+from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.tensors.lazy import Matrix, Stored
+from quantviz.tensors.lazy import Matrix, Stored, Values
 
 #: Elements that are compared at a time.
 AT_ONCE = 2**21
@@ -24,6 +25,9 @@ AT_ONCE = 2**21
 _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 #: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
+
+#: The name of an expert's weight in a tensor that holds all of them.
+_OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
 
 #: Rows of a tensor in the quantized file, from one to before another, float32.
 Rows = Callable[[int, int], torch.Tensor]
@@ -74,9 +78,40 @@ class Original:
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
 
 
+class Expert(Stored):
+    """One of the matrices in a tensor of three axes."""
+
+    def __init__(self, x: Stored, number: int) -> None:
+        self._x, self._number = x, number
+
+    @property
+    def shape(self) -> Shape:
+        return self._x.shape[1:]
+
+    def run(self, start: int, stop: int) -> Values:
+        before = self._number * self.count
+        return self._x.run(before + start, before + stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._x.read((self._number, *index))
+
+
+def tensor_of(catalog: Catalog, name: str) -> tuple[str, int | None]:
+    """Return the tensor that a name means, and which of its experts: `name[2]` is one, unless a tensor has
+    that very name.
+    """
+    found = None if name in catalog.names else _OF_EXPERTS.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, None)
+
+
 def original_of(catalog: Catalog, name: str, axes: int) -> Original:
-    """Return a tensor as it is; one of more axes as a matrix, its first axis by all others."""
-    stored = catalog.stored(name)
+    """Return a tensor, or an expert of one, as it is; one of more axes as a matrix, its first axis by all
+    others.
+    """
+    tensor, expert = tensor_of(catalog, name)
+    stored = catalog.stored(tensor)
+    if expert is not None:
+        return Original(Expert(stored, expert))
     return Original(Matrix(stored) if axes == 2 and len(stored.shape) > 2 else stored)
 
 

@@ -22,23 +22,25 @@ import torch
 import xxhash
 
 from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.locations import name_of, open_file
+from quantviz.checkpoints.opening import name_of, open_file
 from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.moments import Moments
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files import Catalog
-from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.file_data import OpenFile, clipped
 from quantviz.sources.files.mapped import Packing, Raw
+from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.powers import PowerSums
 from quantviz.streaming.tensor_facts import Facts, Look
+from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: Most elements of a tensor that is held whole; larger ones are measured where they lie.
+#: Most elements of a tensor that is held whole; larger ones are measured in bands.
 MOST_HELD = 2**26
 #: Why no tensor of a file can be read, whichever was asked for.
 _AWAY = ("store.slow", "store.unreachable", "store.changed")
@@ -191,9 +193,13 @@ def held_elements(group: Sequence[Entry]) -> int:
     return sum(map(_held_count, group))
 
 
+def is_giant(entry: Entry) -> bool:
+    """Return whether a tensor is too large to be held."""
+    return math.prod(entry.shape) > MOST_HELD
+
+
 def _held_count(entry: Entry) -> int:
-    count = math.prod(entry.shape)
-    return count if count <= MOST_HELD else 0
+    return 0 if is_giant(entry) else math.prod(entry.shape)
 
 
 def read_tensor(entry: Entry, files: Files, buffer: Buffer) -> Held:
@@ -243,6 +249,23 @@ class Lying(Stored):
     def shape(self) -> Shape:
         return seen_shape(self._entry.shape)
 
+    def check(self) -> None:
+        # A store gives one version of a file or an error, also where the reader has gone on to the next file.
+        if isinstance(self._raw.source, OpenFile):
+            self._raw.source.check()
+
+    def fill(self, values: Array, start: int, *, threads: int | None = None) -> None:
+        """Put the values from `start` on into all of `values`, by so many threads."""
+        packing = self._raw.packing
+        # From a store as much at once as it gives.
+        at_once = max(limits.PIECE, self._raw.source.at_once // packing.size * packing.length)
+
+        def work(runs: Iterator[tuple[int, int]]) -> None:
+            for first, last in runs:
+                values[first - start : last - start] = self.run(first, last)
+
+        shared_out(work, runs_between(start + len(values), at_once, start), threads)
+
     def run(self, start: int, stop: int) -> Values:
         raw, length = self._raw, self._raw.packing.length
         first, last = start // length, -(-stop // length)
@@ -257,6 +280,21 @@ class Lying(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         raise NotImplementedError  # bands of it are read by runs
+
+
+def lying_tensor(entry: Entry, files: Files) -> Lying:
+    """Return a tensor of which parts are read, however small it is.
+
+    Raises:
+        QuantVizError: It is not as it was listed, or it cannot be read in parts.
+    """
+    catalog = files.catalog(entry.file)
+    check_listed(entry, catalog)
+    raw = catalog.raw(entry.name)
+    if raw is None:
+        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+    raw.source.check()
+    return Lying(raw, entry)
 
 
 def check_listed(entry: Entry, catalog: Catalog) -> None:

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from quantviz.checkpoints.cluster import Elsewhere, joined
+from quantviz.checkpoints import cluster
+from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.measuring import Measures, Row, Task, measure_held
-from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.measuring import Row
+from quantviz.checkpoints.planning import MOST_TOGETHER, plan
 from quantviz.checkpoints.reading import Held, Reader
 from quantviz.checkpoints.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.results import Progress, Results
 from quantviz.checkpoints.table import table
+from quantviz.checkpoints.tasks import Task, measure_read
+from quantviz.errors import QuantVizError
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.sources.stores.store import PASSING
@@ -49,9 +52,10 @@ def scan(
     in now.
 
     Args:
-        path: A file of tensors, an index of shards, or a folder of files; or the address of one, such as
-            https://host/model.safetensors or s3://bucket/model/, of which byte ranges are read. All addresses
-            but those on the web need `quantviz[cluster]`, and what fsspec reads their store with.
+        path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
+            address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges
+            are read. All addresses but those on the web need `quantviz[cluster]`, and what fsspec reads their
+            store with.
         recipes: Recipes by id or name, schemes, or their text forms.
         results: The file that keeps what is measured; by default one in the user's cache folder.
         verify: Read every tensor, also of files that have not changed since they were read.
@@ -145,9 +149,17 @@ class _Run:
             at: {str(scheme) for scheme in schemes} - self._results.known(content)
             for at, content in known.items()
         }
-        tasks = plan(
-            self._entries, schemes, lambda at, scheme: at not in missing or str(scheme) in missing[at]
-        )
+
+        def wanted(at: int, scheme: Scheme) -> bool:
+            return at not in missing or str(scheme) in missing[at]
+
+        if self._elsewhere is None:
+            tasks = plan(self._entries, schemes, wanted)
+        else:
+            # A store sends small tensors together, but not more than a group of them.
+            remote = any(is_address(entry.file) for entry in self._entries)
+            most = MOST_TOGETHER if remote else math.inf
+            tasks = plan(self._entries, schemes, wanted, work=cluster.WORK, together=most)
         # Whoever looks on sees something at once: an embedding, which comes first, takes long.
         first = min(tasks, key=_elements, default=None)
         tasks = (*((first,) if first else ()), *(task for task in tasks if task is not first))
@@ -160,8 +172,8 @@ class _Run:
         if not tasks:
             return not self._cancelled()
         if self._elsewhere is not None:
-            with closing(self._elsewhere(tasks)) as coming:
-                return all(self._of_task(task, measures) for task, measures in coming)
+            with closing(self._elsewhere(tasks, self._results.known)) as coming:
+                return all(self._of_task(done) for done in coming)
         for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
             if not self._of_group(task, group):
                 return False
@@ -175,21 +187,23 @@ class _Run:
                 self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
                 continue
             known = self._results.known(held.content)
-            rows: list[Row] = []
             asked = [scheme for scheme in schemes if str(scheme) not in known]
-            for row in measure_held(held, asked, threads=self._threads):
-                rows.append(row)
-                if self._cancelled() and len(rows) < len(asked):
-                    self._results.add(rows)
-                    return False
+            try:
+                rows = [*measure_read(held, asked, threads=self._threads, cancelled=self._cancelled)]
+            except QuantVizError as problem:
+                self._finish(position, held.entry, unmeasured=Unmeasured("problem", problem.again()))
+                continue
+            if len(rows) < len(asked):
+                self._results.add(rows)
+                return False
             self._read += held.entry.size
             self._finish(position, held.entry, held.content, rows=rows)
             self._note()
         return True
 
-    def _of_task(self, task: Task, measures: Sequence[Measures]) -> bool:
-        """Put down what another process measured; return whether to go on."""
-        for position, each in zip(task.positions, measures, strict=True):
+    def _of_task(self, done: Done | None) -> bool:
+        """Put down what another process measured, where a task is done; return whether to go on."""
+        for position, each in zip(done.task.positions, done.measures, strict=True) if done else ():
             known = self._results.known(each.content)
             rows = [row for row in each.rows if row.scheme not in known]
             problem = Unmeasured("problem", each.problem) if each.problem else None

@@ -35,9 +35,11 @@ _SHOWN = (
 def compare(quantized: str, original: str, fail_under: float | None, output: Output) -> None:
     """Compare a quantized file with its original.
 
-    Each is a file, an index of shards, or a folder. GPTQ, AWQ, compressed-tensors, FP8 by blocks,
-    bitsandbytes and GGUF are decoded, and every tensor is compared with the one of its name. The verdict and
-    what else is to be said go to stderr, a row for each tensor to stdout.
+    Each is a file, an index of shards, a folder, or any part of a split .gguf; or the address of one, such as
+    https://host/model.gguf or s3://bucket/model/, of which byte ranges are read. GPTQ, AWQ,
+    compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded, and every tensor is compared with
+    the one of its name. The verdict and what else is to be said go to stderr, a row for each tensor to
+    stdout.
     """
     from quantviz.checkpoints.auditing import audit
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def explain(file: str, names: tuple[str, ...], scheme: str, output: Output) -> None:
     """Print every step of the arithmetic of one cell.
 
-    FILE is a file of tensors, or a source such as 'builtin(name=picture)'. TENSOR is a name in it, and may be
-    left out where there is only one. CELL is one number for each axis, counted from 0: 3,7. The table is
-    what the Lab tells; JSON has all numbers in full.
+    FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
+    https://host/model.safetensors or s3://bucket/model/; or a source such as 'builtin(name=picture)'.
+    TENSOR is a name in it, and may be left out where there is only one. CELL is one number for each axis,
+    counted from 0: 3,7. The table is what the Lab tells; JSON has all numbers in full.
     """
     from quantviz.analysis.study import Study
     from quantviz.export.cell_words import derivation, sentence

@@ -31,9 +31,10 @@ def figure(
 ) -> None:
     """Draw a tensor, its codes and its error into a file.
 
-    FILE is a file of tensors, or a source such as 'builtin(name=picture)'. TENSOR is a name in it, and may be
-    left out where there is only one. The file's suffix decides: .html is a page that works offline; .svg and
-    .png need the extra images and a Chrome or Chromium.
+    FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
+    https://host/model.safetensors or s3://bucket/model/; or a source such as 'builtin(name=picture)'.
+    TENSOR is a name in it, and may be left out where there is only one. The file's suffix decides: .html is a
+    page that works offline; .svg and .png need the extra images and a Chrome or Chromium.
     """
     if output.format != "html" and find_spec("kaleido") is None:
         raise QuantVizError("cli.needs_kaleido", format=output.format)

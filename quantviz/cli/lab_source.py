@@ -1,4 +1,4 @@
-"""A file's tensor as the app opens it: below the folder that the app offers."""
+"""A file's tensor as the app opens it: below the folder that the app offers, or on a hub that it may ask."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quantviz.cli.tensors import name_in, written_source
+from quantviz.errors import QuantVizError
 
 if TYPE_CHECKING:
     from quantviz.sources import Source
+    from quantviz.sources.files import Catalog
 
 
 def offered_folder(file: Path) -> tuple[Path, bool]:
@@ -26,25 +28,48 @@ def offered_folder(file: Path) -> tuple[Path, bool]:
 def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[Source, str | None]:
     """Return a tensor as a link of the Lab names it, and the folder that the app must be told, if any.
 
-    Where no tensor is named, it is the only one in the file, or with `first` the first that can be read.
-    `QuantVizError` as from `open_tensors`.
+    Where no tensor is named, it is the only one in the file, or with `first` the first that can be read. Of
+    addresses those are opened that lead to a hub in `QUANTVIZ_HUBS`. `QuantVizError` as from `open_tensors`.
     """
     from quantviz.sources import LocalTensor
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import with_weights
     from quantviz.sources.matrix import as_opened
+    from quantviz.sources.stores.addresses import is_address
 
     source = written_source(file)
     if source:
         return as_opened(source), None
+    if is_address(file):
+        return as_opened(_hub_source(file, tensor, first)), None
     with open_tensors(file) as opened:
         catalog = with_weights(opened)
-        readable = (
-            name for name in catalog.names if not catalog.info(name).problem and catalog.info(name).shape
-        )
-        name = (
-            next(readable, catalog.names[0]) if first and tensor is None else name_in(catalog, file, tensor)
-        )
+        name = _name(catalog, file, tensor, first)
         folder, known = offered_folder(Path(file))
         below = Path(file).resolve().relative_to(folder).as_posix()
         return as_opened(LocalTensor.of(below, name, catalog)), None if known else str(folder)
+
+
+def _hub_source(address: str, tensor: str | None, first: bool) -> Source:
+    from quantviz.sources import HubTensor
+    from quantviz.sources.hubs.addresses import parse_address
+    from quantviz.sources.hubs.hosts import HUBS, Hosts
+    from quantviz.sources.hubs.models import find_model, published_catalog
+    from quantviz.sources.stores.addresses import shown
+
+    try:
+        place = parse_address(shown(address), Hosts.of_environment())
+        if not place.file:
+            raise QuantVizError("hub.address", got=shown(address), variable=HUBS)
+    except QuantVizError as problem:
+        if problem.key == "hub.setting":
+            raise
+        raise QuantVizError("cli.not_on_a_hub", got=shown(address), variable=HUBS) from None
+    model = find_model(place)
+    name = _name(published_catalog(model, place.file), shown(address), tensor, first)
+    return HubTensor.of(place.at(model.commit), name)
+
+
+def _name(catalog: Catalog, file: str, tensor: str | None, first: bool) -> str:
+    readable = (name for name in catalog.names if not catalog.info(name).problem and catalog.info(name).shape)
+    return next(readable, catalog.names[0]) if first and tensor is None else name_in(catalog, file, tensor)

@@ -62,11 +62,11 @@ def link(
 ) -> None:
     """Print the Lab's address of a tensor, or read one.
 
-    FILE is a file of tensors, a source such as 'builtin(name=picture)', or an address of the Lab. Of an
-    address it prints the tensor, the scheme and the view, and ends with status 1
-    if a part of it cannot be used.
+    FILE is a file of tensors, the address of one on a hub that QUANTVIZ_HUBS lists, a source such as
+    'builtin(name=picture)', or an address of the Lab. Of an address of the Lab it prints the tensor, the
+    scheme and the view, and ends with status 1 if a part of it cannot be used.
     """
-    if _is_address(file):
+    if _is_of_the_lab(file):
         if tensor or scheme or cell or against:
             raise click.UsageError("An address is read by itself, without other arguments.")
         _read(file, output)
@@ -83,7 +83,12 @@ def link(
         say("cli.link_folder", folder=folder)
 
 
-def _is_address(form: str) -> bool:
+def _is_of_the_lab(form: str) -> bool:
+    from quantviz.sources.files import reader_of
+    from quantviz.sources.stores.addresses import is_address, name_of
+
+    if is_address(form):
+        return reader_of(name_of(form)) is None
     return "://" in form or form.startswith(("?", "/lab?", "lab?"))
 
 

@@ -29,8 +29,10 @@ def measure(
 ) -> None:
     """Print the metrics of a tensor under schemes.
 
-    FILE is a file of tensors (safetensors, GGUF, ONNX, PyTorch, NumPy and others), or a source such as
-    'builtin(name=picture)'. TENSOR is a name in it, and may be left out where there is only one.
+    FILE is a file of tensors (safetensors, GGUF, ONNX, PyTorch, NumPy and others), an index
+    of shards, a folder, or the address of one, such as https://host/model.safetensors or s3://bucket/model/;
+    or a source such as 'builtin(name=picture)'. TENSOR is a name in it, and may be left out where there is
+    only one.
     """
     named = schemes_named(schemes)
     chosen = open_tensor(file, tensor)

@@ -62,8 +62,9 @@ def scan(
 ) -> None:
     """Measure every tensor of a checkpoint under recipes.
 
-    PATH is a file of tensors, an index of shards, or a folder of files; or the address of one, such as
-    https://host/model.safetensors or s3://bucket/model/, of which byte ranges are read. What was
+    PATH is a file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
+    address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges are
+    read. What was
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
     from quantviz.checkpoints.results import Results

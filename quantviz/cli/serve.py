@@ -41,7 +41,8 @@ def app_file() -> Path:
 def serve(arguments: tuple[str, ...], tensor: str | None, scheme: str | None) -> None:
     """Open the app in the browser, on a file if one is given.
 
-    FILE is a file of tensors, or a folder of them. The app then offers its folder, to this computer alone
+    FILE is a file of tensors, a folder of them, or the address of a file on a hub that QUANTVIZ_HUBS lists.
+    The app then offers its folder, to this computer alone
     unless --server.address says otherwise, and the browser opens the Lab on it. Other options are
     Streamlit's own, such as --server.port 8502.
     """

@@ -92,20 +92,21 @@ def takes_scheme(command: _F) -> _F:
 
 
 def open_tensor(file: str, tensor: str | None) -> Chosen:
-    """Return the tensor of that name in a file, or the only one there.
+    """Return the tensor of that name in a checkpoint, or the only one there.
 
-    `file` may be a source as the Lab's links write it, `builtin(name=picture)`. `QuantVizError` for a file
-    that cannot be opened, and for a name that is not there or is missing.
+    `file` is what `open_checkpoint` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
+    `QuantVizError` for a file that cannot be opened, and for a name that is not there or is missing.
     """
-    from quantviz.sources.files import open_tensors
+    from quantviz.checkpoints.opening import open_checkpoint
+    from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "")
-    with open_tensors(file) as catalog:
-        name = name_in(catalog, file, tensor)
-        return _chosen(name, f"{file} · {name}", catalog.stored(name), catalog.info(name).dtype)
+    with open_checkpoint(file) as catalog:
+        name = name_in(catalog, shown(file), tensor)
+        return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
 
 
 def _chosen(name: str, title: str, stored: Stored, dtype: str) -> Chosen:

@@ -1,5 +1,6 @@
 """Checkpoints at addresses: read by ranges from a web server, and from what fsspec reads."""
 
+import dataclasses
 import json
 import socket
 import sys
@@ -10,12 +11,13 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints import cluster, measuring, reading, scanning
+from quantviz.checkpoints import cluster, reading, scanning, tasks
 from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.measuring import measure_task
 from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.recipes import recipes_named
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.tasks import Measures, measure_task
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores import object_store, store_data
@@ -52,6 +54,10 @@ def memory(content):
     files.pipe("/model/model.safetensors", content)
     yield files
     files.rm("/model", recursive=True)
+
+
+def schemes():
+    return [scheme for _, scheme in recipes_named(RECIPES)]
 
 
 def address(hub, name="model.safetensors"):
@@ -99,11 +105,30 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         before = len(hub.ranges)
         scanned(address(hub), tmp_path, "web.sqlite")
         assert sum(last + 1 - first for first, last in hub.ranges[before:]) < 2**13
-        monkeypatch.setattr(measuring, "MOST_HELD", 2**14)
         monkeypatch.setattr(reading, "MOST_HELD", 2**14)
         in_bands = scanned(address(hub), tmp_path, "bands.sqlite")
         assert in_bands.content.equals(found.content)
         assert in_bands.mse.dropna().tolist() == pytest.approx(found.mse.dropna().tolist(), rel=1e-6)
+        # A worker opens the file by itself, and reads no more than its bands.
+        monkeypatch.setattr(cluster, "WORK", 2**16)
+        monkeypatch.setattr(tasks, "BAND", 2**14)
+        listed = list_checkpoint(address(hub)).entries
+        (large,) = (task for task in plan(listed, schemes()) if task.entries[0].name == "large")
+        wanted_rows = {row.scheme: (row.numbers, row.max_error_at) for row in measure_task(large)[0].rows}
+        jobs, came = cluster._Jobs([large], lambda content: ()), []
+        hub.asked.clear()
+        while jobs.waiting:
+            job = jobs.waiting.popleft()
+            before = len(hub.ranges)
+            came.append(jobs.take(job, job.call(*job.arguments)))
+            sizes = [last + 1 - first for first, last in hub.ranges[before:]]
+            assert sum(sizes) < (2**19 if job.call is tasks.survey else 2 * 2**16 + 2**13)
+        (done,) = filter(None, came)
+        assert len(came) == 4
+        assert {row.scheme: (row.numbers, row.max_error_at) for row in done.measures[0].rows} == wanted_rows
+        # Where nothing tells whether it is what it was, one worker reads all of it.
+        unsure = dataclasses.replace(large, entries=(dataclasses.replace(large.entries[0], version=""),))
+        assert [job.call for job in cluster._Jobs([unsure], lambda content: ()).waiting] == [measure_task]
 
 
 def test_a_store_that_fsspec_reads(content, local, memory, tmp_path, monkeypatch):
@@ -177,11 +202,9 @@ def test_a_file_that_is_replaced_between_listing_and_reading(content, memory):
     # problem of the tensors.
     (other,) = plan(list_checkpoint("memory://model/model.safetensors").entries, task.schemes[0])
     assert cluster._key(task) == cluster._key(task) != cluster._key(other)
-    lacking = measuring.Measures(
-        task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x")
-    )
+    lacking = Measures(task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x"))
     with pytest.raises(QuantVizError):
-        cluster._check_files([lacking], "tcp://x")
+        cluster._check_files(task, (lacking,) * len(task.entries), "tcp://x")
 
 
 def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):

@@ -454,8 +454,28 @@ def test_a_folder_of_shards_without_an_index(tmp_path, original):
     layouts.write(folder / "2.safetensors", dict(tensors[:1]))
     with pytest.raises(qv.QuantVizError, match=r"0\.safetensors.*2\.safetensors"):
         audited(gptq_twin(tmp_path / "twin"), folder)
-    with pytest.raises(qv.QuantVizError, match="not one checkpoint"):
+    with pytest.raises(qv.QuantVizError, match="holds no file of tensors"):
         audited(tmp_path, original)
+
+
+def test_experts_are_compared_with_those_of_the_original(tmp_path):
+    x = torch.randn(3, 8, 32, generator=torch.Generator().manual_seed(0))
+    original = layouts.write(tmp_path / "original.safetensors", {"model.mlp.experts.up_proj.weight": x})
+    scale = x.abs().amax(-1, keepdim=True) / 127
+    codes = torch.round(x / scale).to(torch.int8)
+    base = "mlp.experts.up_proj.weight"
+    twin = layouts.write(tmp_path / "x.safetensors", {base: codes, f"{base}_scale": scale})
+    audit = audited(twin, original)
+    assert [each.tensor for each in audit.tensors] == [f"{base}[{k}]" for k in range(3)]
+    assert [each.original for each in audit.tensors] == [f"model.{base}[{k}]" for k in range(3)]
+    assert audit.unmatched == ((), ())
+    for k, each in enumerate(audit.tensors):
+        assert each.metrics["mse"] == pytest.approx(float((codes[k] * scale[k] - x[k]).square().mean()))
+        assert (each.rounding, each.status) == ("nearest", "ok")
+        assert torch.equal(qv.audited_result(twin, original, each.tensor).x, x[k])
+    # An expert more than the original has is one without a partner.
+    original = layouts.write(tmp_path / "less.safetensors", {"model.mlp.experts.up_proj.weight": x[:2]})
+    assert audited(twin, original).unmatched == ((f"{base}[2]",), ())
 
 
 def test_files_that_are_links_are_followed(tmp_path, original):

@@ -9,13 +9,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from quantviz.checkpoints import cluster, planning
+from quantviz.checkpoints import cluster, planning, reading, tasks
 from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.measuring import measure_task
 from quantviz.checkpoints.recipes import recipes_named
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scanning import run_scan, scan
 from quantviz.checkpoints.table import table
+from quantviz.checkpoints.tasks import measure_task
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
 
@@ -26,19 +26,28 @@ multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed",
 #: Its processes close what they leave open when they are gone.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 
-RECIPES = ("int8_per_row", "int4_g32")
+RECIPES = ("int8_per_row", "int4_g32", "int8_per_tensor")
+#: Elements of a band of a giant tensor, and of the smallest tensor that is taken for one.
+BAND, GIANT = 2**12, 2**14
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """Enough tensors for a dozen tasks, among them a tied one, one with NaN and one that is damaged."""
+    """Enough tensors for a dozen tasks, among them a tied one, some with NaN, one of codes and two giants."""
     made = torch.Generator().manual_seed(0)
     tensors = {f"layers.{i}.weight": torch.randn(32 + i, 256, generator=made).bfloat16() for i in range(12)}
     tensors["tied"] = tensors["layers.0.weight"].clone()
     tensors["layers.3.weight"][0, 0] = float("nan")
     tensors["ids"] = torch.arange(4)
+    for name in ("giant", "giant.nan"):
+        tensors[name] = torch.randn(100, 256, generator=made)
+    tensors["giant.nan"][20, 3] = float("inf")
+    tensors["giant.nan"][48:64] = float("nan")  # a whole band
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    monkeypatch.setattr(planning, "WORK", 2**14)  # a task a tensor
+    monkeypatch.setattr(cluster, "WORK", 2**14)  # a task a tensor, and two bands a task
+    monkeypatch.setattr(tasks, "BAND", BAND)
+    # Only here: a worker knows from what it is given that it measures bands.
+    monkeypatch.setattr(reading, "MOST_HELD", GIANT)
     return tmp_path / "model.safetensors"
 
 
@@ -49,9 +58,15 @@ def refused(call, *args, **named):
     return caught.value.key
 
 
-def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path):
+def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monkeypatch):
     local = scan(file, RECIPES, results=tmp_path / "local.sqlite")
-    reports = []
+    reports, bands, of_bands = [], [], cluster._Jobs._of_bands
+
+    def noted(jobs, task, given, came):
+        bands.append((task.entries[0].name, given.first, given.stop, len(given.schemes), len(came.bands)))
+        return of_bands(jobs, task, given, came)
+
+    monkeypatch.setattr(cluster._Jobs, "_of_bands", noted)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
@@ -71,9 +86,13 @@ def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path):
         # A second scan gives nothing out: all is known.
         again = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address)
         assert (results.scan(again).state, results.scan(again).progress.measured) == ("done", 0)
-    assert reports[1] < 14 == reports[-1]  # the worker was killed before all was done
+    assert reports[1] < 16 == reports[-1]  # the worker was killed before all was done
     assert found.to_csv().encode() == local.to_csv().encode()
-    assert len(found) == 14 * len(RECIPES)
+    assert len(found) == 16 * len(RECIPES)
+    assert found.status.value_counts().to_dict() == {"ok": 45, "refused": 3}
+    # Bands of whole rows by twos, and all of it where a scale goes through all rows.
+    wanted = [(k, min(k + 2, 7), 2, min(k + 2, 7) - k) for k in range(0, 7, 2)] + [(0, 1, 1, 1)]
+    assert sorted(bands) == sorted((name, *each) for name in ("giant", "giant.nan") for each in wanted)
 
 
 def test_a_scheduler_that_is_away_is_a_sentence(file, tmp_path, monkeypatch):
@@ -92,11 +111,16 @@ def test_a_scheduler_that_is_away_is_a_sentence(file, tmp_path, monkeypatch):
     )
 
 
+def nothing(content):
+    """No scheme is known of any content."""
+    return ()
+
+
 def test_workers_elsewhere(file, tmp_path, monkeypatch):
     """In this process, where it can be made to fail: no workers, other files, a scheduler that goes away."""
     entries = list_checkpoint(file).entries
     schemes = tuple(scheme for _, scheme in recipes_named(RECIPES))
-    tasks = planning.plan(entries, schemes)
+    tasks = planning.plan(entries, schemes, work=cluster.WORK)
     with distributed.LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, silence_logs=50
     ) as workers:
@@ -106,16 +130,16 @@ def test_workers_elsewhere(file, tmp_path, monkeypatch):
         assert caught.value.key == "cluster.no_workers"
         workers.scale(1)
         with cluster.joined(address) as elsewhere:
-            got = dict(elsewhere(tasks[:2]))
-            assert [len(each.rows) for measures in got.values() for each in measures] == [2, 2]
+            got = [done for done in elsewhere(tasks[:2], nothing) if done]
+            assert [len(each.rows) for done in got for each in done.measures] == [3, 3]
             monkeypatch.setattr(cluster, "_stamp", lambda file: (0, 0))
             gone = tmp_path / "gone.safetensors"
             file.rename(gone)
             measured = measure_task(tasks[2])
             assert measured[0].problem.key == "file.missing"
             gone.rename(file)
-            assert refused(cluster._check_files, measured, address) == "cluster.other_files"
-            coming = elsewhere(tasks)
+            assert refused(cluster._check_files, tasks[2], measured, address) == "cluster.other_files"
+            coming = elsewhere(tasks, nothing)
             next(coming)
             workers.close()
             assert refused(lambda: list(coming)) == "cluster.lost"

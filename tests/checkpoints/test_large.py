@@ -1,6 +1,8 @@
 """A tensor too large to be held is measured in bands, within a bound of memory."""
 
 import json
+import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +11,12 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.checkpoints import measuring, reading
+from quantviz.checkpoints import cluster, reading, tasks
 from quantviz.checkpoints.listing import list_checkpoint
 from quantviz.checkpoints.planning import plan
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.table import table
 from quantviz.streaming import kernel_access
 
 ROOT = Path(__file__).parents[2]
@@ -37,15 +42,46 @@ def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
     # Nothing is compiled for it.
     monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
     (task,) = plan(list_checkpoint(tmp_path / "x.safetensors").entries, schemes)
-    (whole,) = measuring.measure_task(task)
-    for module in (measuring, reading):
-        monkeypatch.setattr(module, "MOST_HELD", 2**12)
-    monkeypatch.setattr(measuring, "_BAND", 5 * 512)
-    (banded,) = measuring.measure_task(task)
+    (whole,) = tasks.measure_task(task)
+    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(tasks, "BAND", 5 * 512)
+    (banded,) = tasks.measure_task(task)
     assert banded.content == whole.content
-    for one, other in zip(whole.rows, banded.rows, strict=True):
+    rows = {row.scheme: row for row in banded.rows}
+    assert len(rows) == len(recipes)
+    for one in whole.rows:
+        other = rows[one.scheme]
         assert (other.scheme, other.status, other.max_error_at) == (one.scheme, "ok", one.max_error_at)
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
+
+
+def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch):
+    file, recipes = tmp_path / "x.safetensors", ("int8_per_row", "int8_per_column")
+    write(file, torch.randn(48, 512, generator=torch.Generator().manual_seed(0)).bfloat16())
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(tasks, "BAND", 5 * 512)
+    wanted = qv.scan(file, recipes, results=tmp_path / "whole.sqlite")
+    for most, stored in ((4, 0), (10, 1)):  # asked for the tensor, then after each of ten bands
+        asked = iter(range(most))
+        with Results(tmp_path / f"{most}.sqlite") as results:
+            number = run_scan(results, file, recipes, cancelled=lambda asked=asked: next(asked, None) is None)
+            assert results.scan(number).state == "cancelled"
+            assert len(results.known(wanted.content[0])) == stored
+            assert run_scan(results, file, recipes) == number
+            assert results.scan(number).progress.measured == 2 - stored
+            assert table(results, number).equals(wanted)
+
+    measured = tasks.measure_part
+
+    def changing(*given, **named):
+        os.utime(file, ns=(0, 0))
+        return measured(*given, **named)
+
+    monkeypatch.setattr(tasks, "measure_part", changing)
+    found = qv.scan(file, recipes, results=tmp_path / "changed.sqlite")
+    assert found.status.tolist() == ["problem"] * 2
+    assert "changed" in found.reason[0]
 
 
 def test_memory_stays_within_its_bound_whatever_the_tensor(tmp_path):
@@ -69,3 +105,52 @@ print(most[0])
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert 2**27 < int(done.stdout) < MOST
+
+
+def test_jobs_for_workers_give_the_local_rows_in_any_order(tmp_path, monkeypatch):
+    """Also of a scheme that clips by the whole tensor's ends; a file that changes meanwhile has none."""
+    x = torch.randn(48, 512, generator=torch.Generator().manual_seed(0))
+    x[7, 1], x[9, 3] = float("inf"), 40.0
+    file = tmp_path / "x.safetensors"
+    write(file, x.bfloat16())
+    clipping = qv.RECIPES["nvfp4"].replace(nonfinite="clip")
+    schemes = (qv.RECIPES["int8_per_row"], clipping, qv.RECIPES["int8_per_column"])
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    (task,) = plan(list_checkpoint(file).entries, schemes)
+    (whole,) = tasks.measure_task(task)
+    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(tasks, "BAND", 5 * 512)
+    monkeypatch.setattr(cluster, "WORK", 2**13)
+    (local,) = tasks.measure_task(task)
+    assert [row.status for row in local.rows] == ["ok"] * 3
+    for one in whole.rows:
+        (other,) = (row for row in local.rows if row.scheme == one.scheme)
+        assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
+
+    def done(known, at_first_band=lambda: None):
+        jobs, done, calls = cluster._Jobs([task], lambda content: known), [], []
+        while jobs.waiting:
+            job = jobs.waiting.pop()  # the last one first
+            if job.call is tasks.measure_bands and not calls.count(tasks.measure_bands):
+                at_first_band()
+            calls.append(job.call)
+            came = pickle.loads(pickle.dumps(job.call(*pickle.loads(pickle.dumps(job.arguments)))))
+            done += [each for each in [jobs.take(job, came)] if each]
+        ((_, (measures,)),) = done
+        return calls, measures
+
+    calls, measures = done(known=())
+    assert calls == [tasks.survey, *[tasks.measure_bands] * 11]
+    assert measures.content == local.content
+    wanted = {row.scheme: (row.numbers, row.max_error_at) for row in local.rows}
+    assert {row.scheme: (row.numbers, row.max_error_at) for row in measures.rows} == wanted
+    calls, measures = done(known={str(scheme) for scheme in schemes[:2]})
+    assert len(calls) == 2
+    assert [row.scheme for row in measures.rows] == [str(schemes[2])]
+    calls, measures = done(known={str(scheme) for scheme in schemes})
+    assert (len(calls), measures.content, measures.rows) == (1, local.content, ())
+    calls, measures = done(known=(), at_first_band=lambda: write(file, (x + 1).bfloat16()))
+    assert (len(calls), measures.content, measures.rows) == (12, "", ())
+    assert measures.problem.key == "file.changed"
+    calls, measures = done(known=(), at_first_band=file.unlink)
+    assert (len(calls), measures.problem.key) == (2, "file.missing")

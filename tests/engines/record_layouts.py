@@ -4,8 +4,9 @@ back from that.
     python -m tests.engines.record_layouts AUTOGPTQ AUTOAWQ
 
 compressed-tensors and bitsandbytes are imported, which takes seconds, hence the record. AUTOGPTQ and AUTOAWQ
-are clones of AutoGPTQ (9f7d370) and AutoAWQ (88e4c76); one file of each is run on the CPU: `QuantLinear`
-packs and multiplies by the identity, and `dequantize_gemm` reads what `tests.helpers.layouts` packed.
+are clones of AutoGPTQ (9f7d370) and AutoAWQ (88e4c76); some files of each are run on the CPU: `QuantLinear`
+packs and multiplies by the identity, `dequantize_gemm` reads what `tests.helpers.layouts` packed, and
+`WQLinear_GEMV` packs.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ CASES: dict[str, tuple[dict[str, Any], str, torch.dtype]] = {
         torch.float32,
     ),
 }
+#: Of these the library has weights of experts in one tensor.
+EXPERTS: dict[str, tuple[dict[str, Any], str, torch.dtype]] = {
+    f"experts_{case}": CASES[case]
+    for case in ("int4_group", "int4_asymmetric", "int8_channel", "int8_plain", "fp8_channel")
+}
 _COMPRESSORS = {
     "pack": "pack-quantized",
     "naive": "naive-quantized",
@@ -82,6 +88,17 @@ def main() -> None:
     auto_awq = _module(Path(sys.argv[2]) / "awq/utils/packing_utils.py")
     tensors |= {f"awq/{name}": value for name, value in _awq(auto_awq).items()}
     configs["awq"] = {"quant_method": "awq", "version": "gemm"}
+    # Found by its name, so that the package around it, which needs much more, is not imported.
+    sys.modules["awq.utils.module"] = _module(Path(sys.argv[2]) / "awq/utils/module.py")
+    gemv = _module(Path(sys.argv[2]) / "awq/modules/linear/gemv.py")
+    for group in (32, 64):
+        tensors |= {f"awq_gemv_{group}/{name}": value for name, value in _awq_gemv(gemv, group).items()}
+        configs[f"awq_gemv_{group}"] = {"quant_method": "awq", "version": "gemv", "group_size": group}
+    for case, (fields, kind, dtype) in EXPERTS.items():
+        made = _compressed(fields, kind, dtype, (2, ROWS, COLUMNS))
+        tensors |= {f"{case}/{name}": value for name, value in made.items()}
+        weights = {"config_groups": {"group_0": {"weights": fields}}}
+        configs[case] = {"quant_method": "compressed-tensors", **weights}
     save_file(tensors, RECORD, metadata={"configs": json.dumps(configs)})
 
 
@@ -94,7 +111,9 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _compressed(fields: dict[str, Any], kind: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def _compressed(
+    fields: dict[str, Any], kind: str, dtype: torch.dtype, shape: tuple[int, ...] = (ROWS, COLUMNS)
+) -> dict[str, torch.Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from compressed_tensors.compressors import BaseCompressor
@@ -107,8 +126,9 @@ def _compressed(fields: dict[str, Any], kind: str, dtype: torch.dtype) -> dict[s
         "tensor_group": (ROWS, COLUMNS // 16),
         "block": (ROWS // 16, COLUMNS // 16),
     }[fields["strategy"]]
+    grid = (*shape[:-2], *grid)
     scale = torch.rand(grid) * 0.1 + 0.01
-    state = {"weight": torch.randn(ROWS, COLUMNS).to(dtype), "weight_scale": scale.to(dtype)}
+    state = {"weight": torch.randn(shape).to(dtype), "weight_scale": scale.to(dtype)}
     if kind == "nvfp4":
         state["weight_scale"] = (scale * 64).to(torch.float8_e4m3fn).to(dtype)
         state["weight_global_scale"] = torch.tensor([67.0])
@@ -157,6 +177,19 @@ def _awq(module: Any) -> dict[str, torch.Tensor]:
     made = {name[2:]: value for name, value in layouts.awq("x", q, zero, scale).items()}
     read = module.dequantize_gemm(made["qweight"], made["qzeros"], made["scales"], 4, 32)
     return {**made, "expected": read.T.contiguous()}
+
+
+def _awq_gemv(module: Any, group: int) -> dict[str, torch.Tensor]:
+    """AutoAWQ only multiplies by them on a GPU: what it packed is recorded, and the weight that it was given,
+    which the codes hold exactly.
+    """
+    q, zero, scale = layouts.rounded(torch.randn(ROWS, COLUMNS), 4, group)
+    wide = torch.arange(COLUMNS) // group
+    linear = torch.nn.Linear(COLUMNS, ROWS, bias=False)
+    linear.weight.data = scale[:, wide] * (q - zero[:, wide])
+    layer = module.WQLinear_GEMV.from_linear(linear, 4, group, scales=scale.half(), zeros=zero)
+    made = {name: getattr(layer, name) for name in ("qweight", "qzeros", "scales")}
+    return {**made, "expected": linear.weight.data.clone()}
 
 
 if __name__ == "__main__":

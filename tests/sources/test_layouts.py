@@ -113,10 +113,15 @@ def test_what_libraries_laid_out_and_read_back(tmp_path, case):
     tensors = {f"x.{name[len(case) + 1 :]}": t for name, t in RECORDED.items() if name.startswith(f"{case}/")}
     theirs = tensors.pop("x.expected")
     path = layouts.write(tmp_path / "x.safetensors", tensors, CONFIGS[case])
-    weight, coded = weights_of(path)["x.weight"]
-    assert weight.layout == CONFIGS[case]["quant_method"].replace("-", "_")
-    # A library rounds to the dtype it computes in, we do not.
-    assert torch.equal(coded.x_hat.to(theirs.dtype), theirs)
+    found = weights_of(path)
+    assert list(found) == (["x.weight"] if theirs.dim() == 2 else ["x.weight[0]", "x.weight[1]"])
+    for k, (weight, coded) in enumerate(found.values()):
+        assert weight.layout == CONFIGS[case]["quant_method"].replace("-", "_")
+        # A library rounds to the dtype it computes in, we do not.
+        assert torch.equal(coded.x_hat.to(theirs.dtype), theirs if theirs.dim() == 2 else theirs[k])
+        spent = sum(t.numel() * t.itemsize for t in tensors.values())
+        if case.startswith(("experts", "awq")):
+            assert weight.stored_bits == pytest.approx(8 * spent / theirs.numel())
 
 
 @pytest.mark.parametrize(
@@ -219,12 +224,39 @@ def hostile():
     packed = torch.zeros(4, 1, dtype=torch.int32)
     yield "shape", {"w.weight_packed": packed, "w.weight_scale": torch.ones(4, 1), "w.weight_shape": shape}
 
+    three = torch.zeros(2, 4, 4, dtype=torch.int8)
+    for scales in ((4, 1), (3, 4, 1), (1,), (2, 4, 3)):
+        yield "experts", {"w.weight": three, "w.weight_scale": torch.ones(scales)}
+        words = {"w.weight_packed": torch.zeros(2, 4, 1, dtype=torch.int32)}
+        lengths = torch.tensor([2, 4, 4])
+        yield "experts", {**words, "w.weight_scale": torch.ones(scales), "w.weight_shape": lengths}
+    yield (
+        "no expert",
+        {
+            "w.weight": torch.zeros(2**40, 0, 4, dtype=torch.int8),
+            "w.weight_scale": torch.ones(1),
+        },
+    )
+
 
 @pytest.mark.parametrize(("case", "tensors"), list(hostile()))
 def test_parts_that_do_not_fit_together_are_damage(tmp_path, case, tensors):
     config = {"config_groups": ["no", "groups"], "checkpoint_format": ["gptq"]}
-    ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
-    assert weight.problem.key.startswith("layouts."), case
+    found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config))
+    assert len(found) == (2 if case == "experts" else 1)
+    assert all(weight.problem.key.startswith("layouts.") for weight, _ in found.values()), case
+
+
+@pytest.mark.parametrize("group", [None, 0, 7, 8, 128, "32", True])
+def test_gemv_needs_the_size_of_a_group(tmp_path, group):
+    case = "awq_gemv_64"
+    tensors = {f"x.{name}": RECORDED[f"{case}/{name}"] for name in ("qweight", "qzeros", "scales")}
+    path = layouts.write(tmp_path / "x.safetensors", tensors, {**CONFIGS[case], "group_size": group})
+    ((weight, _),) = weights_of(path).values()
+    if group == 8:  # eight groups of 8 fit, as no file tells otherwise
+        assert weight.problem is None
+    else:
+        assert weight.problem.key == "layouts.awq"
 
 
 def test_another_format_of_gptq_is_refused(tmp_path):

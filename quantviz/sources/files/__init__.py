@@ -106,13 +106,28 @@ class open_tensors:
         raise AttributeError(name)
 
 
-def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:
-    """Return the tensors of an open file, by the limits of the environment where none are given."""
+def catalog_of(
+    data: FileData, *, limits: Limits | None = None, reader: type[Catalog] | None = None
+) -> Catalog:
+    """Return the tensors of an open file.
+
+    Args:
+        data: The file, which is closed where it cannot be read.
+        limits: Those of the environment where none are given.
+        reader: How it is read; by its name and content where it is not given.
+
+    Raises:
+        QuantVizError: It is damaged, unknown, not what its name says or beyond `limits`.
+    """
     limits = limits or Limits.of_environment()
     try:
         if data.size > limits.file_bytes:
             raise data.error("too_large", got=data.size, most=limits.file_bytes)
-        return _reader(data)(data, limits)
+        if not data.size:
+            raise data.error("empty")
+        if reader and not reader.recognises(data):
+            raise data.error("damaged", kind=reader.kind)
+        return (reader or _reader(data))(data, limits)
     except QuantVizError:
         data.close()
         raise
@@ -120,8 +135,6 @@ def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:
 
 def _reader(data: FileData) -> type[Catalog]:
     """Return the reader by suffix, if the content is what the suffix says."""
-    if not data.size:
-        raise data.error("empty")
     inside = next((reader for reader in CATALOGS if reader.recognises(data)), None)
     if data.name == "?" and inside:
         return inside

@@ -87,6 +87,8 @@ class Catalog(ABC):
     suffixes: ClassVar[tuple[str, ...]]
     #: Python lines that cut one tensor out of a file, with {file!r} and {name!r}.
     snippet: ClassVar[str] = ""
+    #: Whether a file of it may hold nothing.
+    may_be_empty: ClassVar[bool] = False
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data = data
@@ -94,7 +96,7 @@ class Catalog(ABC):
         with guarded(data, self.kind):
             self._infos = self._list()
         data.header_read()
-        if not self._infos:
+        if not self._infos and not self.may_be_empty:
             raise data.error("empty")
 
     def __repr__(self) -> str:

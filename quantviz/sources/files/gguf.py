@@ -29,6 +29,8 @@ VERSIONS = (2, 3)
 #: Where tensors begin if the metadata do not say otherwise: at multiples of so many bytes.
 _ALIGNMENT = 32
 _ALIGNMENT_KEY = "general.alignment"
+#: What llama.cpp's gguf-split puts into each part: its number from 0, and how many there are.
+_SPLIT_KEYS = ("split.no", "split.count")
 #: Longest names, in bytes. llama.cpp itself stops at 64 for tensors.
 _LONGEST_KEY = 2**16 - 1
 _LONGEST_NAME = 1024
@@ -248,6 +250,14 @@ class GgufCatalog(Catalog):
             source_type=kind.name,
             notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),),
         )
+
+    @property
+    def split(self) -> tuple[int, int] | None:
+        """Return which part of a split model it is, from 1, and of how many; none where it is all of it."""
+        number, count = (self.metadata.get(key) for key in _SPLIT_KEYS)
+        if type(number) is not int or type(count) is not int or count < 2:
+            return None
+        return number + 1, count
 
     def block_type(self, name: str) -> BlockType | None:
         """Return the type of a quantized tensor's blocks; none for plain numbers."""

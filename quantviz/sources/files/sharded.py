@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.catalog import TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.json_text import parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
+from quantviz.sources.files.several import InSeveral
 from quantviz.sources.limits import Limits
-
-if TYPE_CHECKING:
-    import torch
-
-    from quantviz.sources.files.mapped import Raw
-    from quantviz.tensors.lazy import Stored
 
 #: The part of the index that says where each tensor is.
 _WEIGHT_MAP = "weight_map"
@@ -42,7 +36,7 @@ class _Infos(Mapping[str, TensorInfo]):
         return len(self._shards)
 
 
-class ShardedCatalog(Catalog):
+class ShardedCatalog(InSeveral):
     """The tensors of all shards. A shard is opened when one of its tensors is asked for."""
 
     kind = "safetensors index"
@@ -110,32 +104,6 @@ class ShardedCatalog(Catalog):
     def names_in(self, shard: str) -> tuple[str, ...]:
         """Return the names of all tensors in an open shard, whether the index names them or not."""
         return self._open[shard].names
-
-    def read(self, name: str, index: Index | None = None) -> Loaded:
-        self._data.check()
-        self.info(name)
-        return self.holder(name).read(name, index)
-
-    def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
-        self._data.check()
-        self.info(name)
-        return self.holder(name).cut(name, index)
-
-    def stored_bytes(self, name: str) -> int:
-        return self.holder(name).stored_bytes(name)
-
-    def stored(self, name: str) -> Stored:
-        self._data.check()
-        self.info(name)
-        return self.holder(name).stored(name)
-
-    def raw(self, name: str) -> Raw | None:
-        self._data.check()
-        self.info(name)
-        return self.holder(name).raw(name)
-
-    def version_of(self, name: str) -> str:
-        return self.holder(name).version_of(name)
 
     def close(self) -> None:
         for catalog in self._open.values():

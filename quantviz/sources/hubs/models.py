@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import BY_RANGES
+from quantviz.sources.files import BY_RANGES, catalog_of
 from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.hubs.addresses import COMMIT, Place
@@ -126,15 +126,10 @@ def published_catalog(model: Model, file: str) -> Catalog:
 
 @functools.lru_cache(_MOST_OPEN)
 def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> Catalog:
-    data = HubData(model, model.file(file), Hosts.read(listed), limits)
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
-    if data.size > most.file_bytes:
-        raise data.error("too_large", got=data.size, most=most.file_bytes)
-    if not data.size:
-        raise data.error("empty")
-    if not reader.recognises(data):
-        raise data.error("damaged", kind=reader.kind)
-    return reader(data, most)
+    return catalog_of(
+        HubData(model, model.file(file), Hosts.read(listed), limits), limits=most, reader=reader
+    )
 
 
 class HubData(FileData):

@@ -1,16 +1,20 @@
-"""AWQ's layout "gemm", as AutoAWQ writes it.
+"""AWQ's layouts "gemm" and "gemv", as AutoAWQ writes them. A value is scale · (code − zero point).
 
-`qweight` int32 (columns, rows / 8) and `qzeros` int32 (groups, rows / 8), eight codes a word in the order
-0 2 4 6 1 3 5 7; `scales` (groups, rows). A value is scale · (code − zero point).
+gemm: `qweight` int32 (columns, rows / 8) and `qzeros` int32 (groups, rows / 8), eight codes a word in the
+order 0 2 4 6 1 3 5 7; `scales` (groups, rows).
 
-Source: AutoAWQ, `awq/utils/packing_utils.py` and `awq/modules/linear/gemm.py` (88e4c76). Its other layouts
-(gemv, gemv_fast) are not read.
+gemv: `qweight` int32 (rows, columns / 8) and `qzeros` int32 (rows, words), eight codes a word in order;
+`scales` (rows, 8 · words), of which there are more than groups. The configuration says that it is this layout
+and how large a group is: the tensors do not tell.
+
+Source: AutoAWQ, `awq/utils/packing_utils.py` and `awq/modules/linear/gemm.py`, `gemv.py` (88e4c76). Its
+layout gemv_fast is not read.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -43,11 +47,15 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 
     Those of GPTQ, whose tensors have the same names, are told by their shapes.
     """
-    names = set(catalog.names)
+    names, is_gemv = set(catalog.names), is_gemv_of(config)
     for name in catalog.names:
         base, _, last = name.rpartition(".")
         parts = tuple(f"{base}.{part}" for part in ("qweight", "scales", "qzeros"))
         if last != "qweight" or not names.issuperset(parts):
+            continue
+        if is_gemv:
+            make = functools.partial(_gemv, catalog, base, parts, config)
+            yield attempted(ID, f"{base}.weight", parts, make)
             continue
         words, scales, zeros = (catalog.info(part).shape for part in parts)
         if not len(words) == len(scales) == len(zeros) == 2 or words[1] == scales[1]:
@@ -73,17 +81,56 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWei
         x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zeros)
 
-    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
+    return _described(catalog, base, parts, (rows, columns), groups, coded, row_step=_A_WORD)
+
+
+def is_gemv_of(config: Config) -> bool:
+    """Return whether the configuration says that weights lie as gemv wants them."""
+    return config.get("quant_method") == ID and str(config.get("version")).lower() == "gemv"
+
+
+def _gemv(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -> QuantizedWeight:
+    words, scales, zeros = (catalog.info(part).shape for part in parts)
+    if not len(words) == len(scales) == len(zeros) == 2:
+        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
+    (rows, columns), said = (words[0], words[1] * _A_WORD), config.get("group_size")
+    group = columns if said == -1 else said
+    fits = scales == (rows, zeros[1] * _A_WORD) and zeros[0] == rows
+    if not fits or type(group) is not int or group < 1 or columns % group or columns // group > scales[1]:
+        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
+    groups = columns // group
+    of_columns = torch.arange(columns) // group
+
+    def coded(start: int, stop: int) -> Coded:
+        q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), 4, columns)
+        zero = unpacked(catalog.cut(parts[2], (slice(start, stop),)), 4, groups)
+        scale = catalog.load(parts[1], (slice(start, stop), slice(0, groups)))
+        x_hat = scale[:, of_columns] * (q - zero[:, of_columns]).float()
+        return Coded(q.to(torch.uint8), x_hat, scale, zero)
+
+    return _described(catalog, base, parts, (rows, columns), groups, coded)
+
+
+def _described(
+    catalog: Catalog,
+    base: str,
+    parts: tuple[str, ...],
+    shape: tuple[int, int],
+    groups: int,
+    coded: Callable[[int, int], Coded],
+    row_step: int = 1,
+) -> QuantizedWeight:
+    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(shape[1] // groups)
     return QuantizedWeight(
         ID,
         f"{base}.weight",
-        (rows, columns),
+        shape,
         parts,
-        plain_scheme("uint4", "asymmetric", granularity, (rows, columns)),
+        plain_scheme("uint4", "asymmetric", granularity, shape),
         catalog.info(parts[1]).dtype,
         coded,
-        bits_stored(catalog, parts, (rows, columns)),
-        row_step=_A_WORD,
+        bits_stored(catalog, parts, shape),
+        row_step=row_step,
     )
 
 

@@ -18,6 +18,7 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
+from quantviz.sources.layouts.awq import is_gemv_of
 from quantviz.sources.layouts.bit_fields import unpacked, words_of
 from quantviz.sources.layouts.weight import (
     Coded,
@@ -42,8 +43,10 @@ _PARTS = ("qweight", "scales", "qzeros")
 def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
     """Yield the weights that lie in this layout.
 
-    Those of AWQ, whose tensors have the same names, are told by their shapes.
+    Those of AWQ, whose tensors have the same names, are told by their shapes, or by the configuration.
     """
+    if is_gemv_of(config):
+        return
     names = set(catalog.names)
     for name in catalog.names:
         base, _, last = name.rpartition(".")

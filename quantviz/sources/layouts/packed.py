@@ -5,6 +5,9 @@ Integers: `X.weight_packed` int32 (rows, columns · bits / 32) of code + 2^(bits
 `X.weight_packed` uint8 (rows, columns / 2), the first code in the low bits, `X.weight_scale` FP8 of each 16,
 and `X.weight_global_scale`, by which scales are divided. MXFP4: the same with scales that are exponents.
 
+Integers of three axes are experts, one after the other in each tensor; FP4 of three axes is not read, for the
+library itself does not read it.
+
 Source: compressed-tensors 0.20, `compressors/pack_quantized`, `compressors/nvfp4`, `compressors/mxfp4`.
 """
 
@@ -27,6 +30,7 @@ from quantviz.sources.layouts.weight import (
     QuantizedWeight,
     attempted,
     bits_stored,
+    experts_of,
     granularity_of,
     plain_scheme,
 )
@@ -51,42 +55,53 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
             f"{base}.weight_scale",
             *(f"{base}.{each}" for each in others if f"{base}.{each}" in names),
         )
-        make = _four_bit_float if catalog.info(name).dtype == "uint8" else _integer
-        yield attempted(ID, f"{base}.weight", parts, functools.partial(make, catalog, base, parts))
+        info = catalog.info(name)
+        if info.dtype == "uint8":
+            make = functools.partial(_four_bit_float, catalog, base, parts)
+            yield attempted(ID, f"{base}.weight", parts, make)
+            continue
+        for which, at in experts_of(info.shape):
+            expert = functools.partial(_integer, catalog, base, parts, which, at)
+            yield attempted(ID, f"{base}.weight{which}", parts, expert)
 
 
-def _integer(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWeight:
+def _integer(
+    catalog: Catalog, base: str, parts: tuple[str, ...], which: str, at: tuple[int, ...]
+) -> QuantizedWeight:
     words, scales = catalog.info(parts[0]), catalog.info(parts[1])
-    shape = _declared_shape(catalog, f"{base}.weight_shape") if f"{base}.weight_shape" in parts else ()
-    fits = len(shape) == len(words.shape) == 2 and shape[0] == words.shape[0] and min(shape) > 0
+    whole = _declared_shape(catalog, f"{base}.weight_shape") if f"{base}.weight_shape" in parts else ()
+    fits = len(whole) == len(words.shape) == 2 + len(at) and whole[:-1] == words.shape[:-1] and min(whole) > 0
+    shape, of_words, of_scales = (each[len(at) :] for each in (whole, words.shape, scales.shape))
     # No two numbers of bits make as many words unless a row is shorter than a word.
-    bits = next((n for n in range(1, 9) if fits and words_of(shape[1], n) == words.shape[1]), 0)
-    granularity = granularity_of(scales.shape, shape) if bits else None
+    bits = next((n for n in range(1, 9) if fits and words_of(shape[1], n) == of_words[1]), 0)
+    # Each expert has scales of its own.
+    own = scales.shape[: len(at)] == whole[: len(at)] and len(of_scales) == 2 if at else True
+    granularity = granularity_of(of_scales, shape) if bits and own else None
     if granularity is None or f"int{bits}" not in FORMATS or words.dtype != "int32":
         raise QuantVizError("layouts.scales", name=base, shape=shape, scales=scales.shape)
     zero_point, middle, columns = f"{base}.weight_zero_point", 1 << (bits - 1), shape[1]
     shifted = zero_point in parts
 
     def coded(start: int, stop: int) -> Coded:
-        q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), bits, columns) - middle
-        scale = catalog.load(parts[1], rows_of_scales(granularity, start, stop))
+        q = unpacked(catalog.cut(parts[0], (*at, slice(start, stop))), bits, columns) - middle
+        scale = catalog.load(parts[1], (*at, *rows_of_scales(granularity, start, stop)))
         lines = over_cells(scale, granularity, stop - start, columns)
         if not shifted:
             return Coded(q.to(torch.int8), q.float() * lines, scale)
-        packed = catalog.cut(zero_point, (slice(start * bits // 32, words_of(stop, bits)),))
+        packed = catalog.cut(zero_point, (*at, slice(start * bits // 32, words_of(stop, bits))))
         zeros = (unpacked(packed.T, bits, stop - start) - middle).T.contiguous()
         shift = over_cells(zeros, granularity, stop - start, columns)
         return Coded(q.to(torch.int8), (q - shift).float() * lines, scale, zeros)
 
     return QuantizedWeight(
         ID,
-        f"{base}.weight",
+        f"{base}.weight{which}",
         shape,
         parts,
         plain_scheme(f"int{bits}", "asymmetric" if shifted else "symmetric", granularity, shape),
         scales.dtype,
         coded,
-        bits_stored(catalog, parts, shape),
+        bits_stored(catalog, parts, whole),
         row_step=32 if shifted else 1,
     )
 
@@ -124,5 +139,5 @@ def _four_bit_float(catalog: Catalog, base: str, parts: tuple[str, ...]) -> Quan
 
 
 def _declared_shape(catalog: Catalog, name: str) -> tuple[int, ...]:
-    """Return the two lengths that a tensor says; () where it has other than two."""
-    return tuple(catalog.cut(name).tolist()) if catalog.info(name).shape == (2,) else ()
+    """Return the two or three lengths that a tensor says; () where it has others."""
+    return tuple(catalog.cut(name).tolist()) if catalog.info(name).shape in ((2,), (3,)) else ()

@@ -3,7 +3,7 @@ writes them, and FP8 by blocks as DeepSeek does.
 
 `X.weight` int8 or FP8 (rows, columns), and `X.weight_scale` or `X.weight_scale_inv`, of a block, a group, a
 row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero point);
-`weight_scale_inv` is multiplied too, whatever its name says.
+`weight_scale_inv` is multiplied too, whatever its name says. Three axes are experts, one after the other.
 
 Sources: compressed-tensors 0.20, `compressors/naive_quantized/base.py`; DeepSeek-V3, `inference/kernel.py`
 (0623163).
@@ -25,6 +25,7 @@ from quantviz.sources.layouts.weight import (
     QuantizedWeight,
     attempted,
     bits_stored,
+    experts_of,
     granularity_of,
     plain_scheme,
 )
@@ -60,8 +61,9 @@ def _find(catalog: Catalog, config: Config, scales: str) -> Iterator[QuantizedWe
         if info.dtype in FORMATS and not info.problem:
             zeros = (f"{base}.weight_zero_point",) if f"{base}.weight_zero_point" in names else ()
             layout, parts = IDS[scales], (f"{base}.weight", name, *zeros)
-            make = functools.partial(_weight, catalog, parts, layout, config)
-            yield attempted(layout, parts[0], parts, make)
+            for which, at in experts_of(info.shape):
+                make = functools.partial(_weight, catalog, parts, layout, config, which, at)
+                yield attempted(layout, f"{parts[0]}{which}", parts, make)
 
 
 def block_of(config: Config) -> tuple[int, int]:
@@ -77,33 +79,43 @@ def block_of(config: Config) -> tuple[int, int]:
     return _BLOCK
 
 
-def _weight(catalog: Catalog, parts: tuple[str, ...], layout: str, config: Config) -> QuantizedWeight:
+def _weight(
+    catalog: Catalog,
+    parts: tuple[str, ...],
+    layout: str,
+    config: Config,
+    which: str,
+    at: tuple[int, ...],
+) -> QuantizedWeight:
     info, scales = catalog.info(parts[0]), catalog.info(parts[1])
-    granularity = granularity_of(scales.shape, info.shape, block_of(config)) if len(info.shape) == 2 else None
+    shape, of_scales = info.shape[len(at) :], scales.shape[len(at) :]
+    # Each expert has scales of its own.
+    own = scales.shape[: len(at)] == info.shape[: len(at)] and len(of_scales) == 2 if at else len(shape) == 2
+    granularity = granularity_of(of_scales, shape, block_of(config)) if own else None
     if granularity is None:
         raise QuantVizError("layouts.scales", name=parts[0], shape=info.shape, scales=scales.shape)
     fmt = FORMATS[info.dtype]
 
     def coded(start: int, stop: int) -> Coded:
-        codes = catalog.cut(parts[0], (slice(start, stop),))
-        rows = rows_of_scales(granularity, start, stop)
+        codes = catalog.cut(parts[0], (*at, slice(start, stop)))
+        rows = (*at, *rows_of_scales(granularity, start, stop))
         scale = catalog.load(parts[1], rows)
-        lines = over_cells(scale, granularity, stop - start, info.shape[1])
+        lines = over_cells(scale, granularity, stop - start, shape[1])
         if fmt != "int8":
             bits = codes.to(getattr(torch, fmt)).view(torch.uint8)
             return Coded(bits, codes * lines, scale)
         if len(parts) < 3:
             return Coded(codes, codes.float() * lines, scale)
         zeros = catalog.cut(parts[2], rows).to(torch.int32)
-        shift = over_cells(zeros, granularity, stop - start, info.shape[1])
+        shift = over_cells(zeros, granularity, stop - start, shape[1])
         return Coded(codes, (codes.to(torch.int32) - shift).float() * lines, scale, zeros)
 
     return QuantizedWeight(
         layout,
-        parts[0],
-        info.shape,
+        f"{parts[0]}{which}",
+        shape,
         parts,
-        plain_scheme(fmt, "asymmetric" if len(parts) > 2 else "symmetric", granularity, info.shape),
+        plain_scheme(fmt, "asymmetric" if len(parts) > 2 else "symmetric", granularity, shape),
         scales.dtype,
         coded,
         bits_stored(catalog, parts, info.shape),
@@ -111,7 +123,7 @@ def _weight(catalog: Catalog, parts: tuple[str, ...], layout: str, config: Confi
     )
 
 
-def rows_of_scales(granularity: Granularity, start: int, stop: int) -> tuple[slice, ...]:
+def rows_of_scales(granularity: Granularity, start: int, stop: int) -> tuple[int | slice, ...]:
     """Return the window of the scales of some rows of a weight."""
     if isinstance(granularity, PerBlock):
         return (slice(start // granularity.rows, -(-stop // granularity.rows)),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,20 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
     if len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0:
         return PerGroup(columns // scales[1])
     return None
+
+
+def experts_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield what follows the name of each weight in a tensor, and where in it the weight is: one of three
+    axes holds experts, unless it holds nothing.
+
+    >>> list(experts_of((2, 8, 32))), list(experts_of((8, 32)))
+    ([('[0]', (0,)), ('[1]', (1,))], [('', ())])
+    """
+    count = math.prod(shape)
+    if len(shape) == 3 and count:
+        yield from ((f"[{expert}]", (expert,)) for expert in range(shape[0]))
+    else:
+        yield "", ()
 
 
 def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:

@@ -8,9 +8,8 @@ from typing import BinaryIO
 
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData
-from quantviz.sources.limits import Limits
 from quantviz.sources.stores.addresses import beside, name_of
-from quantviz.sources.stores.store import Store, problem_at, store_of
+from quantviz.sources.stores.store import Store, store_of
 
 #: Bytes of one range, of which a store sends several at once.
 _RANGE = 2**22
@@ -106,25 +105,6 @@ class StoreData(FileData):
 
 def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
     return [(first, min(first + _RANGE, stop)) for first in range(start, stop, _RANGE)]
-
-
-def open_address(address: str, limits: Limits) -> Catalog:
-    """Return the tensors of the file at an address, of which only the header has been read.
-
-    Raises:
-        QuantVizError: It cannot be read, is of a kind that is not read by ranges, damaged or beyond `limits`.
-    """
-    reader = reader_at(address)
-    if reader is None:
-        raise problem_at(address, "unknown_kind")
-    data = StoreData(address)
-    if data.size > limits.file_bytes:
-        raise data.error("too_large", got=data.size, most=limits.file_bytes)
-    if not data.size:
-        raise data.error("empty")
-    if not reader.recognises(data):
-        raise data.error("damaged", kind=reader.kind)
-    return reader(data, limits)
 
 
 def reader_at(address: str) -> type[Catalog] | None:

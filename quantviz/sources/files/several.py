@@ -1,0 +1,102 @@
+"""The tensors of a model that lies in several files, each asked for in the file that holds it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from quantviz.sources.files.catalog import Catalog, Index, Loaded
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.safetensors import SafetensorsCatalog
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files.gguf_blocks import BlockType
+    from quantviz.sources.files.mapped import Raw
+    from quantviz.tensors.lazy import Stored
+
+
+class InSeveral(Catalog):
+    """Tensors that lie in several files."""
+
+    @abstractmethod
+    def holder(self, name: str) -> Catalog:
+        """Return the tensors of the file that holds one that is there."""
+
+    def read(self, name: str, index: Index | None = None) -> Loaded:
+        return self._holder(name).read(name, index)
+
+    def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
+        return self._holder(name).cut(name, index)
+
+    def stored_bytes(self, name: str) -> int:
+        return self._holder(name).stored_bytes(name)
+
+    def stored(self, name: str) -> Stored:
+        return self._holder(name).stored(name)
+
+    def raw(self, name: str) -> Raw | None:
+        return self._holder(name).raw(name)
+
+    def version_of(self, name: str) -> str:
+        return self.holder(name).version_of(name)
+
+    def expect(self, names: Iterable[str]) -> None:
+        found: dict[Catalog, list[str]] = {}
+        for name in names:
+            found.setdefault(self._holder(name), []).append(name)
+        for holder, own in found.items():
+            holder.expect(own)
+
+    def _holder(self, name: str) -> Catalog:
+        self._data.check()
+        self.info(name)
+        return self.holder(name)
+
+
+class _Joined(InSeveral):
+    """Open files as one; no two of them have a tensor of the same name."""
+
+    def __init__(self, parts: Sequence[Catalog]) -> None:
+        self._files = tuple(parts)
+        self._holders = {name: part for part in parts for name in part.names}
+        self._infos = {name: part.info(name) for name, part in self._holders.items()}
+        #: What is said of all of it is said of the first file.
+        self._data, self._limits = parts[0]._data, parts[0]._limits
+
+    def holder(self, name: str) -> Catalog:
+        return self._holders[name]
+
+    def close(self) -> None:
+        for part in self._files:
+            part.close()
+
+
+class JoinedSafetensors(_Joined, SafetensorsCatalog):
+    """Shards that no index names."""
+
+
+class GgufPart(GgufCatalog):
+    """A part of a .gguf that was split: the first may hold the metadata alone."""
+
+    may_be_empty = True
+
+
+class JoinedGguf(_Joined, GgufCatalog):
+    """The parts of a .gguf that was split, of which the first has the metadata."""
+
+    def __init__(self, parts: Sequence[GgufCatalog]) -> None:
+        super().__init__(parts)
+        self.metadata = parts[0].metadata
+
+    def block_type(self, name: str) -> BlockType | None:
+        holder = self._holder(name)
+        assert isinstance(holder, GgufCatalog)
+        return holder.block_type(name)
+
+    def blocks(self, name: str, start: int, stop: int) -> torch.Tensor:
+        holder = self._holder(name)
+        assert isinstance(holder, GgufCatalog)
+        return holder.blocks(name, start, stop)
