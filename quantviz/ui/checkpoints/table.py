@@ -41,6 +41,8 @@ _FORMATS = {
     "mse": "%.3e",
 }
 _HEIGHT = 420
+#: Pixels of the names, whose ends tell them apart.
+_NAME = 235
 
 
 def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
@@ -72,6 +74,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         column_config=_columns(),
         on_select=session.safely(lambda: _row_clicked(key, tensors, recipe)),
         selection_mode="single-row",
+        placeholder="",
         alt=say("checkpoints.table_alt", count=len(tensors)),
     )
     st.caption(say("checkpoints.table_about", shown=len(tensors), all=len(model.tensors)))
@@ -125,7 +128,7 @@ def _columns() -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name in ("tensor", "layer", "kind", "shape", "winner", "status", "reason"):
         made[name] = st.column_config.Column(
-            say(f"checkpoints.columns.{name}"), width="medium" if name == "tensor" else None
+            say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
     for name, form in _FORMATS.items():
         made[name] = st.column_config.NumberColumn(say(f"checkpoints.columns.{name}"), format=form)
