@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quantviz.checkpoints.audit_verdict import findings
 from quantviz.checkpoints.folded_scales import unfolded
 from quantviz.checkpoints.gguf_names import OtherNames
-from quantviz.checkpoints.opening import open_checkpoint
+from quantviz.checkpoints.opening import name_of, open_checkpoint
 from quantviz.checkpoints.originals import Original, as_converted, original_of, tensor_of
 from quantviz.checkpoints.tensor_audit import TensorAudit, audit_plain, audit_weight, result_of_rows
 from quantviz.checkpoints.with_pandas import load_pandas
@@ -26,6 +26,7 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.sources.files import Catalog
+from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
 from quantviz.text import DEFAULT_LANGUAGE
@@ -119,11 +120,15 @@ def audit(
         file's maker had them: where scales were folded, the original is scaled in the same way.
 
     Raises:
-        QuantVizError: A checkpoint cannot be opened, or no tensor of one has a partner in the other. What is
-            wrong with a single tensor is in its row.
+        QuantVizError: A checkpoint cannot be opened, the original is the quantized one, or no tensor of one
+            has a partner in the other. What is wrong with a single tensor is in its row.
     """
     with open_checkpoint(quantized_path) as quantized, open_checkpoint(original_path) as original:
         weights = quantized_weights(quantized)
+        if not weights and (other := quantized_weights(original)):
+            names = (name_of(str(path)) for path in (quantized_path, original_path))
+            first, second = map(clipped, names)
+            raise QuantVizError("audit.swapped", quantized=first, original=second, count=len(other))
         pairs, alone = _paired(quantized, original, weights)
         if not any(pair.original for pair in pairs):
             raise QuantVizError(

@@ -27,6 +27,9 @@ from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.tensors.lazy import Replaced, Stored
 
+#: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have
+#: measured it. Its sums differ in the last digits.
+FOR_NOW = -1
 #: Metrics of the tensor alone: added up once for all recipes.
 _POWERS = ("x", "x3", "x4")
 
@@ -63,17 +66,24 @@ class Known(Picklable):
     shape: Shape
     seen: Shape
     facts: Facts
-    #: Sums of powers of its values; none where some are not finite.
+    #: Sums of powers of its values; none where some are not finite, or where the reference makes them.
     powers: Moments | None
+    #: Whether kernels measure it: else the reference does.
+    by_kernels: bool
 
     @classmethod
-    def of(cls, held: Held, *, threads: int | None = None) -> Known:
-        """Return it of a tensor that was read, in more passes where it was not found in passing."""
+    def of(cls, held: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
+        """Return it of a tensor that was read, in more passes where it was not found in passing.
+
+        A small one is measured by the reference always. So a row has the same bits in every run, whatever is
+        compiled yet.
+        """
         assert held.values is not None
         found, powers = held.known or facts(held.values), held.powers
-        if powers is None and found.found is None:
+        by_kernels = by_kernels and held.values.count > limits.FUSED
+        if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
-        return cls(held.content, held.entry.shape, held.values.shape, found, powers)
+        return cls(held.content, held.entry.shape, held.values.shape, found, powers, by_kernels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +108,17 @@ def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None
         yield row_of(known, scheme, [measure_part(held.values, 0, scheme, known, threads=threads)])
 
 
+def measure_for_now(held: Held, scheme: Scheme) -> Row:
+    """Return the reference's row, to be shown while kernels are compiled.
+
+    The tensor has at most `limits.SMALL` elements.
+    """
+    assert held.values is not None
+    known = Known.of(held, by_kernels=False)
+    part = measure_part(held.values, 0, scheme, known)
+    return dataclasses.replace(row_of(known, scheme, [part]), arithmetic=FOR_NOW)
+
+
 def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
     """Return what a part of a tensor has under a scheme.
 
@@ -118,10 +139,8 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         elif found and scheme.nonfinite == "clip":
             # By the ends of the whole tensor.
             x, whole = Replaced(x, whole.lo, whole.hi), dataclasses.replace(whole, found=None)
-        fused, names = _is_fused(known), _metrics_of(known)
-        # The same path whatever is compiled yet, so that a row has the same bits in every run.
-        path = "fused" if fused else "reference"
-        done = measure(x, scheme, path=path, metrics=names, threads=threads, known=whole)
+        path = "fused" if known.by_kernels else "reference"
+        done = measure(x, scheme, path=path, metrics=_metrics_of(known), threads=threads, known=whole)
     except QuantVizError as problem:
         return Part(problem=problem.again())
     return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
@@ -136,7 +155,7 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     if problem is not None:
         return Row(known.content, str(scheme), "problem", problem)
     moments, cells = joined(_moments_of(part) for part in parts), sum(part.cells for part in parts)
-    if _is_fused(known) and known.powers is not None:
+    if known.by_kernels and known.powers is not None:
         moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
     numbers = metrics_of(moments, bits_per_element(scheme, known.seen), METRICS)
     assert moments.x2 is not None
@@ -154,13 +173,9 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     return Row(known.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
-def _is_fused(known: Known) -> bool:
-    return math.prod(known.seen) > limits.FUSED
-
-
 def _metrics_of(known: Known) -> list[str]:
     """Return the metrics that a part is measured for: all but those that the powers of the tensor tell."""
-    apart = _is_fused(known) and known.powers is not None
+    apart = known.by_kernels and known.powers is not None
     return [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
 
 

@@ -22,6 +22,8 @@ from quantviz.schemes.granularity import Shape
 #: What a square's colour can tell: dB, dB against the median of the kind, two measures of outliers, and the
 #: recipe of most SQNR among those of no more bits.
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
+#: And what it tells where a recipe was chosen for each tensor.
+CHOICE = "choice"
 #: Of these a small number is the bad one.
 _LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference"))
 #: dtypes of codes, indices and masks.
@@ -114,7 +116,8 @@ class Square:
     tensor: str
     #: How many tensors it stands for.
     count: int
-    #: "ok", "refused", "problem" or "waiting", and the value where it is ok.
+    #: "ok", "refused", "problem" or "waiting", and the value where it is ok; "kept" where a choice leaves it
+    #: as it is stored.
     status: str
     value: float
     #: The recipe that wins, where that is asked.
@@ -212,7 +215,7 @@ def model_map(
         layer: One of `layers_with_experts`, to see its experts as rows.
         against: Another model and its recipe: then a square tells the SQNR there minus the one here, in dB,
             of the tensor of the same name, else of the same place.
-        choice: A recipe for each tensor: with the colour "winner" a square tells that.
+        choice: A recipe for each tensor: then a square tells that, and its card the numbers under it.
     """
     weights = model.weights
     if layer:
@@ -238,9 +241,11 @@ def model_map(
         members.setdefault((rows.index(row_of(tensor)), kinds.index(tensor.place.kind)), []).append(tensor)
     for column, tensor in enumerate(strip):
         members[-1, column] = [tensor]
-    shown = "difference" if against else colour
+    shown = "difference" if against else CHOICE if choice is not None else colour
     squares = tuple(
-        _square(model, recipe, shown, against, choice, row, column, tensors, bool(layer))
+        _square(model, recipe, shown, against, row, column, tensors, bool(layer))
+        if choice is None
+        else _chosen(recipe, choice, row, column, tensors)
         for (row, column), tensors in sorted(members.items())
     )
     return ModelMap(
@@ -261,7 +266,6 @@ def _square(
     recipe: str,
     colour: str,
     against: tuple[Model, str] | None,
-    choice: Mapping[str, str] | None,
     row: int,
     column: int,
     tensors: Sequence[ModelTensor],
@@ -283,17 +287,27 @@ def _square(
         found = worst.rows.get(recipe, {})
         return Square(row, column, worst.name, len(tensors), status, math.nan, "", opens, found)
     pick = min if colour in _LOW_IS_BAD else max
-    if choice is not None:
-        chosen = [choice[tensor.name] for tensor in tensors if tensor.name in choice]
-        if not chosen:
-            found = tensors[0].rows.get(recipe, {})
-            return Square(row, column, tensors[0].name, len(tensors), "refused", math.nan, "", opens, found)
     number, tensor = pick(known, key=lambda each: each[0])
     winner = winner_of(model, tensor, recipe) if colour == "winner" else ""
-    if choice is not None:
-        winner = statistics.mode(chosen)
     found = tensor.rows[recipe]
     return Square(row, column, tensor.name, len(tensors), "ok", number, winner, opens, found)
+
+
+def _chosen(
+    recipe: str, choice: Mapping[str, str], row: int, column: int, tensors: Sequence[ModelTensor]
+) -> Square:
+    """Return a square in the colour of what most of its tensors got; its card is the worst one's."""
+    given = [tensor for tensor in tensors if tensor.name in choice]
+    if given:
+        worst = min(given, key=lambda tensor: tensor.number(choice[tensor.name], "sqnr_db"))
+        found, number = worst.rows[choice[worst.name]], worst.number(choice[worst.name], "sqnr_db")
+        most = statistics.mode(choice[tensor.name] for tensor in given)
+        return Square(row, column, worst.name, len(tensors), "ok", number, most, "", found)
+    first = tensors[0]
+    measured = next((each for each in first.rows.values() if each.get("status") == "ok"), None)
+    status = "kept" if measured else "problem" if first.status(recipe) == "problem" else "refused"
+    found = measured or first.rows.get(recipe, {})
+    return Square(row, column, first.name, len(tensors), status, math.nan, "", "", found)
 
 
 def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str) -> float:

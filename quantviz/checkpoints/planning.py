@@ -69,3 +69,30 @@ def plan(
             close()
     close()
     return tuple(tasks)
+
+
+def smallest_first(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return the tasks with the smallest of all tensors before them, in a task of its own.
+
+    Whoever looks on sees something at once: an embedding, which comes first, takes long.
+    """
+    sizes = {
+        (of_task, k): math.prod(entry.shape)
+        for of_task, task in enumerate(tasks)
+        for k, entry in enumerate(task.entries)
+    }
+    if not sizes:
+        return ()
+    of_task, k = min(sizes, key=sizes.__getitem__)
+    task = tasks[of_task]
+
+    def part(members: Sequence[int]) -> Task:
+        return Task(
+            tuple(task.positions[j] for j in members),
+            tuple(task.entries[j] for j in members),
+            tuple(task.schemes[j] for j in members),
+        )
+
+    others = [j for j in range(len(task.entries)) if j != k]
+    rest = (part(others),) if others else ()
+    return (part([k]), *tasks[:of_task], *rest, *tasks[of_task + 1 :])

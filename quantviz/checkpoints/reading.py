@@ -1,6 +1,6 @@
 """Tensors of a checkpoint as float32 in kept buffers, with what tells their content: read once, ahead of use.
 
-A thread reads the next tensors while the last ones are measured. Bytes are hashed and decoded while a core
+Threads read the next tensors while the last ones are measured. Bytes are hashed and decoded while a core
 still has them at hand.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import queue
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import torch
 import xxhash
 
+from quantviz.checkpoints.held_memory import HeldMemory
 from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.opening import name_of, open_file
 from quantviz.checkpoints.recipes import seen_shape
@@ -32,8 +32,8 @@ from quantviz.sources.files.file_data import OpenFile, clipped
 from quantviz.sources.files.mapped import Packing, Raw
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
-from quantviz.streaming.powers import PowerSums
-from quantviz.streaming.tensor_facts import Facts, Look
+from quantviz.streaming.passing import DECODED, Passing
+from quantviz.streaming.tensor_facts import Facts
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored, Values
@@ -42,6 +42,10 @@ Array = npt.NDArray[Any]
 
 #: Most elements of a tensor that is held whole; larger ones are measured in bands.
 MOST_HELD = 2**26
+#: How many threads read ahead, and elements up to which each of them has a group at a time.
+_READERS, _MOST_AHEAD = 2, 2**26
+#: A multiple of so many values is read at a time.
+_TOGETHER = 2**10
 #: Why no tensor of a file can be read, whichever was asked for.
 _AWAY = ("store.slow", "store.unreachable", "store.changed")
 #: What content is called by: the hash's name, so that another one would be told apart.
@@ -58,52 +62,71 @@ class Held:
     #: Its values, until the next tensors are asked for; none where they could not be read.
     values: Stored | None = None
     problem: QuantVizError | None = None
-    #: What was found in passing, where kernels are compiled: its facts, and sums of powers if all is finite.
+    #: What was found in passing, where kernels do that: its facts, and sums of powers if all is finite.
     known: Facts | None = None
     powers: Moments | None = None
 
 
 class Reader:
-    """Gives groups of tensors one after the other, the next one being read meanwhile.
+    """Gives groups of tensors one after the other, in their order; two threads read the next ones meanwhile.
 
-    At most two groups are held: the values of one are gone when the next is asked for.
+    A group's values are gone when the next group is asked for.
     """
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
-        self._groups, self._ended = groups, threading.Event()
-        self._made: queue.Queue[tuple[list[Held], Buffer] | BaseException | None] = queue.Queue()
-        self._free: queue.Queue[Buffer | None] = queue.Queue()
-        for _ in range(2):
-            self._free.put(Buffer())
-        self._thread = threading.Thread(target=self._run, name="quantviz-read", daemon=True)
+        self._groups = groups
+        largest = max(map(held_elements, groups), default=0)
+        # One group is measured while each thread reads another, or, where those are large, while one does.
+        # A tensor that is too large to be held takes one value.
+        size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
+        self._memory = HeldMemory(max(size, _READERS + 1))
+        self._rest, self._turn = iter(enumerate(groups)), threading.Lock()
+        self._made: dict[int, list[Held] | BaseException] = {}
+        self._changed = threading.Condition()
+        names = (f"quantviz-read-{k}" for k in range(_READERS))
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
 
     def __iter__(self) -> Iterator[list[Held]]:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         try:
-            while (made := self._made.get()) is not None:
-                if isinstance(made, BaseException):
-                    raise made
-                held, buffer = made
-                yield held
-                self._free.put(buffer)
+            for k in range(len(self._groups)):
+                yield self._group(k)
+                self._memory.give_back()
         finally:
-            self._ended.set()
-            self._free.put(None)
-            self._thread.join()
+            self._memory.close()
+            for thread in self._threads:
+                thread.join()
+
+    def _group(self, k: int) -> list[Held]:
+        with self._changed:
+            self._changed.wait_for(lambda: k in self._made)
+            made = self._made.pop(k)
+        if isinstance(made, BaseException):
+            raise made
+        return made
 
     def _run(self) -> None:
-        try:
-            with Files() as files:
-                for group in self._groups:
-                    buffer = self._free.get()
-                    if buffer is None or self._ended.is_set():
-                        return
-                    buffer.begin(held_elements(group))
+        with Files() as files:
+            buffer = Buffer()
+            while True:
+                with self._turn:  # so that memory is taken in the order in which it is given back
+                    k, group = next(self._rest, (-1, ()))
+                    room = self._memory.take(held_elements(group)) if group else None
+                if room is None:
+                    return
+                buffer.begin(room)
+                made: list[Held] | BaseException
+                try:
                     files.expect(group)
-                    self._made.put(([read_tensor(entry, files, buffer) for entry in group], buffer))
-            self._made.put(None)
-        except BaseException as failed:  # raised where the tensors are waited for
-            self._made.put(failed)
+                    made = [read_tensor(entry, files, buffer) for entry in group]
+                except BaseException as failed:  # raised where the tensors are waited for
+                    made = failed
+                with self._changed:
+                    self._made[k] = made
+                    self._changed.notify()
+                if isinstance(made, BaseException):
+                    return
 
 
 class Files:
@@ -148,13 +171,13 @@ class Files:
 
 
 class Buffer:
-    """Memory that is used again for group after group, and grows to the largest."""
+    """Where a thread puts what it reads: room for values that are held, and memory that it uses each time."""
 
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
         """Return one with room for a group."""
         buffer = cls()
-        buffer.begin(held_elements(group))
+        buffer.begin(np.empty(held_elements(group), np.float32))
         return buffer
 
     def __init__(self) -> None:
@@ -163,12 +186,9 @@ class Buffer:
         self._passing: Array = np.empty(0, np.float32)
         self._used = 0
 
-    def begin(self, count: int) -> None:
-        """Make room for `count` values; what was there is gone."""
-        self._used = 0
-        if count > len(self._values):
-            self._values = np.empty(0, np.float32)
-            self._values = np.empty(count, np.float32)
+    def begin(self, room: Array) -> None:
+        """Put the values that are held into `room` from now on."""
+        self._used, self._values = 0, room
 
     def values(self, count: int) -> Array:
         """Return room for some more values."""
@@ -202,8 +222,11 @@ def _held_count(entry: Entry) -> int:
     return 0 if is_giant(entry) else math.prod(entry.shape)
 
 
-def read_tensor(entry: Entry, files: Files, buffer: Buffer) -> Held:
-    """Return a tensor's values in `buffer` and what tells its content, or why it cannot be read."""
+def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool = True) -> Held:
+    """Return a tensor's values in `buffer` and what tells its content, or why it cannot be read.
+
+    With `by_kernels` its facts are found in passing, where it is not small.
+    """
     try:
         catalog = files.catalog(entry.file)
         check_listed(entry, catalog)
@@ -216,24 +239,24 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer) -> Held:
             seen = viewed(tensor, seen_shape(entry.shape))
             return Held(entry, _named(digest), InMemory(seen))
         values, at = buffer.values(_held_count(entry)), 0
-        look, powers = (Look(), PowerSums()) if has_kernels() else (None, None)
+        by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
+        passing = Passing() if by_kernels else None
         for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
             digest.update(part.data)
             made = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
             into = values[at : at + made] if len(values) else buffer.passing(made)
-            if not raw.packing.is_float32:
-                decode(part, raw.packing, into, entry)
-            elif not len(values):
-                into = part.view(np.float32)
-            if look and powers:
-                look.add(into, at)
-                powers.add(into)
+            if raw.packing.is_float32:
+                into = into if len(values) else part.view(np.float32)
+            elif passing is None or raw.packing.dtype not in DECODED:
+                _decode_by_torch(part, raw.packing, into, entry)
+            if passing:
+                passing.take(part, raw.packing.dtype, into, at)
             at += made
         x: Stored = Lying(raw, entry)
         if len(values):
             x = InMemory(viewed(torch.from_numpy(values), x.shape))
-        known = look.facts(x.shape) if look else None
-        sums = powers.moments() if powers and known and known.found is None else None
+        known = passing.facts(x.shape) if passing else None
+        sums = passing.powers() if passing and known and known.found is None else None
         return Held(entry, _named(digest), x, known=known, powers=sums)
     except QuantVizError as problem:
         return Held(entry, problem=problem)
@@ -308,7 +331,9 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
     """Yield a tensor's bytes in whole units, some at a time: in `into` where it has room for all of them."""
     raw.source.check()
     size = raw.size
-    step = max(raw.source.at_once // raw.packing.size, 1) * raw.packing.size
+    # Sums are made of so many values at a time: they have the same bits whatever is read at once.
+    unit = -(-_TOGETHER // raw.packing.length) * raw.packing.size
+    step = max(raw.source.at_once // unit, 1) * unit
     whole = None if into is None else into.view(np.uint8)
     for start in range(0, size, step):
         stop = min(start + step, size)
@@ -327,7 +352,11 @@ def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
     kernel = _kernel(packing.dtype)
     if kernel is not None:
         kernel(part.view(np.uint16), out.view(np.uint32))
-        return
+    else:
+        _decode_by_torch(part, packing, out, entry)
+
+
+def _decode_by_torch(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
     raw = torch.from_numpy(part)
     stored = packing.decode(viewed(raw, (-1, packing.size))).flatten()[: len(out)]
     made = torch.from_numpy(out)
@@ -342,7 +371,7 @@ def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
 @functools.cache
 def _kernel(dtype: torch.dtype | None) -> Any:
     """Return the kernel that decodes a dtype; none where torch does."""
-    if dtype not in (torch.bfloat16, torch.float16) or not has_kernels():
+    if dtype not in DECODED or not has_kernels():
         return None
     from quantviz.compiled import decoding
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from quantviz.checkpoints.listing import Entry, Unmeasured
-from quantviz.checkpoints.measuring import Row
+from quantviz.checkpoints.measuring import FOR_NOW, Row
 from quantviz.checkpoints.recipes import refusal_of
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
@@ -236,8 +236,8 @@ class Results:
         """
         found = self._open.execute(
             "SELECT scheme, status, reason, numbers, place FROM measured"
-            " WHERE content = ? AND arithmetic = ?",
-            (content, ARITHMETIC),
+            " WHERE content = ? AND arithmetic IN (?, ?) ORDER BY arithmetic",
+            (content, FOR_NOW, ARITHMETIC),  # the later one of two is what counts
         )
         return {
             scheme: (
@@ -343,6 +343,15 @@ class Results:
                 "UPDATE scans SET bytes_done = bytes_done + ?, measured = measured + ?, updated = ?"
                 " WHERE id = ?",
                 (entry.size, len(rows), time.time(), number),
+            )
+
+    def show_for_now(self, number: int, position: int, row: Row) -> None:
+        """Put down what is shown of a tensor until it is measured."""
+        with self.together():
+            self.add([row])
+            self._open.execute(
+                "UPDATE tensors SET content = ? WHERE scan = ? AND position = ?",
+                (row.content, number, position),
             )
 
     def add(self, rows: Iterable[Row]) -> None:

@@ -15,10 +15,10 @@ import xxhash
 from quantviz.checkpoints import cluster
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.measuring import Row
-from quantviz.checkpoints.planning import MOST_TOGETHER, plan
-from quantviz.checkpoints.reading import Held, Reader
-from quantviz.checkpoints.recipes import recipes_named, refusal_of
+from quantviz.checkpoints.measuring import Row, measure_for_now
+from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
+from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
+from quantviz.checkpoints.recipes import recipes_named, refusal_of, seen_shape
 from quantviz.checkpoints.results import Progress, Results
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
@@ -26,6 +26,9 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.sources.stores.store import PASSING
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming.readiness import is_compiled
 from quantviz.text import languages
 
 if TYPE_CHECKING:
@@ -160,9 +163,7 @@ class _Run:
             remote = any(is_address(entry.file) for entry in self._entries)
             most = MOST_TOGETHER if remote else math.inf
             tasks = plan(self._entries, schemes, wanted, work=cluster.WORK, together=most)
-        # Whoever looks on sees something at once: an embedding, which comes first, takes long.
-        first = min(tasks, key=_elements, default=None)
-        tasks = (*((first,) if first else ()), *(task for task in tasks if task is not first))
+        tasks = smallest_first(tasks)
         waiting = {at for task in tasks for at in task.positions}
         with self._results.together():
             for at, content in known.items():
@@ -174,10 +175,23 @@ class _Run:
         if self._elsewhere is not None:
             with closing(self._elsewhere(tasks, self._results.known)) as coming:
                 return all(self._of_task(done) for done in coming)
+        self._show_first(tasks[0])
         for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
             if not self._of_group(task, group):
                 return False
         return not self._cancelled()
+
+    def _show_first(self, task: Task) -> None:
+        """Show one row of the smallest tensor at once, where measuring it must wait for kernels."""
+        entry, scheme = task.entries[0], task.schemes[0][0]
+        if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
+            return
+        if is_compiled(scheme, seen_shape(entry.shape), by_axis=False, counted=True):
+            return
+        with Files() as files:
+            held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
+        if held.values is not None and str(scheme) not in self._results.known(held.content):
+            self._results.show_for_now(self._number, task.positions[0], measure_for_now(held, scheme))
 
     def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
         for position, held, schemes in zip(task.positions, group, task.schemes, strict=True):
@@ -246,10 +260,6 @@ class _Run:
 def _known_as(path: str | PurePath) -> str:
     """Return what a checkpoint's results are kept under: its path, or its address without what signs it."""
     return shown(path) if isinstance(path, str) and is_address(path) else str(Path(path).resolve())
-
-
-def _elements(task: Task) -> int:
-    return sum(math.prod(entry.shape) for entry in task.entries)
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:

@@ -11,9 +11,12 @@ import json
 import os
 import sys
 import threading
+import traceback
 
 #: Seconds to wait for arguments.
 _PATIENCE = 900.0
+#: Seconds after which one thread lets another have the interpreter.
+_SWITCH = 0.001
 #: How far behind others it stands: whoever uses the app comes first.
 _NICE = 10
 
@@ -33,14 +36,26 @@ def wait() -> None:
     import quantviz.cli.scan  # noqa: F401
     from quantviz.checkpoints.readiness import make_ready
 
-    make_ready(sys.argv[1:], came.is_set)
+    # What is asked for meanwhile begins at once, beside what is still being compiled.
+    threading.Thread(target=make_ready, args=(sys.argv[1:], came.is_set), daemon=True).start()
+    sys.setswitchinterval(_SWITCH)
     if not came.wait(_PATIENCE) or not lines[0].strip():
         # A thread that reads stdin would keep Python from ending.
         os._exit(0)
     sys.argv = ["quantviz", *json.loads(lines[0])]
     from quantviz.cli import main
 
-    main()
+    code: object = 1
+    try:
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        traceback.print_exc()
+    sys.stderr.flush()
+    # Not by way of Python's end, in which a thread that compiles could not go on.
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":

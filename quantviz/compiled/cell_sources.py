@@ -84,11 +84,23 @@ def params_of(code: CellCode) -> tuple[str, ...]:
 
 
 def sources_of(
-    code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool
+    code: CellCode,
+    by_element: bool,
+    blocks: BlockCode | None,
+    sums: CellCode,
+    *,
+    counted: bool,
+    errors: bool,
 ) -> tuple[str, ...]:
     """Return the sources of all that is compiled for these cells, their sums and, if given, their blocks.
 
-    With `errors` also the source that gives errors alone.
+    Args:
+        code: The lines of cells.
+        by_element: Whether blocks have one element along the last axis.
+        blocks: The lines of blocks.
+        sums: The lines of cells that sums are made by.
+        counted: Whether these count codes.
+        errors: Whether errors alone are asked for too.
     """
     of_blocks = (source_of_blocks(blocks, params_of(code)),) if blocks else ()
     of_errors = (source_of_cells(code, by_element, STORES_OF_ERRORS),) if errors else ()
@@ -96,7 +108,12 @@ def sources_of(
     return tuple(
         map(
             sys.intern,
-            (source_of_cells(code, by_element), *sources_of_sums(code, by_element), *of_errors, *of_blocks),
+            (
+                source_of_cells(code, by_element),
+                *sources_of_sums(sums, by_element, counted=counted),
+                *of_errors,
+                *of_blocks,
+            ),
         )
     )
 

@@ -145,16 +145,17 @@ class Tally:
 
     def moments(self) -> Moments:
         """Return the sums as moments."""
-        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (
-            number_of(total) for total in self.sums.tolist()
-        )
-        cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
+        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = torch.from_numpy(
+            self.sums.copy()
+        ).unbind()
+        cells, clipped, zeros, zeroed = torch.from_numpy(self.counts[:LARGEST].astype(np.float64)).unbind()
+        largest = int(self.counts[LARGEST])
         counts = self.code_counts()
         return Moments(
-            cells=number_of(cells),
-            clipped=number_of(clipped),
-            zeros=number_of(zeros),
-            zeroed=number_of(zeroed),
+            cells=cells,
+            clipped=clipped,
+            zeros=zeros,
+            zeroed=zeroed,
             x2=signal,
             x_hat2=values,
             x_x_hat=product,
@@ -165,7 +166,7 @@ class Tally:
             kept_steps2=steps,
             clipped_steps2=clipped_steps,
             max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64)
-            if cells
+            if self.counts[CELLS]
             else number_of(-math.inf),
             codes_seen=torch.from_numpy(self.seen if counts is None else counts > 0).to(torch.float64),
             code_counts=None if counts is None else torch.from_numpy(counts).to(torch.float64),

@@ -27,7 +27,7 @@ from quantviz.schemes.scheme import Scheme
 
 #: Bits of float32's fraction, and what its exponent is counted from.
 _FRACTION, _BIAS = 23, 127
-_EXPONENT = 0xFF << _FRACTION
+_EXPONENT, _FRACTION_BITS = 0xFF << _FRACTION, (1 << _FRACTION) - 1
 #: Rules for ties by which a codebook's code changes just where two values meet.
 _AT_THE_MIDDLE = ("even", "away", "up", "down", "toward_zero")
 #: Most values of a codebook that are compared with one by one.
@@ -52,6 +52,13 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
     trace.functions = {"nearest": grid.nearest}
     known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
     x: Any = Cell(trace, "x", torch.float32, True)
+    plain: list[Any] = []
+    if "short" in known:
+        plain.append(known["short"] == 0)
+        known["short"] = _Zero(trace, "short", params["short"], False)
+    if scheme.arithmetic.scale.format == "float8_e8m0fnu" and params["scale"] == torch.float32:
+        plain.append((_bits(known["scale"]) & _FRACTION_BITS) == 0)
+        known["scale"] = _PowerOfTwo(trace, "scale", torch.float32, False)
     try:
         coded: dict[str, Any] = run_operations(code_operations(scheme), {"x": x, **known})
         q = coded["q"]
@@ -61,8 +68,8 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
             {"x": x, "x_hat": values["x_hat"]},
         )
         error = made["error"]
-        if grid.inside is not None:
-            error = torch.where(grid.inside, error, torch.nan)
+        for condition in (*plain, *((grid.inside,) if grid.inside is not None else ())):
+            error = torch.where(condition, error, torch.nan)
         clipped = coded["y"] != q
         step = known["scale"].to(torch.float32).abs()
         results = {
@@ -85,6 +92,23 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
         integers=tuple(trace.integers),
         tables=torch.cat(trace.tables) if trace.tables else code.tables,
     )
+
+
+class _Zero(Cell):
+    """What is 0 of every block but a few, which are left to the full lines."""
+
+    def __ne__(self, other: object) -> Any:
+        return Cell(self.trace, "False", torch.bool, False)
+
+    __hash__ = Cell.__hash__
+
+
+class _PowerOfTwo(Cell):
+    """A scale whose inverse is exact: to multiply by it is to divide, and takes a third of the time."""
+
+    def __rtruediv__(self, other: Any) -> Any:
+        one: Any = self.trace.number(1.0, self.dtype)
+        return other * (one / Cell(self.trace, self.name, self.dtype, self.of_cell))
 
 
 def _short_of(fmt: NumberFormat) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quantviz.checkpoints.model_map import Model, ModelMap, Square
+from quantviz.checkpoints.model_map import CHOICE, Model, ModelMap, Square
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
@@ -29,6 +29,13 @@ _HIGHEST, _LOWEST, _USUAL, _STRIP, _GAP = 34, 14, 330, 24, 26
 _MARGIN = (8, 8, 8, 8)
 #: Columns and rows up to which numbers are printed into squares.
 _MOST_PRINTED = (9, 40)
+#: What squares tell by the colour of a recipe.
+_RECIPES_TOLD = frozenset(("winner", CHOICE))
+#: How strong the grey of squares is that have no number.
+_GREY = MappingProxyType({"waiting": 0.12, "kept": 0.3, "refused": 0.3, "problem": 0.3})
+#: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the
+#: table beside it.
+_HIGHEST_KIND, _LOWEST_KIND, _USUAL_KINDS = 38, 22, 340
 #: Rows that are labelled one by one; of more, each fifth.
 _MOST_LABELLED = 48
 
@@ -77,6 +84,11 @@ def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]
     colours = THEMES[theme].schemes
     there = {square.winner for square in data.squares}
     return tuple((name, colours[k % len(colours)]) for k, name in enumerate(data.recipes) if name in there)
+
+
+def kept_colour(theme: str = "light") -> str:
+    """Return the colour of what a choice leaves as it is stored."""
+    return faint(THEMES[theme].muted, _GREY["kept"])
 
 
 def model_map_figure(
@@ -178,13 +190,13 @@ def _traces(
         heat = {"type": "heatmap", "z": z, "colorscale": scale, "xgap": 2, "ygap": 2}
         made.append(heat | axes | {"hoverinfo": "skip", "showscale": False} | more)
 
-    for status, strength in (("waiting", 0.12), ("refused", 0.3), ("problem", 0.3)):
+    for status, strength in _GREY.items():
         places = {_place(square): 0.0 for _, square in squares if square.status == status}
         if places:
             flat = faint(colours.muted, strength)
             layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
     known = [square for _, square in squares if square.status == "ok"]
-    if data.colour == "winner":
+    if data.colour in _RECIPES_TOLD:
         for name, colour in winners(data, theme):
             places = {_place(square): 0.0 for square in known if square.winner == name}
             if places:
@@ -250,7 +262,7 @@ def _points(
 def _printed(square: Square, colour: str) -> str:
     if square.status != "ok":
         return {"refused": "–", "problem": "!"}.get(square.status, "")
-    if colour == "winner":
+    if colour in _RECIPES_TOLD:
         return ""
     if math.isinf(square.value):
         return number(square.value)
@@ -262,7 +274,7 @@ def _printed(square: Square, colour: str) -> str:
 
 def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
     """Return black or white, whichever is read on the square's colour."""
-    if square.status != "ok" or data.colour == "winner":
+    if square.status != "ok" or data.colour in _RECIPES_TOLD:
         return colours.muted
     scale = SCALES[data.colour]
     low, high = scale.at(scale.lowest), scale.at(scale.highest)
@@ -290,7 +302,7 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
                 "sqnr",
                 db=number(float(found["sqnr_db"]), 3),
                 bits=number(float(found["effective_bits"]), 4),
-                recipe=html.escape(recipe_words(data.recipe, language)),
+                recipe=html.escape(recipe_words(str(found["recipe"]), language)),
             )
         )
         if data.colour in ("against_median", "difference"):
@@ -304,14 +316,15 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
                 kurtosis=number(float(found["kurtosis"] or math.nan), 3),
             )
         )
-    elif square.status == "waiting":
-        lines.append(words("waiting"))
+    elif square.status in ("waiting", "kept"):
+        lines.append(words(square.status))
     else:
         reason = str(found.get("reason") or "")
         lines += [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
         if not reason:
             lines.append(words("nothing"))
-    lines.append(words("opens" if square.opens else "click"))
+    if data.colour != CHOICE:  # whose squares lead nowhere
+        lines.append(words("opens" if square.opens else "click"))
     return "<br>".join(lines)
 
 
@@ -349,7 +362,8 @@ def distribution_figure(
     low, high = (min(0.0, min(every)), max(every)) if every else (0.0, 50.0)
     medians = model.medians(recipe)
     labels = list(map(_shown, short_names(kinds)))
-    height = round(max(110, 22 * len(kinds) + 44))
+    row = min(_HIGHEST_KIND, max(_LOWEST_KIND, _USUAL_KINDS / max(len(kinds), 1)))
+    height = round(max(110, row * len(kinds) + 44))
     layout = bare_layout(colours, height, (8, 12, 6, 38))
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {

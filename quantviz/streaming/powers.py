@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from quantviz.evaluation.moments import Moments, number_of
 from quantviz.streaming import limits
@@ -12,6 +13,8 @@ from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.regions import run_of
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.lazy import Stored, Values
+
+Sums = npt.NDArray[np.float64]
 
 
 def power_sums(x: Stored, *, threads: int | None = None) -> Moments:
@@ -30,29 +33,19 @@ def power_sums(x: Stored, *, threads: int | None = None) -> Moments:
             _add(run_of(x, *pieces[k]), sums[k])
 
     shared_out(work, range(len(pieces)), threads)
-    whole = PowerSums()
+    whole = np.zeros(4)
     for of_piece in sums:
-        whole.sums += of_piece
-    return whole.moments()
+        whole += of_piece
+    return moments_of_powers(whole)
 
 
-class PowerSums:
-    """Sums of powers of values that come one run after the other."""
-
-    def __init__(self) -> None:
-        self.sums = np.zeros(4)
-
-    def add(self, values: Values) -> None:
-        """Add a run's."""
-        _add(values, self.sums)
-
-    def moments(self) -> Moments:
-        """Return the sums as moments."""
-        one, two, three, four = (number_of(float(total)) for total in self.sums)
-        return Moments(x=one, x2=two, x3=three, x4=four)
+def moments_of_powers(sums: Sums) -> Moments:
+    """Return Σx … Σx⁴ as moments."""
+    one, two, three, four = (number_of(float(total)) for total in sums)
+    return Moments(x=one, x2=two, x3=three, x4=four)
 
 
-def _add(values: Values, sums: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+def _add(values: Values, sums: Sums) -> None:
     if has_kernels():
         from quantviz.compiled.powers import add_powers
 

@@ -15,7 +15,7 @@ import torch
 from quantviz.compiled.partial_sums import Tally
 from quantviz.compiled.short_grids import short_cell
 from quantviz.compiled.traced_values import Untraceable
-from quantviz.compiled.tracing import BlockCode, trace_block, trace_cell
+from quantviz.compiled.tracing import BlockCode, CellCode, trace_block, trace_cell
 from quantviz.quantization.calibrating import calibrated, one_by_one
 from quantviz.quantization.qparams import qparams_of_range
 from quantviz.quantization.result import QParams, block_values
@@ -53,6 +53,8 @@ class Program:
     ends: tuple[float, float]
     #: Whether NaN and Inf in the input are left out.
     leaves_out: bool
+    #: Whether its sums count codes: a tally that takes them needs room for what is counted.
+    counted: bool
 
     def of_blocks(self, params: QParams) -> Array:
         """Return what it reads of each block, one name after the other; float64 holds all of it."""
@@ -220,10 +222,10 @@ def compiled_program(
     except Untraceable:
         return None
     # What sums are made by has the same numbers and more.
-    short = (short_cell(scheme, dict(params), code) if counted else None) or code
-    constants = np.array(short.floats, np.float64), np.array(short.integers, np.int64), short.tables.numpy()
+    lines, counted = lines_of_sums(scheme, params, counted=counted)
+    constants = np.array(lines.floats, np.float64), np.array(lines.integers, np.int64), lines.tables.numpy()
     address = compiler().cells(code, by_element)
-    sums_addresses = cache(partial(compiler().sums, short, by_element, counted=counted))
+    sums_addresses = cache(partial(compiler().sums, lines, by_element, counted=counted))
     errors_address = cache(partial(compiler().errors, code, by_element))
     trials_address = cache(partial(compiler().trials, code))
     names = params_of(code)
@@ -240,7 +242,22 @@ def compiled_program(
         code_min,
         ends,
         scheme.nonfinite == "ignore",
+        counted,
     )
+
+
+def lines_of_sums(
+    scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], *, counted: bool = False
+) -> tuple[CellCode, bool]:
+    """Return the lines of cells that a scheme's sums are made by, and whether these count codes: where that
+    is asked for, and of float formats and codebooks, which have a short form that gives codes on the way.
+
+    Raises:
+        Untraceable: Torch is asked for what cannot be written down.
+    """
+    code = trace_cell(scheme, dict(params))
+    short = short_cell(scheme, dict(params), code)
+    return (code, counted) if short is None else (short, True)
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:

@@ -13,7 +13,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import fixed_ready
 from quantviz.streaming.pieces import Asked, rows_of_piece
-from quantviz.streaming.programs import block_code, compiled_program, types_of_scheme
+from quantviz.streaming.programs import block_code, compiled_program, lines_of_sums, types_of_scheme
 from quantviz.streaming.regions import fills, in_line
 
 
@@ -58,24 +58,28 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
     return not is_compiled(scheme, shape, by_axis=by_axis)
 
 
-def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether all that a scheme needs on a tensor of `shape` is compiled."""
+def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = False) -> bool:
+    """Return whether all that a scheme needs on a tensor of `shape` is compiled: sums that count codes too
+    where that is asked for.
+    """
     layout = in_line(scheme.layout(shape))
     rows = rows_of_piece(layout, shape, Asked(scheme, None, by_axis, None, limits.PIECE, None))
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
 
-    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
+    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted))
 
 
 @lru_cache(maxsize=256)
-def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool) -> tuple[str, ...]:
+def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool, counted: bool) -> tuple[str, ...]:
     """Return the sources compiled for a scheme; none where it cannot be written down."""
+    types = types_of_scheme(scheme)
     try:
-        code = trace_cell(scheme, dict(types_of_scheme(scheme)))
+        code = trace_cell(scheme, dict(types))
+        sums, counted = lines_of_sums(scheme, types, counted=counted)
     except Untraceable:
         return ()
     from quantviz.compiled.cell_sources import params_of, sources_of
 
     blocks = block_code(scheme, params_of(code)) if banded else None
-    return sources_of(code, by_element, blocks, errors=by_axis)
+    return sources_of(code, by_element, blocks, sums, counted=counted, errors=by_axis)

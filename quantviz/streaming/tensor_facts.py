@@ -80,32 +80,11 @@ def facts(x: Stored) -> Facts:
             run_kernels.look(run_of(x, start, stop), start, state)
 
     shared_out(work, shares_of(x.count, limits.PIECE, in_place=x.in_place))
-    return _facts_of_looks(states, x.shape, lambda at: float(x.run(at, at + 1)[0]))
+    return facts_of_looks(states, x.shape, lambda at: float(x.run(at, at + 1)[0]))
 
 
-class Look:
-    """Facts of a tensor that is gone through in order, each run while it is at hand; by compiled kernels."""
-
-    def __init__(self) -> None:
-        from quantviz.compiled import run_kernels
-
-        self._state: Array = run_kernels.new_look()
-        self._first: float | None = None
-
-    def add(self, values: Array, start: int) -> None:
-        """Look at the values from `start` on."""
-        from quantviz.compiled import run_kernels
-
-        run_kernels.look(values, start, self._state)
-        if self._first is None and self._state[run_kernels.FIRST_BAD] >= 0:
-            self._first = float(values[self._state[run_kernels.FIRST_BAD] - start])
-
-    def facts(self, shape: Shape) -> Facts:
-        """Return the facts of all that was looked at."""
-        return _facts_of_looks([self._state], shape, lambda at: self._first or 0.0)
-
-
-def _facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], float]) -> Facts:
+def facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], float]) -> Facts:
+    """Return the facts of what the states of `look` have seen together; `value_at` gives a value again."""
     from quantviz.compiled import run_kernels
 
     best = max(states, key=lambda state: (state[run_kernels.SIZE], -state[run_kernels.SIZE_AT]))

@@ -7,12 +7,14 @@ import streamlit as st
 import torch
 from safetensors.torch import save_file
 
+import quantviz as qv
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scanning import run_scan
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
+from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from tests.helpers import session
 from tests.helpers.session import address, healthy
 
@@ -180,3 +182,57 @@ def test_a_budget_is_spent_and_told(scanned):
     assert address(at)["a"] == "6"
     assert session.chart(at, "checkpoints_choice")
     assert "JSON" in [each.label for each in at.get("download_button")]
+
+
+def pinned_table(at):
+    """What the table of pins shows: by tensor the recipe that it is pinned to."""
+    frame = next(each.value for each in at.dataframe if list(each.value.columns) == ["tensor", "recipe"])
+    return dict(zip(frame["tensor"], frame["recipe"], strict=True))
+
+
+def chosen(at):
+    """The squares of the map of what was chosen."""
+    spec = json.loads(session.chart(at, "checkpoints_choice").proto.spec)
+    return [said for trace in spec["data"] if trace["type"] == "scatter" for said in trace["hovertext"]]
+
+
+def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
+    loud = "model.layers.0.down.weight"
+    pins = f"{loud}!int4_g128~model.layers.0.up.weight!stored"
+    free, kept = opened(f=FILE, a="6"), opened(f=FILE, a="6", p=pins, u="1")
+    assert address(kept)["p"] == pins
+    assert kept.toggle(key="checkpoints_fused").value
+    assert pinned_table(kept)["layers.0.down"] == "int4 g128"
+    assert pinned_table(kept)["layers.0.up"] == "as stored"
+    assert set(pinned_table(free).values()) == {"by budget"}
+    square = {at: next(each for each in chosen(at) if "layers.0.down" in each) for at in (free, kept)}
+    assert "int8 row" in square[free]
+    assert "int4 g128" in square[kept]
+    assert any("layers.0.up" in each and "stays as it is stored" in each for each in chosen(kept))
+    legend = [each.proto.body for each in kept.get("html") if "qv-small qv-legend" in each.proto.body]
+    assert "as stored" in legend[-1]
+    assert not any("open in the Lab" in each for each in chosen(kept))  # nothing happens there
+    assert "int99" in " ".join(each.value for each in opened(f=FILE, p=f"{loud}!int99").warning)
+
+
+def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
+    assert _short_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
+    assert _short_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
+
+
+def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):
+    class Uploaded:
+        name = "../weights <b>.csv"
+
+        def __init__(self, text):
+            self.text = text
+
+        def getvalue(self):
+            return self.text.encode()
+
+    table = {"tensor": ["a", "b"], "recipe": ["int4", "int4"], "bits": [1, 1], "cost": [1.0, 1.0]}
+    assert _sensitivities(Uploaded("tensor,alpha\na,2.5\n"), table) == {"a": 2.5}
+    with pytest.raises(qv.QuantVizError) as refused:
+        _sensitivities(Uploaded("name,weight\na,2.5\n"), table)
+    assert "weights" in str(refused.value)
+    assert "/tmp" not in str(refused.value)

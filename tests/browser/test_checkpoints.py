@@ -26,6 +26,13 @@ def test_a_scan_fills_the_map_and_a_square_leads_to_the_lab_and_back(new_page, t
         page.get_by_role("button", name="Scan again", disabled=False).first.wait_for()
         wait_idle(page)
         shot(page, "example")
+        # A part of the page runs alone here; the link to copy has what was chosen all the same.
+        page.locator(".st-key-checkpoints_allocate summary").click()
+        page.locator(".st-key-checkpoints_fused label").click()
+        page.wait_for_function("location.search.includes('u=1')")
+        page.locator(".st-key-checkpoints_allocate summary").click()
+        wait_idle(page)
+        page.locator(MAP).first.scroll_into_view_if_needed()
         # The second row of eight, the first kind: layer 1, down_proj.
         box = page.locator(f"{MAP} .nsewdrag").first.bounding_box()
         kinds = page.evaluate(f"document.querySelector('{MAP}')._fullLayout.xaxis.range[1] + 0.5")

@@ -493,6 +493,11 @@ def test_files_of_two_models_have_no_partners(tmp_path, original):
         audited(other, original)
 
 
+def test_who_gives_the_original_first_is_told_so(tmp_path, original):
+    with pytest.raises(qv.QuantVizError, match=r"has no quantized weight and .* has 7: give the quantized"):
+        audited(original, gptq_twin(tmp_path))
+
+
 def test_the_command(tmp_path, original):
     path = str(gptq_twin(tmp_path))
     done = CliRunner().invoke(quantviz, ["compare", path, str(original), "--format", "json"])

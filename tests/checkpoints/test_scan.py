@@ -133,6 +133,55 @@ def test_nothing_is_measured_twice(file, results, tmp_path, monkeypatch):
         measured(results, other, verify=True)
 
 
+def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measured(
+    tmp_path, results, monkeypatch
+):
+    file = tmp_path / "model.safetensors"
+    tensors = {"large": values(512, 256), "small": values(160, 128, seed=1).half(), "tiny": values(8, 8)}
+    safetensors.torch.save_file(tensors, file)
+    recipes = ("int8_per_row", "int4_per_tensor")
+    plain = qv.scan(file, recipes, results=tmp_path / "plain.sqlite")
+
+    monkeypatch.setattr(scanning, "is_compiled", lambda *_, **__: False)
+    monkeypatch.setattr(scanning, "smallest_first", lambda tasks: plan_of(tasks, "small"))
+    shown = []
+
+    class Looking(scanning.Reader):
+        def __init__(self, groups):
+            with Results(results, read_only=True) as opened:
+                number = opened.scans()[0].id
+                rows = list(opened.rows(number))
+                shown.extend(rows)
+                assert opened.known(rows[0]["content"]) == set()
+                assert opened.scan(number).progress.measured == 0
+            super().__init__(groups)
+
+    monkeypatch.setattr(scanning, "Reader", Looking)
+    found = qv.scan(file, recipes, results=results)
+    assert [(row["tensor"], row["recipe"], row["status"]) for row in shown] == [
+        ("small", "int8_per_row", "ok")
+    ]
+    last = found[(found.tensor == "small") & (found.recipe == "int8_per_row")].iloc[0]
+    assert shown[0]["content"] == last.content
+    assert shown[0]["sqnr_db"] == pytest.approx(last.sqnr_db, rel=1e-6)
+    pandas.testing.assert_frame_equal(found, plain, check_exact=True)
+
+
+def plan_of(tasks, name):
+    """Return the tasks with a tensor of that name first, in one of its own."""
+    return tuple(
+        scanning.Task((position,), (entry,), (schemes,))
+        for _, position, entry, schemes in sorted(
+            (
+                (entry.name != name, position, entry, schemes)
+                for task in tasks
+                for position, entry, schemes in zip(task.positions, task.entries, task.schemes, strict=True)
+            ),
+            key=lambda each: each[:2],
+        )
+    )
+
+
 def test_rows_have_the_same_bits_for_any_number_of_threads(tmp_path):
     safetensors.torch.save_file({"x": values(1100, 1024).half()}, tmp_path / "x.safetensors")
     found = [

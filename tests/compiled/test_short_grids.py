@@ -80,3 +80,27 @@ def test_short_lines_give_the_references_numbers(format_id):
         "iq4",
     )
     assert done >= (5 if named else 0)
+
+
+@pytest.mark.parametrize("recipe", ["nf4_64", "mxfp4", "mxfp8_e4m3", "nvfp4"])
+@pytest.mark.parametrize("size", [1.0, 1e-38, 1e-42, 3e37])
+def test_blocks_that_short_lines_are_not_for_are_measured_all_the_same(recipe, size):
+    # The last block is not full; of the smallest values the scale has no exact inverse.
+    x = torch.randn(133, 1029, generator=torch.Generator().manual_seed(0)) * size
+    scheme = qv.RECIPES[recipe]
+    if scheme.problems(x.shape):
+        x = x[:, :1024].contiguous()
+    fused, reference = (qv.measure(x, scheme, path=path) for path in ("fused", "reference"))
+    assert fused.path == "fused"
+    for name, value in reference.metrics.items():
+        assert fused.metrics[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
+    assert fused.largest_error == reference.largest_error
+
+
+def test_float_formats_count_codes_on_the_way():
+    x = torch.randn(64, 512, generator=torch.Generator().manual_seed(0))
+    counted = {
+        recipe: qv.measure(x, recipe, path="fused").moments.code_counts is not None
+        for recipe in ("fp8_e4m3_per_row", "nvfp4", "nf4_64", "int8_per_row")
+    }
+    assert counted == {"fp8_e4m3_per_row": True, "nvfp4": True, "nf4_64": True, "int8_per_row": False}

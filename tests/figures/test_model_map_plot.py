@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.checkpoints.model_map import COLOURS, model_map, read_model
-from quantviz.figures.model_map_plot import SCALES, distribution_figure, model_map_figure
+from quantviz.figures.model_map_plot import SCALES, card, distribution_figure, model_map_figure, winners
 from quantviz.figures.theme import THEMES
 from quantviz.text import languages
 
@@ -69,3 +69,28 @@ def test_a_checkpoint_of_nothing_is_a_picture_all_the_same():
     empty = read_model([], [], RECIPES)
     assert go.Figure(model_map_figure(model_map(empty, RECIPES[0]))).layout.height > 0
     assert len(go.Figure(distribution_figure(empty, RECIPES[0])).data) == 2
+
+
+def test_a_choice_is_painted_whatever_other_recipes_could_not_do():
+    measured = {"shape": (8, 8), "dtype": "F32", "peak_rms": 8.0, "kurtosis": 5.0, "effective_bits": 4.1}
+    statuses = {"odd": "refused", "even": "ok", "kept": "ok"}
+    rows = [
+        measured
+        | {"tensor": f"model.layers.0.{name}.weight", "file": "f", "recipe": recipe, "reason": None}
+        | ({"status": "ok", "sqnr_db": 40.0} if recipe == RECIPES[1] else {"status": status, "sqnr_db": 20.0})
+        for name, status in statuses.items()
+        for recipe in RECIPES
+    ]
+    names = [f"model.layers.0.{name}.weight" for name in statuses]
+    of_three = read_model([(name, (8, 8), "F32", "f") for name in names], rows, RECIPES)
+    data = model_map(of_three, RECIPES[0], choice=dict(zip(names[:2], RECIPES[::-1], strict=True)))
+    told = {square.tensor: (square.status, square.winner) for square in data.squares}
+    assert told == dict(zip(names, [("ok", RECIPES[1]), ("ok", RECIPES[0]), ("kept", "")], strict=True))
+    said = {square.tensor: card(square, data) for square in data.squares}
+    assert "40 dB" in said[names[0]]
+    assert "int8" in said[names[0]]
+    assert "20 dB" in said[names[1]]
+    assert [name for name, _ in winners(data)] == list(RECIPES)
+    figure = go.Figure(model_map_figure(data))
+    painted = sum(int(np.isfinite(np.asarray(t.z, float)).sum()) for t in figure.data if t.type == "heatmap")
+    assert painted == len(names)

@@ -19,7 +19,7 @@ LAB = "pages/lab/playground.py"
 
 def opened(page=None, **params):
     """The app at this address; `page` is another page's file than the Lab's."""
-    at = AppTest.from_file(str(APP), default_timeout=60)
+    at = AppTest.from_file(str(APP), default_timeout=120)
     if page:
         at.switch_page(page)
     for name, value in params.items():

@@ -17,8 +17,9 @@ from quantviz.errors import QuantVizError
 
 #: Longest part of a name that is repeated in a sentence.
 _LONGEST_NAME = 80
-#: Bytes to ask a file on disk for at a time: what is made of them follows while they are in cache.
-_AT_ONCE = 2**19
+#: Bytes to ask a file on disk for at a time: with fewer, what is not in memory yet comes later and takes more
+#: of a processor; with more, a core has them no longer at hand when something is made of them.
+_AT_ONCE = 2**21
 
 
 #: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.

@@ -394,10 +394,10 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
 # ---- numbers in words ---------------------------------------------------------------------------
 
 _HOLE = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
-#: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
-#: introduces it.
 #: The beginning of a piece of HTML.
 _HTML = re.compile(r"<[a-zA-Z/!][^\s>]*")
+#: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
+#: introduces it.
 _TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
 #: Significant digits of a number in words, unless it says how many.
 _DIGITS = 4
@@ -416,11 +416,14 @@ class Words:
 
     text: str
 
+    def __post_init__(self) -> None:
+        """Refuse HTML, however the text was made: a page shows terms as HTML, and nothing else may be."""
+        if found := _HTML.search(self.text):
+            raise QuantVizError("lessons.html", got=found[0])
+
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
-        """Return the text, whose formulas may name `states`. HTML is refused; terms alone are shown as it."""
-        if found := _HTML.search(text):
-            raise QuantVizError("lessons.html", got=found[0])
+        """Return the text, whose formulas may name `states`."""
         for match in _HOLE.finditer(text):
             Formula.read(match[1], states)
             if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):

@@ -12,17 +12,19 @@ from quantviz.checkpoints.model_map import Model, model_map
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
     MODEL_MAP_CONFIG,
+    kept_colour,
     model_map_figure,
     recipe_words,
     winners,
 )
+from quantviz.ui.checkpoints.spending import Spending, show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import language, number, say, say_error, theme
+from quantviz.ui.shell.words import language, number, plain, say, say_error, theme
 
 #: Columns of a table that an allocation reads.
-_COLUMNS = ("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "sqnr_db")
-_BUDGET, _FUSED = "checkpoints_budget", "checkpoints_fused"
+_COLUMNS = ("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db")
+_BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
 
@@ -54,11 +56,14 @@ def _show(state: CheckpointsState, model: Model) -> None:
     from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
 
     table = _table(model)
-    fused = "engine" if st.toggle(say("checkpoints.allocate.fused"), key=_FUSED) else None
-    # Biases and norms stay as they are stored, as engines keep them.
-    weights = {tensor.name for tensor in model.weights}
-    kept = [tensor.name for tensor in model.tensors if tensor.name not in weights]
-    choices = choices_of(table, fused=fused, excluded=kept)
+    spending = show_spending(state, model, table)
+    choices = choices_of(
+        table,
+        pinned=spending.pinned,
+        fused=spending.fused,
+        excluded=spending.excluded,
+        sensitivities=spending.sensitivities,
+    )
     frontier = frontier_of(choices)
     sizes = [point.bits_per_weight or math.nan for point in (*frontier.points, *frontier.uniform)]
     least, most = math.ceil(100 * min(sizes)) / 100, math.ceil(100 * max(sizes)) / 100
@@ -74,7 +79,14 @@ def _show(state: CheckpointsState, model: Model) -> None:
         key=session.show(_BUDGET, round(budget, 2)),
         on_change=session.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
     )
-    found = allocate(table, bits_per_weight=round(budget, 2), fused=fused, excluded=kept)
+    found = allocate(
+        table,
+        bits_per_weight=round(budget, 2),
+        pinned=spending.pinned,
+        fused=spending.fused,
+        excluded=spending.excluded,
+        sensitivities=spending.sensitivities,
+    )
     st.html(f'<p class="qv-finding">{_sentence(found)}</p>')
     left, right = st.columns([5, 7], gap="medium")
     with left:
@@ -87,7 +99,7 @@ def _show(state: CheckpointsState, model: Model) -> None:
             alt=say("checkpoints.allocate.frontier_alt"),
         )
     with right:
-        data = model_map(model, model.recipes[0], "winner", choice=found.choice)
+        data = model_map(model, model.recipes[0], choice=found.choice)
         st.plotly_chart(
             model_map_figure(data, language=language(), theme=theme()),
             key="checkpoints_choice",
@@ -95,14 +107,22 @@ def _show(state: CheckpointsState, model: Model) -> None:
             config=dict(MODEL_MAP_CONFIG),
             alt=say("checkpoints.allocate.choice_alt"),
         )
+        told = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
+        if any(square.status == "kept" for square in data.squares):
+            told.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
         swatches = [
-            f'<span class="qv-swatch" style="background:{colour}"></span>'
-            f"{html.escape(recipe_words(name, language()))}"
-            for name, colour in winners(data, theme())
+            f'<span class="qv-swatch" style="background:{colour}"></span>{html.escape(said)}'
+            for said, colour in told
         ]
         st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
-    st.caption(say("checkpoints.allocate.model"))
+    st.caption(plain(say("checkpoints.allocate.model", alpha=_alpha_words(spending))))
     _show_exports(found)
+
+
+def _alpha_words(spending: Spending) -> str:
+    if not spending.file:
+        return say("checkpoints.allocate.alpha_one")
+    return say("checkpoints.allocate.alpha_of", file=spending.file)
 
 
 def _sentence(found: Any) -> str:
@@ -134,7 +154,8 @@ def _show_exports(found: Any) -> None:
     """Show a button for each tool that can take the choice, and why another cannot."""
     from quantviz.export.allocations import EXPORTS, export_allocation
 
-    with st.container(key="checkpoints_exports", horizontal=True, gap="small"):
+    with st.container(key="checkpoints_exports", horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(say("checkpoints.allocate.export"), width="content")
         for form in EXPORTS:
             try:
                 content, problem = export_allocation(found, form), ""

@@ -60,10 +60,25 @@ def show_page() -> None:
             fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
         except QuantVizError as problem:
             st.error(say_error(problem))
+    _put_address()
+
+
+def _put_address() -> None:
     session.put_address({**address_of(current_state()), "lang": language(), **parameters()})
 
 
 def _show_answer(was_running: bool) -> None:
+    """Show the answer, or the sentence that says why there is none.
+
+    Streamlit would show an error that leaves this part of the page in its own words.
+    """
+    try:
+        _show_seen(was_running)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+
+
+def _show_seen(was_running: bool) -> None:
     """Show a scan as far as it is; before there is one, the checkpoint that it will be of."""
     go_on()
     from quantviz.ui.checkpoints.answer import show_answer, show_sentence
@@ -86,6 +101,8 @@ def _show_answer(was_running: bool) -> None:
             show_colours(state, seen.model)
             show_beside(state, beside)
     show_answer(state, seen, beside)
+    # Where this part ran alone: a link that is copied now has what was chosen in it.
+    _put_address()
 
 
 def _show_beginning(state: CheckpointsState) -> None:
@@ -93,4 +110,4 @@ def _show_beginning(state: CheckpointsState) -> None:
     st.markdown(plain(say("checkpoints.begin_example" if state.chosen == EXAMPLE else "checkpoints.begin")))
     if not folder_offered():
         st.markdown(plain(say("checkpoints.no_folder", variable=FOLDER)))
-        st.code(f"{FOLDER}=~/models quantviz serve", language="sh")
+        st.code(f"{FOLDER}=~/models python -m quantviz serve", language="sh")

@@ -36,6 +36,8 @@ _LISTING_SECONDS = 5
 _MOST_KEPT, _MOST_FILES = 12, 20
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
+#: Content and status of a tensor of which nothing is known yet.
+_NOTHING = None, None
 #: Between a file of results and the number of a scan in it.
 NUMBERED = "#"
 SAME = "."
@@ -215,9 +217,9 @@ def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     new = {
         position
         for position, mark in marks.items()
-        if mark[1] is not None and (position not in kept.rows or kept.rows[position][0] != mark)
+        if mark != _NOTHING and (position not in kept.rows or kept.rows[position][0] != mark)
     }
-    gone = [position for position in kept.rows if marks.get(position, (None, None))[1] is None]
+    gone = [position for position in kept.rows if marks.get(position, _NOTHING) == _NOTHING]
     for position in gone:
         del kept.rows[position]
     if new:

@@ -21,6 +21,8 @@ STATE, PROBLEMS = "checkpoints_state", "checkpoints_problems"
 USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "int8_per_row")
 #: Between two recipes in an address: no scheme's text has it.
 _BETWEEN = "~"
+#: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.
+_PINNED_TO, KEPT = "!", "stored"
 #: Two scans side by side, or what the second has more than the first.
 VIEWS = ("side", "difference")
 _LONGEST = 4000
@@ -49,6 +51,10 @@ class CheckpointsState:
     view: str = VIEWS[0]
     #: Bits a weight that are spent; 0 where that was not asked.
     budget: float = 0.0
+    #: Recipes that an allocation keeps to, by tensor; `KEPT` for one that stays as it is stored.
+    pins: tuple[tuple[str, str], ...] = ()
+    #: Whether tensors that engines fuse get one recipe.
+    fused: bool = False
 
     def shown(self, recipes: tuple[str, ...]) -> str:
         """Return which of the recipes of a scan is shown."""
@@ -121,6 +127,14 @@ def _asked_budget(form: str) -> dict[str, Any]:
     return {"budget": min(max(read_number(form), 0.0), _MOST_BITS)}
 
 
+def _asked_pins(form: str) -> dict[str, Any]:
+    pins = dict(each.rpartition(_PINNED_TO)[::2] for each in form.split(_BETWEEN) if each)
+    for recipe in pins.values():
+        if recipe != KEPT:
+            as_scheme(recipe)
+    return {"pins": tuple(pins.items())}
+
+
 def _one_of(name: str, known: Collection[str]) -> Callable[[str], dict[str, Any]]:
     def read(form: str) -> dict[str, Any]:
         if form not in known:
@@ -141,6 +155,8 @@ _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "q": _asked_recipe("other_recipe"),
     "w": _one_of("view", VIEWS),
     "a": _asked_budget,
+    "p": _asked_pins,
+    "u": lambda form: {"fused": form == "1"},
 }
 
 
@@ -158,6 +174,8 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
         "q": state.other_recipe if state.other else "",
         "w": state.view if state.view != usual.view else "",
         "a": f"{state.budget:g}" if state.budget else "",
+        "p": _BETWEEN.join(f"{name}{_PINNED_TO}{recipe}" for name, recipe in state.pins),
+        "u": "1" if state.fused else "",
     }
     return {name: value for name, value in parts.items() if value}
 

@@ -45,7 +45,8 @@ def show_step(place: Place, lesson: Lesson) -> None:
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
-                # The only HTML is that of terms: a lesson with HTML of its own is refused when it is read.
+                # The only HTML is that of terms: `Words` refuse any other, formulas give numbers, and `term`
+                # escapes what it is given.
                 st.markdown(step.words.say(now.scenes, _term), unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)

@@ -214,7 +214,8 @@ def test_the_command_checks_every_lesson_where_no_folder_is_named(monkeypatch, c
 @pytest.mark.parametrize("text", ["a <b>bold</b> word", "<script>alert(1)</script>", "an </i>", "<!-- -->"])
 def test_a_lesson_with_html_is_refused(text):
     """The page shows terms as HTML, and would show a lesson's own as well."""
-    with pytest.raises(qv.QuantVizError) as refused:
-        Words.read(text)
-    assert refused.value.key == "lessons.html"
+    for made in (Words, Words.read):
+        with pytest.raises(qv.QuantVizError) as refused:
+            made(text)
+        assert refused.value.key == "lessons.html"
     assert Words.read("x < 0 and y <3").text == "x < 0 and y <3"

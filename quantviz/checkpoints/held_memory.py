@@ -1,0 +1,64 @@
+"""Lends memory to groups of tensors, which give it back in the order in which they took it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+
+class HeldMemory:
+    """A ring of float32 values. Who takes some waits until there is room.
+
+    The system gives the memory once, and its pages are used again and again. Safe for many threads.
+
+    >>> memory = HeldMemory(10)
+    >>> first, second = memory.take(6), memory.take(4)
+    >>> memory.give_back()  # the first
+    >>> len(memory.take(5))
+    5
+    """
+
+    def __init__(self, size: int) -> None:
+        self._values = np.empty(size, np.float32)
+        #: Where each part that is taken begins and ends, the oldest first.
+        self._taken: deque[tuple[int, int]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def take(self, count: int) -> npt.NDArray[np.float32] | None:
+        """Return room for `count` values, at most as many as there are in all; none once it is closed."""
+        # Who needs none takes one: parts are told apart by where they begin.
+        size = max(count, 1)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._free(size) is not None)
+            start = self._free(size)
+            if self._closed or start is None:
+                return None
+            self._taken.append((start, start + size))
+            return self._values[start : start + count]
+
+    def give_back(self) -> None:
+        """Give back what was taken first."""
+        with self._changed:
+            self._taken.popleft()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait any longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _free(self, size: int) -> int | None:
+        """Return where there is room; none where there is not."""
+        if not self._taken:
+            return 0
+        oldest, end = self._taken[0][0], self._taken[-1][1]
+        if end <= oldest:  # they go round the end
+            return end if end + size <= oldest else None
+        if end + size <= len(self._values):
+            return end
+        return 0 if size <= oldest else None

@@ -1,0 +1,141 @@
+"""What an allocation keeps to: recipes that are pinned, tensors that stay as stored, what an error weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import streamlit as st
+
+from quantviz.checkpoints.model_map import Model
+from quantviz.errors import QuantVizError
+from quantviz.figures.model_map_plot import recipe_words
+from quantviz.text import visible
+from quantviz.ui.checkpoints.state import KEPT, CheckpointsState, change_state, current_state
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, say, say_error
+
+_FUSED, _PINS, _ALPHA = "checkpoints_fused", "checkpoints_pins", "checkpoints_alpha"
+#: The pins that the table of them has told, and how often others came from elsewhere.
+_TOLD, _VERSION = "checkpoints_pins_told", "checkpoints_pins_version"
+#: Pixels of the table: rows are as high as a finger needs, and both columns stand whole beside each other on
+#: a phone of 360 pixels; where there is more room, Streamlit spreads them.
+_HEIGHT, _ROW, _HEADING, _NAME, _PIN = 300, 44, 36, 184, 130
+
+
+@dataclass(frozen=True, eq=False)
+class Spending:
+    """The arguments of `allocate` that the page offers."""
+
+    pinned: Mapping[str, str]
+    excluded: tuple[str, ...]
+    fused: str | None
+    #: α by tensor, and the name of the file that it is from.
+    sensitivities: Mapping[str, float] | None
+    file: str
+
+
+def show_spending(state: CheckpointsState, model: Model, table: Mapping[str, Any]) -> Spending:
+    """Show the choices, and return what is chosen."""
+    weights = [tensor.name for tensor in model.weights]
+    pins = {name: recipe for name, recipe in state.pins if name in weights}
+    with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
+        st.toggle(
+            say("checkpoints.allocate.fused"),
+            key=session.show(_FUSED, state.fused),
+            on_change=session.safely(lambda: change_state(fused=bool(st.session_state[_FUSED]))),
+        )
+        with st.popover(say("checkpoints.allocate.more", count=len(pins))):
+            _show_pins(state, model, weights, pins)
+            uploaded = st.file_uploader(
+                say("checkpoints.allocate.alpha"), type=["csv", "txt", "gguf", "dat", "imatrix"], key=_ALPHA
+            )
+    sensitivities = None
+    if uploaded is not None:
+        try:
+            sensitivities = _sensitivities(uploaded, table)
+        except QuantVizError as problem:
+            st.error(say_error(problem))
+    # Biases and norms stay as they are stored, as engines keep them.
+    others = [tensor.name for tensor in model.tensors if tensor.name not in weights]
+    return Spending(
+        {name: recipe for name, recipe in pins.items() if recipe != KEPT},
+        (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
+        "engine" if state.fused else None,
+        sensitivities,
+        visible(uploaded.name) if uploaded is not None and sensitivities is not None else "",
+    )
+
+
+def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: Mapping[str, str]) -> None:
+    """Show a line for each weight, whose recipe can be chosen."""
+    if st.session_state.get(_TOLD, ()) != state.pins:
+        # They came from an address: what was typed before is not theirs.
+        st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
+        st.session_state[_TOLD] = state.pins
+    words = {name: recipe_words(name, language()) for name in model.recipes}
+    words[KEPT] = say("checkpoints.allocate.kept")
+    free = say("checkpoints.allocate.free")
+    key = f"{_PINS}_{state.chosen}_{st.session_state.get(_VERSION, 0)}"
+    st.caption(say("checkpoints.allocate.pins_about"))
+    st.data_editor(
+        {
+            "tensor": _short_names(weights),
+            "recipe": [words.get(pins.get(name, ""), free) for name in weights],
+        },
+        key=key,
+        hide_index=True,
+        height=min(_HEIGHT, _HEADING + _ROW * len(weights) + 2),
+        row_height=_ROW,
+        placeholder=free,
+        column_config={
+            "tensor": st.column_config.TextColumn(
+                say("checkpoints.columns.tensor"), disabled=True, width=_NAME
+            ),
+            "recipe": st.column_config.SelectboxColumn(
+                # Without `required` the choice that frees again would be an empty line.
+                say("checkpoints.allocate.pin"),
+                options=[free, *words.values()],
+                required=True,
+                width=_PIN,
+            ),
+        },
+        on_change=session.safely(lambda: _pinned(key, weights, {said: name for name, said in words.items()})),
+    )
+
+
+def _short_names(names: list[str]) -> list[str]:
+    """Return names without what all of them have, as long as they still differ."""
+    short = [name.removesuffix(".weight").removeprefix("model.") for name in names]
+    return [visible(name) for name in (short if len(set(short)) == len(names) else names)]
+
+
+def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
+    pins = dict(current_state().pins)
+    for row, changed in st.session_state[key]["edited_rows"].items():
+        if "recipe" in changed:
+            pins.pop(weights[int(row)], None)
+            if changed["recipe"] in names:
+                pins[weights[int(row)]] = names[changed["recipe"]]
+    st.session_state[_TOLD] = told = tuple(pins.items())
+    change_state(pins=told)
+
+
+def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return α of the tensors from what was uploaded, which is on the disk only meanwhile."""
+    from quantviz.checkpoints.offers import Rows
+    from quantviz.checkpoints.sensitivities import alphas
+
+    # The name is a stranger's: of it only the suffix, which tells the format, is a file's here.
+    with TemporaryDirectory(prefix="quantviz-") as folder:
+        path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
+        path.write_bytes(uploaded.getvalue())
+        try:
+            return alphas(str(path), Rows.of(table))
+        except QuantVizError as problem:
+            if "file" not in problem.params:
+                raise
+            raise QuantVizError(problem.key, **{**problem.params, "file": visible(uploaded.name)}) from None
