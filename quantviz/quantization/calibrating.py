@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import torch
 
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
+from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.result import QParams, block_values, counted_cells
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
@@ -86,6 +89,77 @@ def errors_of_blocks(
         ),
         refused,
     )
+
+
+#: How many cells are tried at once where many ranges are: it stays in the processor's cache.
+_CELLS_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class TrialByReference:
+    """`Context.trial` of a whole tensor, by the reference quantizer.
+
+    >>> x, scheme = torch.tensor([[1.0, 2.0, 9.0], [1.0, 0.5, 3.0]]), Scheme("int4")
+    >>> trial = TrialByReference(x, torch.tensor(9.0), scheme, scheme.layout((2, 3)))
+    >>> ends = torch.tensor([7.0, 9.0])
+    >>> trial(Range(-ends, ends, torch.tensor([9.0])), torch.tensor([0, 0])).tolist()
+    [4.25, 1.75]
+    """
+
+    x: torch.Tensor
+    #: The tensor's `largest_magnitude`.
+    absmax: torch.Tensor
+    scheme: Scheme
+    layout: BlockLayout
+
+    def __call__(
+        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+    ) -> torch.Tensor:
+        if of is None:
+            return errors_of_blocks(found, self.x, self.absmax, self.scheme, self.layout, power)
+        size = max(_CELLS_AT_ONCE // self._rows.shape[1], 1)
+        return torch.cat(
+            [
+                self._tried(Range(lo, hi, found.extreme), own, power)
+                for lo, hi, own in zip(
+                    *(torch.split(each, size) for each in (found.lo, found.hi, of)), strict=True
+                )
+            ]
+        )
+
+    @cached_property
+    def _rows(self) -> torch.Tensor:
+        """Return the blocks as rows."""
+        return self._as_rows(self.x)
+
+    @cached_property
+    def _left_out(self) -> torch.Tensor | None:
+        """Return which elements of the rows do not count; none where all do."""
+        counted = counted_cells(self.x, self.scheme)
+        counts = self._as_rows(torch.ones_like(self.x, dtype=torch.bool) if counted is None else counted)
+        return None if bool(counts.all()) else ~counts
+
+    @cached_property
+    def _index(self) -> NamedTensors:
+        return {
+            name: self._as_rows(index) for name, index in cell_index(self.scheme, tuple(self.x.shape)).items()
+        }
+
+    def _as_rows(self, values: torch.Tensor) -> torch.Tensor:
+        return blocks.rows_of_blocks(values, self.layout, 0).flatten(0, -2)
+
+    def _tried(self, found: Range, of: torch.Tensor, power: float) -> torch.Tensor:
+        params, refused = params_to_try(found, self.absmax, self.scheme, self.layout, of)
+        known = block_values(params)
+        if self.scheme.zero_domain in ("none", "code_int"):
+            # What is refused must not make those of others floats.
+            known["zero_point"] = params.zero_point.masked_fill(refused, 0).to(torch.int32)
+        of_trials = {name: values.expand(of.shape).unsqueeze(1) for name, values in known.items()}
+        index = {name: rows[of] for name, rows in self._index.items()}
+        error = quantize_with(self._rows[of], self.scheme, {**index, **of_trials})[2]
+        if self._left_out is not None:
+            error = error.masked_fill(self._left_out[of], 0)
+        return finite_or_infinite(blocks.sums_of_rows(powers(error, power)).squeeze(1), refused)
 
 
 def powers(errors: torch.Tensor, power: float) -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.quantization.calibrating import calibrated, errors_of_blocks, one_by_one
+from quantviz.quantization.calibrating import TrialByReference, calibrated
 from quantviz.quantization.cells import cell_index, dequantize_with, quantize_with
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.operations import run_operations
@@ -178,7 +178,7 @@ def _choose(
     found = calibrated(
         of_blocks,
         scheme,
-        one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power)),
+        TrialByReference(x, absmax, scheme, layout),
         importance,
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(

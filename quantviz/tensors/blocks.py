@@ -102,7 +102,7 @@ class Blocks:
         sizes = rows.abs()
         if self.counted is not None:
             # A 0 that counts comes before one that stands for what is left out: the first may be -0.
-            sizes = sizes - self._rows_of((~self.counted).to(sizes.dtype), 0)
+            sizes = sizes - rows_of_blocks((~self.counted).to(sizes.dtype), self.layout, 0)
         return rows.gather(-1, sizes.argmax(-1, keepdim=True)).squeeze(-1).to(self.dtype)
 
     def magnitudes(self) -> Blocks:
@@ -113,9 +113,11 @@ class Blocks:
         """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
         # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is
         # left out, comes last.
-        ordered = self._rows_of(self._filled(math.inf), math.inf).sort(-1).values.to(torch.float64)
+        ordered = (
+            rows_of_blocks(self._filled(math.inf), self.layout, math.inf).sort(-1).values.to(torch.float64)
+        )
         zeros = self._padding()
-        last = self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + zeros - 1
+        last = rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + zeros - 1
         if self.counted is not None:
             ordered, last = ordered.masked_fill((last < 0).unsqueeze(-1), 0), last.clamp(min=0)
         # The zeros that fill a padded block come after its negative values; they are counted, not made.
@@ -143,8 +145,8 @@ class Blocks:
         changes it.
         """
         sizes, counts = (
-            self._rows_of(self._filled(0).abs(), 0),
-            self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + self._padding(),
+            rows_of_blocks(self._filled(0).abs(), self.layout, 0),
+            rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + self._padding(),
         )
         sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
         # Nothing counted adds up to 0.
@@ -206,7 +208,7 @@ class Blocks:
         )
 
     def _rows(self, fill: float) -> torch.Tensor:
-        return self._rows_of(self._filled(fill), fill)
+        return rows_of_blocks(self._filled(fill), self.layout, fill)
 
     def _filled(self, fill: float) -> torch.Tensor:
         """Return the tensor, with `fill` in place of what does not count."""
@@ -215,14 +217,6 @@ class Blocks:
     def _ones(self) -> torch.Tensor:
         """Return 1 for each element that counts, 0 for the others."""
         return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
-
-    def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
-        """Return `x` as (*grid_shape, elements of a block): each block in row-major order, a short one filled
-        up with `fill`.
-        """
-        split = _split(x, self.layout, fill)
-        axes = split.dim()
-        return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
 
 
 def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
@@ -327,6 +321,19 @@ def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Te
     """Return the elements of the block at `block` of the grid, as a vector."""
     window = tuple(slice(i * n, (i + 1) * n) for i, n in zip(block, layout.block_shape, strict=True))
     return x.reshape(layout.view_shape)[window].reshape(-1)
+
+
+def rows_of_blocks(values: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
+    """Return `values` as (*grid_shape, elements of a block): each block in row-major order, a short one
+    filled up with `fill`.
+
+    >>> from quantviz.schemes.granularity import PerBlock
+    >>> rows_of_blocks(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4)), 0).tolist()
+    [[[0, 1, 4, 5], [2, 3, 6, 7]]]
+    """
+    split = _split(values, layout, fill)
+    axes = split.dim()
+    return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*layout.grid_shape, -1)
 
 
 def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:

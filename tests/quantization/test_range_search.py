@@ -168,7 +168,9 @@ TRIED = (
         8,
     ),
 )
-def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granularity, nonfinite):
+def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(
+    form, granularity, nonfinite, monkeypatch
+):
     x, scheme = normal(40, 96), qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite)
     if nonfinite == "ignore":
         x[5, 7], x[30, 0] = math.nan, math.inf
@@ -188,6 +190,10 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
             InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece
         )
         torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
+    for cells in (1, 500, 2**16):
+        monkeypatch.setattr(calibrating, "_CELLS_AT_ONCE", cells)
+        by_reference = calibrating.TrialByReference(x, absmax, scheme, layout)
+        torch.testing.assert_close(by_reference(found, of), wanted, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("mode", qv.MODES)
@@ -211,7 +217,7 @@ def test_kernels_search_the_ranges_of_a_small_tensor_too(monkeypatch):
     def slowly(*_):
         raise AssertionError("ranges are searched by the reference")
 
-    monkeypatch.setattr(quantizer, "errors_of_blocks", slowly)
+    monkeypatch.setattr(quantizer, "TrialByReference", slowly)
     study = Study.of(InMemory(x), scheme)
     assert torch.equal(study.range.lo, wanted.range.lo)
     assert torch.equal(study.range.hi, wanted.range.hi)
