@@ -10,6 +10,8 @@ import pytest
 from tests.helpers.browser import FLAGS, chromium_path, server
 
 SHOTS = Path(__file__).parent / "shots"
+#: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
+WANTED = "QUANTVIZ_SHOTS"
 #: Set where a browser must be there: then its absence fails instead of skipping.
 REQUIRED = "QUANTVIZ_REQUIRE_BROWSER"
 
@@ -151,9 +153,13 @@ def _streamlits_own(message):
 
 @pytest.fixture
 def shot(request):
-    """`shot(page, name)` saves a screenshot where it can be looked at; the folder is not in git."""
+    """`shot(page, name)` saves a screenshot where it can be looked at, if it is asked for; the folder is not in
+    git.
+    """
 
     def save(page, name):
+        if os.environ.get(WANTED) != "1":
+            return
         SHOTS.mkdir(exist_ok=True)
         page.screenshot(path=SHOTS / f"{request.node.path.stem}_{name}.png")
 

@@ -4,9 +4,9 @@
 import { drawn } from "./layout.js";
 import { drawOverlay, element } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
-import { afterZoom, restoreZoom, showWhole } from "./zoom.js";
+import { afterZoom, restoreZoom } from "./zoom.js";
 import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
-import { onPointerDown } from "./clicks.js";
+import { onMouseDown, onPointerDown } from "./clicks.js";
 import { onArrowKey } from "./keyboard.js";
 import { onModebarClick } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
@@ -37,6 +37,10 @@ function listenTo(bridge, container) {
     options,
   );
   container.addEventListener("pointerdown", (event) => onPointerDown(bridge, event), {
+    ...options,
+    capture: true,
+  });
+  container.addEventListener("mousedown", (event) => onMouseDown(bridge, event), {
     ...options,
     capture: true,
   });
@@ -105,8 +109,6 @@ function adoptChart(bridge, gd) {
     plotly_afterplot: () => gd === bridge.gd && afterPlot(bridge),
     plotly_relayout: () => gd === bridge.gd && afterZoom(bridge),
     plotly_relayouting: () => gd === bridge.gd && drawOverlay(bridge),
-    // Plotly takes one tap of a finger for two clicks: `onPointerUp` counts those.
-    plotly_doubleclick: () => gd === bridge.gd && !bridge.touching && showWhole(bridge),
   };
   for (const [name, act] of Object.entries(heard)) {
     if (bridge.heard) gd.removeListener?.(name, bridge.heard[name]);

@@ -9,18 +9,23 @@ import { aimAt, showWhole } from "./zoom.js";
 export function onPointerDown(bridge, event) {
   // From the first press on, do not restore an earlier zoom.
   bridge.adopted = -Infinity;
-  bridge.touching = event.pointerType === "touch";
   if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
   const under = bridge.gd && panelUnder(bridge, event.clientX, event.clientY);
   bridge.press = {
     x: event.clientX,
     y: event.clientY,
-    at: performance.now(),
+    at: event.timeStamp,
     touch: event.pointerType === "touch",
     under,
     sight: under && sightOf(bridge),
   };
   if (!bridge.press.touch) leaveCell(bridge);
+}
+
+// The browser counts clicks as the person's system does, however busy the page is; plotly compares the times
+// at which it came to hear of them.
+export function onMouseDown(bridge, event) {
+  if (bridge.press) bridge.press.second = event.detail === 2;
 }
 
 export function onPointerUp(bridge, event) {
@@ -30,15 +35,16 @@ export function onPointerUp(bridge, event) {
   const far = Math.hypot(event.clientX - press.x, event.clientY - press.y);
   // A drag is a zoom; a long press belongs to the phone.
   if (far > (press.touch ? 10 : 4)) return drewBox(bridge, press, event);
-  if (performance.now() - press.at > 900) return;
+  if (event.timeStamp - press.at > 900) return;
   const found = cellUnder(bridge, press.x, press.y);
   if (!found) return;
   selectCell(bridge, found.cell, 0);
   // Arrow keys continue from the cell that was clicked.
   if (!press.touch) (bridge.gd.closest(".stPlotlyChart") ?? bridge.gd).focus({ preventScroll: true });
+  if (!press.touch && press.second) showWhole(bridge);
   if (press.touch) {
-    const again = performance.now() - (bridge.tapped ?? -Infinity) < 350;
-    bridge.tapped = performance.now();
+    const again = event.timeStamp - (bridge.tapped ?? -Infinity) < 350;
+    bridge.tapped = event.timeStamp;
     if (again) return showWhole(bridge);
     pointTogether(bridge, found.pixel);
     showCard(bridge, found.pixel, found.panel, press.x, press.y, true);
