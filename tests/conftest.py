@@ -45,23 +45,41 @@ OBJECTS_BETWEEN_LOOKS = 100_000
 #: docstrings.
 collect_ignore_glob = ["bench/*", "engines/*", "fuzz/*", "helpers/*", "browser/*_demo.py"]
 
-#: Left out by `-m quick`: folders and modules that need a browser, an engine, the whole app, kernels compiled
-#: anew, or a long walk. Of the others it leaves out what is marked `slow`.
+#: Left out by `-m quick`: what needs a browser, an engine, the whole app, another process or kernels compiled
+#: anew, what draws, and long walks. Of the others it leaves out what is marked `slow`. What is left is the
+#: arithmetic, the formats, the sources, links and words.
 NOT_QUICK = (
+    "analysis",
     "app",
     "browser",
+    "checkpoints",
+    "cli",
+    "compiled",
+    "evaluation/test_metric_formulas.py",
+    "export/test_files.py",
+    "figures",
+    "lab/test_moves.py",
+    "quantization/test_computed_ranges.py",
+    "quantization/test_range_search.py",
+    "quantization/test_scale_search.py",
+    "schemes/test_axis_names.py",
+    "schemes/test_calibration.py",
+    "sources/test_files.py",
     "sources/test_hostile.py",
     "sources/test_image.py",
-    "schemes/test_calibration.py",
+    "sources/test_random.py",
+    "streaming",
+    "teaching/lessons/test_lessons.py",
+    "teaching/test_golf.py",
     "test_allocation_exports.py",
     "test_engine_faults.py",
     "test_engines.py",
+    "test_imports.py",
     "test_jupyter.py",
-    "streaming/test_measuring.py",
+    "test_misuse.py",
     "test_packaging.py",
-    "quantization/test_range_search.py",
     "test_walk.py",
-    "compiled/test_background.py",
+    "ui/test_cell.py",
 )
 
 

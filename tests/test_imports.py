@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from tests.helpers.offered import of_today
 
 ROOT = Path(__file__).parent.parent
 BLOCK = """
@@ -40,6 +41,7 @@ def run(code, blocked=()):
 def test_the_core_needs_only_torch():
     code = """
 import quantviz as qv
+from tests.helpers.offered import of_today
 r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
 assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and qv.RECIPES
 """
@@ -78,7 +80,8 @@ def test_choosing_does_not_import_torch(module):
 
 
 @pytest.mark.parametrize(
-    "page", ["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"]
+    "page",
+    of_today(["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"], 3),
 )
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
@@ -123,6 +126,7 @@ def test_the_core_needs_no_link_and_no_source():
 def test_the_arithmetic_of_the_browser_is_written_without_numba():
     code = """
 import quantviz as qv
+from tests.helpers.offered import of_today
 from quantviz.compiled.javascript import write_metrics, write_program
 assert "fround" in write_program(qv.Scheme("int4")).text and write_metrics().text
 """

@@ -99,11 +99,11 @@ _CELLS_AT_ONCE = 2**16
 class TrialByReference:
     """`Context.trial` of a whole tensor, by the reference quantizer.
 
-    >>> x, scheme = torch.tensor([[1.0, 2.0, 9.0], [1.0, 0.5, 3.0]]), Scheme("int4")
-    >>> trial = TrialByReference(x, torch.tensor(9.0), scheme, scheme.layout((2, 3)))
-    >>> ends = torch.tensor([7.0, 9.0])
+    >>> x, scheme = torch.tensor([1.0, 0.5, 9.0]), Scheme("int4")
+    >>> trial = TrialByReference(x, torch.tensor(9.0), scheme, scheme.layout((3,)))
+    >>> ends = torch.tensor([7.0, 14.0])
     >>> trial(Range(-ends, ends, torch.tensor([9.0])), torch.tensor([0, 0])).tolist()
-    [4.25, 1.75]
+    [4.25, 2.25]
     """
 
     x: torch.Tensor

@@ -79,7 +79,10 @@ def buttons(at):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"]
+    "scheme",
+    of_today(
+        ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"], 1
+    ),
 )
 def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
     """A label goes to the browser and comes back: of the tensor it may say what an axis is, never how

@@ -153,7 +153,7 @@ def _streamlits_own(message):
 
 @pytest.fixture
 def shot(request):
-    """`shot(page, name)` saves a screenshot where it can be looked at, if asked to; the folder is not in git."""
+    """`shot(page, name)` saves a picture where it can be looked at, if asked to; the folder is not in git."""
 
     def save(page, name):
         if os.environ.get(WANTED) != "1":

@@ -26,6 +26,7 @@ from quantviz.quantization.format_facts import (
 )
 from quantviz.quantization.grids import GRIDS, TIES, nearest
 from quantviz.schemes.formats import FORMATS
+from tests.helpers.offered import of_today
 
 ALL = [pytest.param(fmt, id=name) for name, fmt in FORMATS.items()]
 #: From the standards (IEEE 754, OFP8 1.0, MX 1.0): largest, smallest normal, smallest subnormal, finite
@@ -88,7 +89,7 @@ def test_why_a_float_ends_where_it_does(fmt):
         assert code_kind(fmt, end.code) == end.reason
 
 
-@pytest.mark.parametrize("fmt", [each for each in ALL if each.values[0].bits <= LISTED_BITS])
+@pytest.mark.parametrize("fmt", of_today([each for each in ALL if each.values[0].bits <= LISTED_BITS], 12))
 def test_at_one_reach_a_number_lands_on_the_same_code(fmt):
     one, top = brought_to_one(fmt), reach(fmt)
     values = finite_values(one)
@@ -166,13 +167,13 @@ def probes(fmt):
     ]
 
 
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("fmt", ALL)
-def test_a_number_lands_where_the_grid_rounds_it(fmt, ties):
-    values = finite_values(fmt)
-    for x in probes(fmt):
+@pytest.mark.parametrize(("name", "ties"), of_today(itertools.product(FORMATS, TIES), 80))
+def test_a_number_lands_where_the_grid_rounds_it(name, ties):
+    fmt = FORMATS[name]
+    values, numbers = finite_values(fmt), probes(fmt)
+    rounded = nearest(torch.tensor(numbers, dtype=torch.float64), fmt, ties).tolist()
+    for x, wanted in zip(numbers, rounded, strict=True):
         landing = land(x, fmt, ties)
-        wanted = nearest(torch.tensor(x, dtype=torch.float64), fmt, ties).item()
         assert landing.value == min(max(wanted, values[0]), values[-1])
         assert landing.value in values
         assert fmt.value(landing.code) == landing.value

@@ -219,7 +219,7 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
     ):
         with contextlib.suppress(qv.QuantVizError):
             offered.append(qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite))
-    for scheme in of_today((scheme for scheme in offered if not scheme.problems(x.shape)), 3):
+    for scheme in of_today((scheme for scheme in offered if not scheme.problems(x.shape)), 1):
         tried = {}
 
         @dataclass(frozen=True)

@@ -105,7 +105,7 @@ print(json.dumps(done))
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
 def test_bombs_in_little_memory():
     """Each is read in a process that may have 400 MB more than before, and is killed if that takes long."""
-    bombs = of_today(BOMBS, 6)
+    bombs = of_today(BOMBS, 3)
     ran = subprocess.run(
         [sys.executable, "-c", IN_LITTLE_MEMORY, *bombs],
         capture_output=True,

@@ -174,7 +174,7 @@ def loud_and_quiet(rows, columns):
 COMPILED = (partial(check, paths=("fused",), errors_alone=False), check_errors, check_sums)
 
 
-@pytest.mark.parametrize("convention", qv.CONVENTIONS)
+@pytest.mark.parametrize("convention", of_today(qv.CONVENTIONS, 13))
 def test_every_scheme_is_compiled_to_what_the_reference_gives(convention, monkeypatch):
     monkeypatch.setattr(limits, "LANES", 2)
     offered = list(itertools.product(offered_schemes(qv.CONVENTIONS[convention]), COMPILED))
@@ -259,7 +259,7 @@ def refuses(x, scheme):
     return False
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("field", of_today(FIELDS, 8))
 def test_every_field_of_the_arithmetic_is_compiled(field):
     formats = ("uint4", "float8_e4m3fn") if field in OF_FLOATS else ("uint4",)
     variants = filter(None, (variant(qv.CONVENTIONS["course"], field, value) for value in CHOICES[field]))
@@ -391,8 +391,12 @@ def test_saturated_cells_after_many_that_were_not(form, granularity):
         check_measured(measuring.measure(x, scheme, qparams=qparams, path="fused", piece=9000), wanted)
 
 
-@pytest.mark.parametrize("bad", [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()])
-@pytest.mark.parametrize("nonfinite", ["refuse", "clip", "ignore"])
+BAD = [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()]
+
+
+@pytest.mark.parametrize(
+    ("nonfinite", "bad"), of_today(itertools.product(["refuse", "clip", "ignore"], BAD), 5), ids=str
+)
 def test_what_is_not_finite(nonfinite, bad):
     x = tensor(20, 256)
     for i, value in enumerate(bad):
@@ -740,15 +744,18 @@ def bits_of(found):
     return [float(value).hex() for value in found.metrics.values()], [part.numpy().tobytes() for part in sums]
 
 
-@pytest.mark.parametrize("shape", [(1500, 1111), (3, 700, 900), (2**21 + 5,)])
+SUMMED = (
+    "int8,asymmetric,per_channel(axis=0)",
+    "int4,symmetric,per_tensor",
+    "float8_e4m3fn,symmetric,per_tensor",
+    "int4,symmetric,per_channel(axis=1)",
+)
+
+
 @pytest.mark.parametrize(
-    "form",
-    [
-        "int8,asymmetric,per_channel(axis=0)",
-        "int4,symmetric,per_tensor",
-        "float8_e4m3fn,symmetric,per_tensor",
-        "int4,symmetric,per_channel(axis=1)",
-    ],
+    ("form", "shape"),
+    of_today(itertools.product(SUMMED, [(1500, 1111), (3, 700, 900), (2**21 + 5,)]), 5),
+    ids=str,
 )
 def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
     scheme = qv.Scheme.parse(f"{form},min_max,course")
