@@ -11,6 +11,7 @@ import quantviz as qv
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
@@ -59,6 +60,22 @@ def squares(at):
     """The squares of the map: what is said of each."""
     spec = json.loads(session.chart(at, "checkpoints_map_a").proto.spec)
     return [said for trace in spec["data"] if trace["type"] == "scatter" for said in trace["hovertext"]]
+
+
+def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
+    """An address may name no recipe: those of the last scan are chosen, and a press on the button begins with
+    them.
+    """
+    asked = []
+    monkeypatch.setattr(ScanProcess, "start", lambda self, path, recipes, language: asked.append(recipes))
+    at = opened(f=as_link(FILE)).run()
+    shown = tuple(at.multiselect(key="checkpoints_recipes").value)
+    at.query_params.clear()
+    at.query_params["f"] = as_link(FILE)
+    at.button(key="checkpoints_scan").click().run()
+    assert not at.exception
+    assert asked == [shown]
+    assert shown == RECIPES
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):

@@ -107,14 +107,15 @@ def _show_button(state: CheckpointsState) -> None:
         key="checkpoints_scan",
         type="secondary" if done else "primary",
         on_click=session.safely(_begin),
+        # What is seen beside the button: the address may name no recipe.
+        args=(state,),
         disabled=busy or running or not state.recipes,
         help=say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
     )
 
 
-def _begin() -> None:
-    state = current_state()
-    scan_process().start(path_of(state.chosen), state.recipes, language())
+def _begin(seen: CheckpointsState) -> None:
+    scan_process().start(path_of(seen.chosen), seen.recipes, language())
 
 
 def _last_recipes(state: CheckpointsState) -> tuple[str, ...]:
