@@ -46,19 +46,15 @@ def change_bits(page, key="ArrowRight"):
     wait_drawn(page)
 
 
-@pytest.mark.parametrize("n", of_today([8, 256], 1))
-def test_a_click_tells_the_exact_cell_in_each_panel(open_demo, n):
-    page = open_demo(f"n={n}")
+def clicks_tell_the_exact_cell_in_each_panel(page, n):
     for panel in range(len(PANELS)):
         for row, col in ((n * (panel + 2) // 7, n * (5 - panel) // 6), (n - 1, panel)):
             page.mouse.click(*middle(page, panel, row, col))
             said_cell(page, row, col)
 
 
-def test_the_mark_is_in_all_panels_before_the_server_answers(open_demo):
-    page = open_demo("n=8")
+def the_mark_is_in_all_panels_before_the_server_answers(page):
     place = middle(page, 1, 5, 6)
-    page.evaluate("window.before = document.querySelectorAll('.qv-mark').length")
     page.mouse.move(*place)
     page.mouse.down()
     page.mouse.up()
@@ -74,26 +70,7 @@ def test_the_mark_is_in_all_panels_before_the_server_answers(open_demo):
     assert len(marks(page)) == 4
 
 
-def test_a_tap_selects_too(open_demo):
-    page = open_demo("n=8", width=820, height=900, touch=True)
-    page.touchscreen.tap(*middle(page, 2, 3, 4))
-    said_cell(page, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("query", "block"),
-    of_today(
-        [
-            ("n=8&by=group", "4, 1"),
-            ("n=8&by=row", "4"),
-            ("n=8&by=tensor", "the whole tensor"),
-            ("n=256&by=row", "4"),
-        ],
-        2,
-    ),
-)
-def test_the_card_tells_the_cell_in_each_panel(open_demo, query, block):
-    page = open_demo(query)
+def the_card_tells_the_cell_in_each_panel(page, block):
     cards = []
     for panel in range(4):
         page.mouse.move(*middle(page, panel, 4, 5))
@@ -115,8 +92,10 @@ def test_the_card_tells_the_cell_in_each_panel(open_demo, query, block):
     page.wait_for_selector(".qv-card", state="hidden")
 
 
-def test_the_card_stays_inside_the_window(open_demo):
-    page = open_demo("n=8", height=480)
+def the_card_stays_inside_a_low_window(page):
+    before = page.viewport_size
+    page.set_viewport_size({"width": 1366, "height": 480})
+    wait_drawn(page)
     for row, col in ((0, 0), (7, 7), (7, 0)):
         for panel in (0, 3):
             page.mouse.move(*middle(page, panel, row, col))
@@ -126,9 +105,11 @@ def test_the_card_stays_inside_the_window(open_demo):
             assert box["y"] >= 0
             assert box["x"] + box["width"] <= 1366
             assert box["y"] + box["height"] <= 480
+    page.set_viewport_size(before)
+    wait_drawn(page)
 
 
-def zoom_in(page, n=8):
+def zoom_in(page, n):
     left, top = middle(page, 0, 0.2 * n, 0.2 * n)
     right, bottom = middle(page, 0, 0.67 * n, 0.67 * n)
     page.mouse.move(left, top)
@@ -138,9 +119,7 @@ def zoom_in(page, n=8):
     page.wait_for_function(f"({RANGES})()[0][0] > 1")
 
 
-@pytest.mark.parametrize("n", of_today([8, 256], 1))
-def test_zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(open_demo, n):
-    page = open_demo(f"n={n}")
+def zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(page, n):
     zoom_in(page, n)
     ranges = page.evaluate(RANGES)
     assert all(each == pytest.approx(ranges[0]) for each in ranges)
@@ -156,18 +135,20 @@ def test_zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the
     assert page.evaluate(RANGES)[3] == pytest.approx([-0.5, n - 0.5])
 
 
-def test_a_double_click_shows_all_and_that_is_kept(open_demo):
-    page = open_demo("n=8")
-    zoom_in(page)
+def a_double_click_shows_all(page):
     page.mouse.dblclick(*middle(page, 1, 3, 3))
     page.wait_for_function(f"({RANGES})()[2][0] < 0")
+
+
+def what_a_double_click_shows_is_kept(page):
+    zoom_in(page, 8)
+    a_double_click_shows_all(page)
     said_cell(page, 3, 3)
     change_bits(page)
     assert page.evaluate(RANGES)[0] == pytest.approx([-0.5, 7.5])
 
 
-def test_no_frame_is_empty_while_the_data_changes(open_demo):
-    page = open_demo("n=32")
+def no_frame_is_empty_while_the_data_changes(page):
     page.evaluate("""() => {
         window.frames_seen = [];
         const tick = () => {
@@ -187,8 +168,7 @@ def test_no_frame_is_empty_while_the_data_changes(open_demo):
     assert len({frame[1] for frame in frames}) == 1
 
 
-def test_arrow_keys_move_the_selected_cell(open_demo):
-    page = open_demo("n=8")
+def arrow_keys_move_the_selected_cell(page):
     page.locator(".st-key-panels .stPlotlyChart").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -199,22 +179,81 @@ def test_arrow_keys_move_the_selected_cell(open_demo):
     said_cell(page, 0, 3)
 
 
-def test_values_are_printed_while_they_fit(open_demo):
-    page = open_demo("n=8")
-    printed = page.locator(".qv-overlay g[data-panel=x] text")
-    assert printed.count() == 64
-    page = open_demo("n=32")
-    assert page.locator(".qv-overlay g[data-panel=x] text").count() == 0
-    zoom_in(page)
-    assert page.locator(".qv-overlay g[data-panel=q] text").count() >= 9
-    page.mouse.dblclick(*middle(page, 1, 3, 3))
-    page.wait_for_function(f"({RANGES})()[2][0] < 0")
-    assert page.locator(".qv-overlay g[data-panel=q] text").count() == 0
+def printed(page, panel):
+    return page.locator(f".qv-overlay g[data-panel={panel}] text").count()
+
+
+def values_are_printed_while_they_fit(page, n):
+    assert printed(page, "x") == 0
+    zoom_in(page, n)
+    assert printed(page, "q") >= 9
+    a_double_click_shows_all(page)
+    assert printed(page, "q") == 0
+
+
+def arrangement(page):
+    return page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.arrangement")
+
+
+def the_arrangement_follows_the_width(page, name):
+    assert arrangement(page) == name
+    told = int(re.search(r"width (\d+)", page.inner_text("body"))[1])
+    assert told == pytest.approx(page.locator(".st-key-panels").bounding_box()["width"], rel=0.03)
+
+
+def resized(page, width, height, name):
+    """The page in a window of another size, laid out anew."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function(
+        "name => document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === name",
+        arg=name,
+    )
+    wait_drawn(page)
+
+
+def a_narrowed_window_is_laid_out_anew(page):
+    resized(page, 700, 1200, "grid")
+    page.mouse.click(*middle(page, 3, 7, 7))
+    said_cell(page, 7, 7)
+
+
+def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
+    """All in one visit, from what needs a fresh page to what leaves another one."""
+    page = open_demo("n=8&by=group")
+    the_arrangement_follows_the_width(page, "row")
+    assert printed(page, "x") == 64
+    arrow_keys_move_the_selected_cell(page)
+    the_mark_is_in_all_panels_before_the_server_answers(page)
+    clicks_tell_the_exact_cell_in_each_panel(page, 8)
+    the_card_tells_the_cell_in_each_panel(page, "4, 1")
+    the_card_stays_inside_a_low_window(page)
+    zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(page, 8)
+    what_a_double_click_shows_is_kept(page)
+    a_narrowed_window_is_laid_out_anew(page)
+
+
+@pytest.mark.parametrize(
+    ("by", "block"), of_today([("group", "4, 1"), ("row", "4"), ("tensor", "the whole tensor")], 1)
+)
+def test_a_pointer_in_a_large_matrix(open_demo, by, block):
+    page = open_demo(f"n=256&by={by}", width=1920, height=900)
+    the_arrangement_follows_the_width(page, "row")
+    the_card_tells_the_cell_in_each_panel(page, block)
+    clicks_tell_the_exact_cell_in_each_panel(page, 256)
+    zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(page, 256)
+
+
+def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
+    page = open_demo("n=32", width=760, height=900)
+    the_arrangement_follows_the_width(page, "grid")
+    values_are_printed_while_they_fit(page, 32)
+    no_frame_is_empty_while_the_data_changes(page)
 
 
 @pytest.mark.parametrize("theme", of_today(["light", "dark"], 1))
-def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
+def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, shot, theme):
     page = open_demo("n=8", width=390, height=844, theme=theme, touch=True)
+    the_arrangement_follows_the_width(page, "single")
     buttons = page.get_by_role("group", name="Panel shown").get_by_role("button")
     assert buttons.all_inner_texts() == ["x", "q", "x̂", "error"]
     assert min(button.bounding_box()["height"] for button in buttons.all()) >= 40
@@ -237,27 +276,7 @@ def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
     change_bits(page)
     assert buttons.nth(1).get_attribute("aria-pressed") == "true"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-@pytest.mark.parametrize(
-    ("width", "name"), of_today([(390, "single"), (760, "grid"), (1366, "row"), (1920, "row")], 2)
-)
-def test_the_arrangement_follows_the_width(open_demo, width, name):
-    page = open_demo("n=8", width=width, height=900)
-    assert (
-        page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.arrangement")
-        == name
-    )
-    told = int(re.search(r"width (\d+)", page.inner_text("body"))[1])
-    assert told == pytest.approx(page.locator(".st-key-panels").bounding_box()["width"], rel=0.03)
-
-
-def test_a_narrowed_window_is_laid_out_anew(open_demo):
-    page = open_demo("n=8", width=1366, height=1200)
-    page.set_viewport_size({"width": 700, "height": 1200})
-    page.wait_for_function(
-        "document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === 'grid'"
-    )
-    wait_drawn(page)
-    page.mouse.click(*middle(page, 3, 7, 7))
-    said_cell(page, 7, 7)
+    # And where all four are shown.
+    resized(page, 820, 900, "grid")
+    page.touchscreen.tap(*middle(page, 2, 3, 4))
+    said_cell(page, 3, 4)

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import TimeoutError
 
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import wait_idle
 from tests.helpers.offered import of_today
 
@@ -13,8 +14,26 @@ APP = ROOT / "app.py"
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"
 
 
+#: Today's widths at which a hand moves the number.
+BY_HAND = of_today([1366, 390], 1)
+
+
 def opened(page, address):
     page.goto(address)
+    page.wait_for_selector(DRAWN)
+    wait_idle(page)
+    return page
+
+
+def gone(page, formats):
+    """The open page with other formats, from its top."""
+    go(page, f"/formats?{formats}")
+    a, b = (parameter.partition("=")[2] for parameter in formats.split("&")[:2])
+    page.wait_for_function(
+        "([a, b]) => { const all = new URLSearchParams(location.search);"
+        " return all.get('a') === a && all.get('b') === b && all.get('lang') }",
+        arg=[a, b],
+    )
     page.wait_for_selector(DRAWN)
     wait_idle(page)
     return page
@@ -58,9 +77,7 @@ def bottom(page, name):
     return page.evaluate("(name) => document.querySelector(name).getBoundingClientRect().bottom", name)
 
 
-@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
-def test_the_first_screen_and_what_can_be_pressed(new_page, serve, shot, language, theme):
-    page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")
+def what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme):
     shot(page, f"first_{language}_{theme}")
     # Line, facts and bits without scrolling.
     for part in (".st-key-formats_line", ".st-key-formats_code", ".qv-wide"):
@@ -76,11 +93,7 @@ def test_the_first_screen_and_what_can_be_pressed(new_page, serve, shot, languag
     page.wait_for_function("new URLSearchParams(location.search).get('x') === '3'")
 
 
-def test_on_a_phone_the_chosen_row_is_in_view(new_page, serve, shot):
-    page = opened(
-        new_page(390, 844, touch=True),
-        f"{serve(APP)}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en",
-    )
+def the_chosen_row_is_in_view_on_a_phone(page, shot):
     page.wait_for_function("document.querySelector('.qv-codes').scrollTop > 0")
     shot(page, "phone")
     seen = page.evaluate(
@@ -120,12 +133,8 @@ BITS = """() => [...document.querySelectorAll("[class*=st-key-formats_bit_] butt
 }).join("")"""
 
 
-@pytest.mark.parametrize(("width", "height"), of_today([(1366, 625), (390, 844)], 1))
-def test_a_hand_moves_the_number_on_the_ruler(new_page, serve, shot, width, height):
-    page = opened(
-        new_page(width, height, touch=width < 500),
-        f"{serve(APP)}/formats?a=float4_e2m1fn&b=none&x=2.5&lang=en",
-    )
+def a_hand_moves_the_number_on_the_ruler(page, shot):
+    width, height = page.viewport_size["width"], page.viewport_size["height"]
     dot = page.locator('.st-key-formats_ruler [data-handle="value"]')
     box = dot.bounding_box()
     assert box["y"] + box["height"] <= height
@@ -165,8 +174,7 @@ def test_a_hand_moves_the_number_on_the_ruler(new_page, serve, shot, width, heig
     assert page.evaluate(focused)
 
 
-def test_the_axis_stays_while_the_number_is_well_in_sight(new_page, serve):
-    page = opened(new_page(1366, 625), f"{serve(APP)}/formats?a=float8_e4m3fn&b=none&x=2.3&lang=en")
+def the_axis_stays_while_the_number_is_well_in_sight(page):
     dot = page.locator('.st-key-formats_ruler [data-handle="value"]')
 
     def ends():
@@ -181,6 +189,31 @@ def test_the_axis_stays_while_the_number_is_well_in_sight(new_page, serve):
     page.wait_for_function("Number(new URLSearchParams(location.search).get('x')) > 5")
     wait_idle(page)
     assert float(ends()[1]) > float(first[1])
-    # A format of more than 8 bits has too many values for teeth.
-    page = opened(page, f"{serve(APP)}/formats?a=bfloat16&b=int4&x=2.3&lang=en")
+
+
+def a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page):
     assert not page.locator(".st-key-formats_ruler").count()
+
+
+@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
+def test_pressing_and_dragging_on_a_laptop(new_page, serve, shot, language, theme):
+    page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")
+    what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme)
+    gone(page, "a=float8_e4m3fn&b=none&x=2.3")
+    the_axis_stays_while_the_number_is_well_in_sight(page)
+    gone(page, "a=bfloat16&b=int4&x=2.3")
+    a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page)
+    if 1366 in BY_HAND:
+        gone(page, "a=float4_e2m1fn&b=none&x=2.5")
+        a_hand_moves_the_number_on_the_ruler(page, shot)
+
+
+def test_looking_and_dragging_on_a_phone(new_page, serve, shot):
+    page = opened(
+        new_page(390, 844, touch=True),
+        f"{serve(APP)}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en",
+    )
+    the_chosen_row_is_in_view_on_a_phone(page, shot)
+    if 390 in BY_HAND:
+        gone(page, "a=float4_e2m1fn&b=none&x=2.5")
+        a_hand_moves_the_number_on_the_ruler(page, shot)

@@ -6,6 +6,7 @@ import pytest
 
 from quantviz.teaching.gallery import BUGS, puzzle
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import wait_idle
 
 BOARD = ".st-key-gallery_board"
@@ -33,9 +34,8 @@ def at_of(page):
     return parse_qs(urlsplit(page.url).query).get("at", [None])[0]
 
 
-def test_a_bug_is_dragged_into_view(new_page, url, shot):
+def a_bug_is_dragged_into_view(page, shot):
     """By mouse and keys; the page answers at once, the address follows, and Back undoes."""
-    page = opened(new_page(), url, lang="en")
     # One x, and both rows on a laptop's first screen. Some pixels are left for a machine whose letters are
     # higher.
     assert page.locator(f"{BOARD} [data-panel=x] table").count() == 1
@@ -87,11 +87,13 @@ def test_on_a_phone_nothing_is_off_the_screen(new_page, url, shot):
     shot(page, "phone")
 
 
-def test_a_puzzle_is_solved(new_page, url, shot):
+def a_puzzle_is_solved(page, shot):
     bug = puzzle(2)
     lines = [line.key for line in bug.program(bug.cases[0], True)]
     right = lines.index(bug.broken.key)
-    page = opened(new_page(), url, spot=2, lang="en")
+    go(page, "/bugs?spot=2&lang=en")
+    page.locator(f".st-key-gallery_line_{right}").wait_for()
+    wait_idle(page)
     assert not any(name in page.content() for name in BUGS)
     page.locator(f".st-key-gallery_line_{(right + 1) % len(lines)} button").click()
     page.wait_for_function("document.body.innerText.includes('is not the cause')")
@@ -102,3 +104,9 @@ def test_a_puzzle_is_solved(new_page, url, shot):
     assert "Solved 1 of 11, 0 of them on the first try" in page.inner_text("[data-testid=stMain]")
     assert bug.id not in page.url
     shot(page, "right")
+
+
+def test_a_bug_is_dragged_into_view_and_a_puzzle_is_solved(new_page, url, shot):
+    page = opened(new_page(), url, lang="en")
+    a_bug_is_dragged_into_view(page, shot)
+    a_puzzle_is_solved(page, shot)

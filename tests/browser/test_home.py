@@ -2,7 +2,6 @@
 
 import base64
 import io
-import itertools
 import re
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +13,7 @@ import quantviz as qv
 from quantviz.sources import Builtin
 from quantviz.text import text
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import violations, wait_idle
 from tests.helpers.offered import of_today
 
@@ -55,8 +55,7 @@ def numbers(page):
     return [float(number) for number in re.findall(r"[+-]?\d+\.?\d*(?:e-?\d+)?", said)]
 
 
-def test_the_first_thing_moves_by_itself_and_ends_at_a_telling_place(new_page, url):
-    page = opened(new_page(390, 844, touch=True), url, still=False)
+def the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page):
     seen, until = [], time.monotonic() + 8
     while time.monotonic() < until and seen[-1:] != ["3"]:
         thumb = page.locator(".qv-thumb").inner_text()
@@ -72,19 +71,20 @@ def test_the_first_thing_moves_by_itself_and_ends_at_a_telling_place(new_page, u
     page.wait_for_selector(".qv-sum span:last-child.qv-said")
 
 
-def test_nothing_moves_for_who_wants_it_still(new_page, url):
-    page = opened(new_page(), url)
+def nothing_moves_for_who_wants_it_still(page):
     assert page.locator(".qv-count").inner_text() == text("home.bits", "en", bits=3, levels=8)
     before = (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN))
     page.wait_for_timeout(1200)
     assert (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN)) == before
+
+
+def neither_does_what_is_chosen_then(page):
     page.locator(".qv-switch button").nth(1).click()
     assert page.locator(".qv-sum span:not(.qv-said)").count() == 0
     assert page.locator(".qv-thumb").inner_text() == "4"
 
 
-def test_the_bits_change_picture_label_and_numbers_as_the_reference_says(new_page, url):
-    page = opened(new_page(), url)
+def the_bits_change_picture_label_and_numbers_as_the_reference_says(page):
     x, cell, pictures = Builtin("landscape").tensor(), (37, 143), set()
     for number in range(1, 9):
         said = bits(page, number)
@@ -105,10 +105,11 @@ def test_the_bits_change_picture_label_and_numbers_as_the_reference_says(new_pag
     assert page.get_by_role("slider").input_value() == "1"
 
 
-def test_holding_shows_the_original_by_pointer_and_by_key(new_page, url):
-    page = opened(new_page(), url)
+def holding_shows_the_original_by_pointer_and_by_key(page):
     picture = page.locator(".qv-made")
     # A press chooses the number under it: the one that is chosen already.
+    bits(page, 3)
+    assert numbers(page)[0] == 162
     picture.focus()
     quantized = drawn(page)
     page.keyboard.down(" ")
@@ -130,8 +131,7 @@ def test_holding_shows_the_original_by_pointer_and_by_key(new_page, url):
     assert numbers(page)[0] != 162, "the touched number is another one"
 
 
-def test_a_number_is_chosen_by_keys_and_opens_in_the_lab(new_page, url):
-    page = opened(new_page(), url)
+def a_number_is_chosen_by_keys_and_opens_in_the_lab(page):
     page.locator(".qv-made").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Shift+ArrowLeft")
@@ -145,8 +145,7 @@ def test_a_number_is_chosen_by_keys_and_opens_in_the_lab(new_page, url):
     assert asked["s"][0].startswith("uint2,symmetric,per_tensor")
 
 
-def test_a_row_with_an_outlier_is_ruined_by_one_scale(new_page, url):
-    page = opened(new_page(), url)
+def a_row_with_an_outlier_is_ruined_by_one_scale(page):
     page.locator(".qv-switch button", has_text=text("home.toys.row", "en")).click()
     x = Builtin("outlier_row").tensor()
     for number in (2, 4, 8):
@@ -159,31 +158,30 @@ def test_a_row_with_an_outlier_is_ruined_by_one_scale(new_page, url):
     assert page.locator(".qv-thumb").inner_text() == "2"
 
 
-@pytest.mark.parametrize(
-    ("door", "path", "there"),
-    of_today(
-        [
-            ("learn", "lessons", ".st-key-lesson_list"),
-            ("explore", "lab", ".st-key-panels .js-plotly-plot"),
-            ("teach", "teacher", ".st-key-teacher_hidden"),
-        ],
-        1,
-    ),
-)
-def test_each_door_leads_where_it_says_and_home_leads_back(new_page, url, door, path, there):
-    page = opened(new_page(), url, "lang=zh")
+DOORS = [
+    ("learn", "lessons", ".st-key-lesson_list"),
+    ("explore", "lab", ".st-key-panels .js-plotly-plot"),
+    ("teach", "teacher", ".st-key-teacher_hidden"),
+]
+
+
+def home_again(page, language):
+    """By the link that leads there from each page."""
+    page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.home", language)).click()
+    page.wait_for_selector(".qv-play .qv-count")
+    wait_idle(page)
+
+
+def a_door_leads_where_it_says_and_home_leads_back(page, door, path, there):
     assert page.locator("[data-testid=stSidebar]").count() == 0
     page.locator(f".st-key-home_{door} a").click()
     page.wait_for_selector(there)
     assert urlsplit(page.url).path == f"/{path}"
-    page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.home", "zh")).click()
-    page.wait_for_selector(".qv-play .qv-count")
-    wait_idle(page)
+    home_again(page, "zh")
     assert page.locator("[data-testid=stSidebar]").count() == 0
 
 
-def test_a_file_dropped_on_the_door_opens_in_the_lab(new_page, url):
-    page = opened(new_page(), url)
+def a_file_dropped_on_the_door_opens_in_the_lab(page):
     data = io.BytesIO()
     np.save(data, np.arange(12, dtype=np.float32).reshape(3, 4))
     page.evaluate(
@@ -207,13 +205,19 @@ def test_a_file_dropped_on_the_door_opens_in_the_lab(new_page, url):
     assert "3 × 4" in page.locator("[data-testid=stSidebar]").inner_text()
 
 
-def test_who_returns_goes_on_where_they_were(new_page, url):
-    page = opened(new_page(), url)
-    assert page.locator(".qv-continue").count() == 0, "nobody was here before"
-    page.goto(f"{url}/lessons?l=range_to_grid&p=3&lang=en")
-    page.wait_for_function("localStorage.getItem('quantviz.places.v1')?.includes('lesson')")
+def keeps(page, *words):
+    """Wait until the browser keeps a place whose address has these words."""
+    page.wait_for_function(
+        "words => words.every((each) => localStorage.getItem('quantviz.places.v1')?.includes(each))",
+        arg=list(words),
+    )
+
+
+def who_returns_goes_on_where_they_were(page, url):
+    go(page, "/lessons?l=range_to_grid&p=3&lang=en")
+    keeps(page, "lesson", "range_to_grid")
     page.goto(f"{url}/?t=builtin(name=picture)&s=uint2,symmetric,per_tensor,min_max,course&lang=en")
-    page.wait_for_function("localStorage.getItem('quantviz.places.v1')?.includes('uint2')")
+    keeps(page, "uint2", "name=picture")
     assert urlsplit(page.url).path == "/lab", "a link of before opens its state"
     opened(page, url, "lang=zh")
     page.wait_for_selector(".qv-continue")
@@ -223,7 +227,8 @@ def test_who_returns_goes_on_where_they_were(new_page, url):
     links.nth(1).click()
     page.wait_for_selector(".st-key-lesson_step")
     page.wait_for_url("**/lessons?*p=3*")
-    opened(page, url, "lang=en")
+    wait_idle(page)
+    home_again(page, "zh")
     page.locator(".qv-continue a", has_text=text("scenarios.picture.name", "en")).click()
     page.wait_for_selector(".st-key-panels .js-plotly-plot")
     page.wait_for_url("**/lab?*")
@@ -234,11 +239,8 @@ FOLD = """() => Math.max(...[...document.querySelectorAll(".st-key-home_doors, .
     (part) => part.getBoundingClientRect().bottom)) - innerHeight"""
 
 
-@pytest.mark.parametrize(
-    ("size", "language"), of_today(itertools.product([(390, 844), (1366, 625)], ["en", "zh"]), 1)
-)
-def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, language):
-    page = opened(new_page(*size, theme="dark" if language == "zh" else "light"), url, f"lang={language}")
+def all_of_it_is_seen_at_once_and_by_everybody(page, shot, language):
+    size = page.viewport_size["width"], page.viewport_size["height"]
     assert page.evaluate(FOLD) <= 0
     shot(page, f"{size[0]}_{language}")
     assert violations(page) == []
@@ -252,12 +254,55 @@ def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, l
         assert page.locator(".qv-track input").bounding_box()["height"] == 44
 
 
-def test_another_language_keeps_what_was_chosen(new_page, url):
-    page = opened(new_page(), url)
+def another_language(page, button, tag):
+    page.locator(".st-key-language_choice button", has_text=button).click()
+    page.wait_for_function("tag => document.documentElement.lang === tag", arg=tag)
+    wait_idle(page)
+
+
+def another_language_keeps_what_was_chosen(page):
     bits(page, 5)
     before = drawn(page)
-    page.locator(".st-key-language_choice button", has_text="中文").click()
-    page.wait_for_function("document.documentElement.lang === 'zh-CN'")
-    wait_idle(page)
+    another_language(page, "中文", "zh-CN")
     assert page.locator(".qv-count").inner_text() == text("home.bits", "zh", bits=5, levels=32)
     assert drawn(page) == before
+
+
+def test_what_one_plays_with(new_page, url, shot):
+    page = opened(new_page(), url)
+    nothing_moves_for_who_wants_it_still(page)
+    all_of_it_is_seen_at_once_and_by_everybody(page, shot, "en")
+    the_bits_change_picture_label_and_numbers_as_the_reference_says(page)
+    holding_shows_the_original_by_pointer_and_by_key(page)
+    neither_does_what_is_chosen_then(page)
+    a_row_with_an_outlier_is_ruined_by_one_scale(page)
+    page.locator(".qv-switch button").nth(0).click()
+    another_language_keeps_what_was_chosen(page)
+
+
+@pytest.mark.parametrize(("door", "path", "there"), of_today(DOORS, 1))
+def test_the_doors_and_who_returns(new_page, url, door, path, there):
+    page = opened(new_page(), url)
+    assert page.locator(".qv-continue").count() == 0, "nobody was here before"
+    a_file_dropped_on_the_door_opens_in_the_lab(page)
+    home_again(page, "en")
+    a_number_is_chosen_by_keys_and_opens_in_the_lab(page)
+    home_again(page, "en")
+    another_language(page, "中文", "zh-CN")
+    a_door_leads_where_it_says_and_home_leads_back(page, door, path, there)
+    who_returns_goes_on_where_they_were(page, url)
+
+
+@pytest.mark.parametrize("language", of_today(["en", "zh"], 1))
+def test_a_phone_that_opens_it(new_page, url, language):
+    page = opened(new_page(390, 844, touch=True), url, f"lang={language}", still=False)
+    the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page)
+
+
+@pytest.mark.parametrize(
+    ("size", "language"), of_today([((390, 844), "en"), ((390, 844), "zh"), ((1366, 625), "zh")], 1)
+)
+def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, language):
+    page = new_page(*size, theme="dark" if language == "zh" else "light")
+    opened(page, url, f"lang={language}")
+    all_of_it_is_seen_at_once_and_by_everybody(page, shot, language)

@@ -10,6 +10,7 @@ from quantviz.browser import read_script
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import server, violations, wait_idle
 from tests.helpers.offered import of_today
 
@@ -24,6 +25,15 @@ def url(serve):
 def opened(page, url, **params):
     page.goto(f"{url}/lessons?{urlencode(params)}")
     drawn(page)
+    return page
+
+
+def gone(page, lesson, step, *, until, **params):
+    """The open page at a step of a lesson, when what `until` selects is there."""
+    go(page, f"/lessons?{urlencode({'l': lesson, 'p': step, **params})}")
+    page.locator(f"h1[data-step='{lesson}/{step - 1}']").wait_for(state="attached")
+    page.locator(until).first.wait_for()
+    wait_idle(page)
     return page
 
 
@@ -65,7 +75,8 @@ def answered_by_click(page, row, col):
 def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot):
     """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
     with server(ROOT / "app.py", tmp_path / "log") as cold:
-        pages = [new_page(), new_page()]
+        pages, sent = [new_page(), new_page()], []
+        pages[1].on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
         for page in pages:
             page.goto(
                 f"{cold}/lessons?{urlencode({'l': 'per_group', 'p': 1, 'lang': 'en'})}",
@@ -75,30 +86,58 @@ def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot
             drawn(page)
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
             dragged_by_keys(page, "group", "ArrowLeft", 1)
+        hovering_tells_only_what_is_open(pages[0])
+        what_is_left_says_nothing_at_the_address_gone_back_to(pages[1], sent)
+        for page in pages:
             answered_by_click(page, *largest_value())
             page.wait_for_function("document.querySelector('.qv-rule')")
         shot(pages[0], "cell_answered")
+        hovering_tells_the_error_once_it_is_open(pages[0])
+        shot(pages[0], "revealed")
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_hovering_tells_only_what_is_open(new_page, url, shot):
-    page = opened(new_page(), url, l="per_group", p=1, lang="en")
-    dragged_by_keys(page, "group", "ArrowLeft", 1)
+def hovering_tells_only_what_is_open(page):
     page.mouse.move(*cell_at(page, 0, 0, 0))
     page.wait_for_function("document.querySelector('.qv-card').style.visibility === 'visible'")
     before = page.inner_text(".qv-card")
     assert "error" not in before
     assert "x" in before
-    answered_by_click(page, *largest_value())
-    page.wait_for_function("document.querySelector('.qv-rule')")
+
+
+def hovering_tells_the_error_once_it_is_open(page):
     drawn(page)
     page.mouse.move(*cell_at(page, 0, 1, 1))
     page.wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
-    shot(page, "revealed")
 
 
-def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
-    page = opened(new_page(), url, l="symmetric", p=1, lang="en", k="shown")
+def what_is_left_says_nothing_at_the_address_gone_back_to(page, sent):
+    """Streamlit ran the page left once more, at the other's address: who went back while the Lab was still
+    being drawn stayed in it.
+    """
+    wait_idle(page)
+    shown = page.url
+    page.evaluate("history.replaceState(history.state, '', '/lab')")
+    before = len(sent)
+    page.mouse.click(*cell_at(page, 0, 0, 0))
+    page.wait_for_timeout(300)
+    assert len(sent) == before
+    page.evaluate("address => history.replaceState(history.state, '', address)", shown)
+    page.mouse.click(*cell_at(page, 0, 0, 1))
+    page.wait_for_function(
+        "[...document.querySelectorAll('.st-key-cell_answer input')].map((all) => all.value).join() === '0,1'"
+    )
+    assert len(sent) > before
+    wait_idle(page)
+
+
+def back_to_step(page, step):
+    page.go_back()
+    page.wait_for_function(f"document.querySelector('.qv-place')?.innerText.includes('step {step} of')")
+    wait_idle(page)
+
+
+def the_address_is_the_step_and_the_lab_opens_from_it(page):
     page.locator(".st-key-lesson_next button").click()
     page.wait_for_function("new URLSearchParams(location.search).get('p') === '2'")
     drawn(page)
@@ -114,9 +153,7 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     wait_idle(page)
     # Each press of the browser's own button goes back by one: from the Lab, then from step to step.
     for step in (2, 1):
-        page.go_back()
-        page.wait_for_function(f"document.querySelector('.qv-place')?.innerText.includes('step {step} of')")
-        wait_idle(page)
+        back_to_step(page, step)
         assert f"p={step}" in page.url
     page.go_forward()
     page.go_forward()
@@ -127,35 +164,8 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("location.pathname.endsWith('/lab') && document.querySelector('.st-key-title h1')")
 
 
-def test_what_is_left_says_nothing_at_the_address_gone_back_to(new_page, url):
-    """Streamlit ran the page left once more, at the other's address: who went back while the Lab was still
-    being drawn stayed in it.
-    """
-    page, sent = new_page(), []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    opened(page, url, l="per_group", p=1, lang="en")
-    dragged_by_keys(page, "group", "ArrowLeft", 1)
-    wait_idle(page)
-    shown = page.url
-    page.evaluate("history.replaceState(history.state, '', '/lab')")
-    before = len(sent)
-    page.mouse.click(*cell_at(page, 0, 0, 0))
-    page.wait_for_timeout(300)
-    assert len(sent) == before
-    page.evaluate("address => history.replaceState(history.state, '', address)", shown)
-    page.mouse.click(*cell_at(page, 0, 0, 1))
-    page.wait_for_function(
-        "[...document.querySelectorAll('.st-key-cell_answer input')].map((all) => all.value).join() === '0,1'"
-    )
-    assert len(sent) > before
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "theme", "language"),
-    of_today([(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")], 1),
-)
-def test_each_width_theme_and_language(new_page, url, shot, width, height, theme, language):
-    page = opened(new_page(width, height, theme, touch=width < 600), url, l="symmetric", p=1, lang=language)
+def a_step_has_room_and_is_for_everybody(page, shot, theme, language):
+    width, height = page.viewport_size["width"], page.viewport_size["height"]
     shot(page, f"{width}_{theme}_{language}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(page) == []
@@ -167,8 +177,7 @@ def test_each_width_theme_and_language(new_page, url, shot, width, height, theme
         assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
 
 
-def test_a_projector_shows_the_picture_and_the_question(new_page, url, shot):
-    page = opened(new_page(1280, 720), url, l="range_to_grid", p=7, lang="en", k="projector")
+def a_projector_shows_the_picture_and_the_question(page, shot):
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().bottom") < 600
     assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
@@ -198,7 +207,7 @@ def kept(page):
     )
 
 
-def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
+def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(new_page, url, shot):
     page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
     commit_number(page, "-128+184/3.5788")
     page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1')")
@@ -230,6 +239,7 @@ def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
     other = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
     assert other.locator(".st-key-commit button").is_visible()
     assert kept(other) == []
+    two_pages_of_a_browser_lose_nothing_of_each_other(other, url)
     # The teacher opens the answers.
     opened(page, url, l="range_to_grid", p=3, lang="en")
     page.wait_for_function(
@@ -239,10 +249,10 @@ def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
     page.get_by_role("button", name="My progress (1)").click()
     page.get_by_text("0 of 1 answers right").wait_for()
     shot(page, "progress")
+    answers_are_cleared_for_the_next_learner(page)
 
 
-def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
-    one = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
     # Another question that is answered by a number.
     name, i = next(
         (name, i)
@@ -253,7 +263,7 @@ def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
     two = one.context.new_page()
     two.goto(f"{url}/lessons?{urlencode({'l': name, 'p': i + 1, 'lang': 'en'})}")
     two.get_by_label("Your number").wait_for()
-    commit_number(one, "3.58")
+    the_keyboard_stays_where_the_reader_is(one)
     one.wait_for_function(
         "JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers.length === 1"
     )
@@ -301,10 +311,7 @@ def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, s
     assert len(kept(page)) == 1
 
 
-def test_answers_are_cleared_for_the_next_learner(new_page, url):
-    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
-    commit_number(page, "3.58")
-    page.get_by_role("button", name="My progress (1)").click()
+def answers_are_cleared_for_the_next_learner(page):
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("button", name="My progress (0)").wait_for()
     page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1') === null")
@@ -318,8 +325,7 @@ def focused(page, inside):
     page.wait_for_function("selector => document.activeElement?.closest(selector)", arg=inside)
 
 
-def test_the_keyboard_stays_where_the_reader_is(new_page, url):
-    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+def the_keyboard_stays_where_the_reader_is(page):
     page.get_by_label("Your number").focus()
     page.keyboard.type("3.58")
     page.keyboard.press("Tab")
@@ -339,13 +345,9 @@ def test_the_keyboard_stays_where_the_reader_is(new_page, url):
     focused(page, ".st-key-lesson_title h1")
 
 
-@pytest.mark.parametrize(
-    "path",
-    of_today(["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"], 2),
-)
-def test_headings_are_headings_in_their_order(new_page, url, path):
-    page = new_page()
-    page.goto(f"{url}/{path}")
+def headings_are_headings_in_their_order(page, path):
+    go(page, f"/{path}")
+    page.wait_for_function("path => location.pathname === path", arg=f"/{path.partition('?')[0]}")
     page.wait_for_selector("[data-testid=stMain] h1")
     wait_idle(page)
     levels = page.evaluate(
@@ -359,11 +361,7 @@ def test_headings_are_headings_in_their_order(new_page, url, path):
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
-@pytest.mark.parametrize(
-    ("room", "theme"), of_today(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
-)
-def test_a_projectors_buttons_can_be_read(new_page, url, shot, theme, room):
-    page = opened(new_page(1280, 720, theme), url, l="range_to_grid", p=3, lang="en", k=room)
+def a_projectors_buttons_can_be_read(page, shot, theme, room):
     shot(page, f"{room}_{theme}")
     assert violations(page) == []
     ratios = page.evaluate(
@@ -387,9 +385,7 @@ def test_a_projectors_buttons_can_be_read(new_page, url, shot, theme, room):
     assert min(ratios) >= 4.5
 
 
-@pytest.mark.parametrize(("width", "theme"), of_today([(1920, "dark"), (390, "light")], 1))
-def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url, shot, width, theme):
-    page = opened(new_page(width, 900, theme), url, l="symmetric", p=1, lang="en", k="shown")
+def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme):
     words = page.inner_text(".st-key-lesson_words")
     # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -424,9 +420,7 @@ def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url,
     shot(page, f"printed_{width}")
 
 
-def test_the_list_closes_over_the_lesson_that_a_phone_chose(new_page, url):
-    page = new_page(390, 844, touch=True)
-    page.goto(f"{url}/lessons?lang=en")
+def the_list_closes_over_the_lesson_that_a_phone_chose(page):
     page.locator("[data-testid=stExpandSidebarButton]").click()
     # On a slow line the script that closes it at first may come after the click: it leaves it open.
     page.evaluate(f"delete window.__quantvizSidebar; {read_script('sidebar')}")
@@ -447,8 +441,7 @@ def dragged_by_keys(page, handle, key, times):
     wait_idle(page)
 
 
-def test_a_zero_point_is_dragged_wrongly_then_right(new_page, url, shot):
-    page = opened(new_page(1366, 625), url, l="range_to_grid", p=4, lang="en")
+def a_zero_point_is_dragged_wrongly_then_right(page, shot):
     dragged_by_keys(page, "zero", "ArrowRight", 3)
     page.locator(".st-key-commit button").click()
     page.get_by_text("The comb still lies too low").wait_for()
@@ -466,13 +459,9 @@ def test_a_zero_point_is_dragged_wrongly_then_right(new_page, url, shot):
     shot(page, "second_try")
 
 
-@pytest.mark.parametrize(("width", "touch"), of_today([(1366, False), (390, True)], 1))
-def test_an_order_is_chosen_and_committed_by_one_press_each(new_page, url, shot, width, touch):
+def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
     """An open list lay over the button that commits, and what closed it swallowed the press."""
-    page = new_page(width, 800, touch=touch)
-    page.goto(f"{url}/lessons?{urlencode({'l': 'asymmetric', 'p': 3, 'lang': 'en'})}")
-    page.locator("[data-handle=lo]").wait_for()
-    wait_idle(page)
+    gone(page, "asymmetric", 3, until="[data-handle=lo]")
     dragged_by_keys(page, "lo", "ArrowRight", 2)
     question = page.locator(".st-key-lesson_question")
     chosen = ["from 0 to 1", "from −1 to 1", "from −0.25 to 0.75"]
@@ -481,17 +470,14 @@ def test_an_order_is_chosen_and_committed_by_one_press_each(new_page, url, shot,
         wait_idle(page)
     # They are told in the order in which they were chosen.
     assert " < ".join(chosen) in question.inner_text()
-    shot(page, f"order_{width}")
+    shot(page, f"order_{page.viewport_size['width']}")
     page.locator(".st-key-commit button").click()
     page.get_by_text("One more try.").wait_for()
 
 
-def test_a_range_that_was_dragged_too_far_can_be_dragged_back(new_page, url):
+def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     """Its axis ended where the range did, and the place to go back to lay beyond it."""
-    page = new_page()
-    page.goto(f"{url}/lessons?{urlencode({'l': 'zero_point_out_of_range', 'p': 3, 'lang': 'en'})}")
-    page.locator("[data-handle=lo]").wait_for()
-    wait_idle(page)
+    gone(page, "zero_point_out_of_range", 3, until="[data-handle=lo]")
     lower = page.locator("[data-handle=lo]")
     began = float(lower.get_attribute("aria-valuenow"))
     dragged_by_keys(page, "lo", "End", 1)
@@ -500,8 +486,7 @@ def test_a_range_that_was_dragged_too_far_can_be_dragged_back(new_page, url):
     assert float(lower.get_attribute("aria-valuenow")) <= began
 
 
-def test_a_term_is_explained_where_it_is_touched(new_page, url, shot):
-    page = opened(new_page(390, 844, touch=True), url, l="range_to_grid", p=3, lang="zh")
+def a_term_is_explained_where_it_is_touched(page, shot):
     page.locator(".st-key-lesson_words .qv-term").first.tap()
     meaning = page.locator(".st-key-lesson_words .qv-meaning").first
     meaning.wait_for(state="visible")
@@ -509,3 +494,68 @@ def test_a_term_is_explained_where_it_is_touched(new_page, url, shot):
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390
     shot(page, "term")
+
+
+#: Today's widths at which an order is chosen.
+ORDERED_AT = of_today([1366, 390], 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "theme", "language"),
+    of_today([(1366, 625, "dark", "en"), (1920, 1000, "light", "zh")], 1),
+)
+def test_a_step_on_a_wide_screen(new_page, url, shot, width, height, theme, language):
+    page = opened(new_page(width, height, theme), url, l="symmetric", p=1, lang=language)
+    a_step_has_room_and_is_for_everybody(page, shot, theme, language)
+
+
+@pytest.mark.parametrize(("width", "theme"), of_today([(1920, "dark"), (390, "light")], 1))
+def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width, theme):
+    page = opened(new_page(theme=theme), url, l="symmetric", p=1, lang="en", k="shown")
+    the_address_is_the_step_and_the_lab_opens_from_it(page)
+    page.wait_for_selector(".st-key-panels .hm image")
+    wait_idle(page)
+    for step in (2, 1):
+        back_to_step(page, step)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(700)
+    drawn(page)
+    a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme)
+
+
+def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
+    page = opened(new_page(1366, 625), url, l="range_to_grid", p=4, lang="en")
+    a_zero_point_is_dragged_wrongly_then_right(page, shot)
+    if 1366 in ORDERED_AT:
+        an_order_is_chosen_and_committed_by_one_press_each(page, shot)
+    a_range_that_was_dragged_too_far_can_be_dragged_back(page)
+    paths = ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
+    for path in of_today(paths, 2):
+        headings_are_headings_in_their_order(page, path)
+
+
+def test_steps_on_a_phone(new_page, url, shot):
+    page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
+    a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
+    gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
+    drawn(page)
+    a_term_is_explained_where_it_is_touched(page, shot)
+
+
+def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):
+    page = new_page(390, 844, touch=True)
+    page.goto(f"{url}/lessons?lang=en")
+    the_list_closes_over_the_lesson_that_a_phone_chose(page)
+    if 390 in ORDERED_AT:
+        an_order_is_chosen_and_committed_by_one_press_each(page, shot)
+
+
+@pytest.mark.parametrize(
+    ("room", "theme"), of_today(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
+)
+def test_a_projector(new_page, url, shot, room, theme):
+    page = opened(new_page(1280, 720, theme), url, l="range_to_grid", p=7, lang="en", k="projector")
+    a_projector_shows_the_picture_and_the_question(page, shot)
+    gone(page, "range_to_grid", 3, until=f"{PANELS} .qv-overlay text", k=room)
+    drawn(page)
+    a_projectors_buttons_can_be_read(page, shot, theme, room)

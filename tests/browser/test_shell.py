@@ -8,6 +8,7 @@ import pytest
 
 from quantviz.text import languages, text
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import server, wait_idle
 from tests.helpers.offered import of_today
 
@@ -60,9 +61,17 @@ def url(serve):
     return serve(APP)
 
 
-def opened(page, url, name, language):
+def address(name, language):
     path = PAGES[name][0]
-    page.goto(f"{url}/{path}{'&' if '?' in path else '?'}lang={language}")
+    return f"/{path}{'&' if '?' in path else '?'}lang={language}"
+
+
+def opened(page, url, name, language):
+    page.goto(f"{url}{address(name, language)}")
+    return shown(page)
+
+
+def shown(page):
     page.wait_for_selector("[data-testid=stMain] :is([data-testid=stMarkdown], [data-testid=stHtml]):visible")
     wait_idle(page)
     return page
@@ -72,8 +81,7 @@ def titled(page, *parts):
     page.wait_for_function("(title) => document.title === title", arg=" · ".join((*parts, "QuantViz")))
 
 
-def test_the_tab_follows_the_tensor_the_page_and_the_language(new_page, url):
-    page = opened(new_page(), url, "lab", "en")
+def the_tab_follows_the_tensor_the_page_and_the_language(page):
     titled(page, "One loud column", "Tensor lab")
     page.locator(".st-key-scenario [role=combobox], .st-key-scenario input").first.click()
     page.get_by_text(text("scenarios.picture.name", "en"), exact=True).last.click()
@@ -91,10 +99,24 @@ def test_the_tab_follows_the_tensor_the_page_and_the_language(new_page, url):
     page.wait_for_function("document.documentElement.lang === 'en'")
 
 
-def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
-    page = new_page()
-    page.goto(f"{url}/bugs?spot=3&lang=en")
+def a_puzzle_s_tab_does_not_tell_the_bug(page):
+    go(page, "/bugs?spot=3&lang=en")
     titled(page, "Spot the bug", "Common bugs")
+
+
+def is_not_told_by_streamlit(page):
+    assert page.locator("[data-testid=stException], [data-testid=stDialog]").count() == 0
+
+
+@pytest.mark.parametrize("path", of_today(["n%20o", "%3Cb%3E", "LAB"], 1))
+def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, path):
+    page = new_page()
+    page.goto(f"{url}/{path}?lang=en")
+    wait_idle(page)
+    is_not_told_by_streamlit(page)
+    go(page, address("lab", "en"))
+    the_tab_follows_the_tensor_the_page_and_the_language(page)
+    a_puzzle_s_tab_does_not_tell_the_bug(page)
 
 
 @pytest.mark.parametrize("visitors", of_today(itertools.permutations(("en", "zh")), 1), ids="-".join)
@@ -116,16 +138,8 @@ def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visito
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", of_today(["n%20o", "%3Cb%3E", "LAB"], 1))
-def test_strange_addresses_are_not_found_either(new_page, url, path):
-    page = new_page()
-    page.goto(f"{url}/{path}?lang=en")
-    wait_idle(page)
-    assert page.locator("[data-testid=stException], [data-testid=stDialog]").count() == 0
-
-
-def has_room(page, header):
-    assert page.evaluate(SQUEEZED) == []
+def has_room(page, header, *where):
+    assert page.evaluate(SQUEEZED) == [], where
     assert (
         page.evaluate(
             """() => {
@@ -134,33 +148,49 @@ def has_room(page, header):
             }"""
         )
         <= 0
-    )
+    ), where
     # A title, its sentence and the buttons: never most of the screen.
-    assert page.evaluate(HEADER) <= header
+    assert page.evaluate(HEADER) <= header, where
 
 
-@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 3))
-def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(
-    new_page, url, shot, name, language
-):
-    # 683 is a laptop's 1366 at 200 %.
-    page = opened(new_page(1024, 900), url, name, language)
+def is_titled_as(page, name, language):
     lesson = {"en": "From a range to a grid", "zh": "从范围到网格"}[language]
     titled(page, *([lesson] if name == "lesson" else []), *(text(key, language) for key in PAGES[name][1]))
-    assert page.evaluate("document.documentElement.lang") == {"en": "en", "zh": "zh-CN"}[language]
-    for width in (1024, 820, 768, 683, 641, 600):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(700)
-        wait_idle(page)
-        shot(page, f"{name}_{width}_{language}")
-        has_room(page, 120)
+    page.wait_for_function(
+        "lang => document.documentElement.lang === lang", arg={"en": "en", "zh": "zh-CN"}[language]
+    )
 
 
-@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 3))
-def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot, name, language):
+def visited(page, url, places):
+    """The page at each of some of `PAGES`: loaded once for a language, then gone from one to another."""
+    spoken = None
+    for name, language in sorted(places, key=lambda place: place[1]):
+        if language == spoken:
+            shown(go(page, address(name, language)))
+        else:
+            opened(page, url, name, language)
+        spoken = language
+        is_titled_as(page, name, language)
+        yield name, language
+
+
+def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
+    page = new_page(1024, 900)
+    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 3)):
+        # 683 is a laptop's 1366 at 200 %.
+        for width in (1024, 820, 768, 683, 641, 600):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(700)
+            wait_idle(page)
+            shot(page, f"{name}_{width}_{language}")
+            has_room(page, 120, name, language, width)
+        page.set_viewport_size({"width": 1024, "height": 900})
+
+
+def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
-    opened(page, url, name, language)
-    page.wait_for_timeout(600)
-    shot(page, f"{name}_large_{language}")
-    has_room(page, 560)
+    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 3)):
+        page.wait_for_timeout(600)
+        shot(page, f"{name}_large_{language}")
+        has_room(page, 560, name, language)

@@ -103,12 +103,27 @@ def told(page, panel, row, col):
     return card(page)
 
 
+def told_below(page, what):
+    """What the demo tells in its last line of the cell or of how often it has read."""
+    return re.search(rf"{what} (None|\(\d+, \d+\)|\d+)", page.inner_text("body"))[1]
+
+
+def show_all(page):
+    """Go back to the whole picture, where some of it is shown."""
+    window = page.evaluate(WINDOW)
+    if (window["rows"], window["cols"]) != (ROWS, COLS):
+        page.mouse.dblclick(
+            *middle(page, 1, window["top"] + window["rows"] / 2, window["left"] + window["cols"] / 2)
+        )
+        whole = wait_window(page, window)
+        assert (whole["rows"], whole["cols"]) == (ROWS, COLS)
+
+
 def number(shown):
     return float(shown.replace("−", "-"))
 
 
-def test_an_outlier_is_found_in_the_whole_picture_at_its_exact_place(open_demo):
-    page = open_demo()
+def an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page):
     for (row, col), value in PLANTED:
         for panel in range(3):
             lines = told(page, panel, row, col)
@@ -127,7 +142,7 @@ def test_an_outlier_is_found_in_the_whole_picture_at_its_exact_place(open_demo):
         page.wait_for_timeout(300)
 
 
-def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
+def the_error_panel_tells_the_cell_of_the_largest_error(page):
     import torch
 
     import quantviz as qv
@@ -136,7 +151,6 @@ def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
     for (row, col), value in PLANTED:
         x[row, col] = value
     error = qv.quantize(x, qv.Scheme("int4")).error
-    page = open_demo()
     lines = told(page, 3, 500, 1500)
     top, bottom, left, right = (
         int(n)
@@ -151,8 +165,7 @@ def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
     page.get_by_text("cell ({}, {}) ".format(*place)).wait_for()
 
 
-def test_a_low_box_is_the_part_that_was_drawn(open_demo):
-    page = open_demo()
+def a_low_box_is_the_part_that_was_drawn(page):
     whole = page.evaluate(WINDOW)
     (left, top), (right, bottom) = middle(page, 0, 200, 600), middle(page, 0, 200, 1500)
     page.mouse.move(left, top)
@@ -166,8 +179,7 @@ def test_a_low_box_is_the_part_that_was_drawn(open_demo):
     assert 800 < window["cols"] < 1000
 
 
-def test_a_drag_reads_its_window_until_cells_are_seen(open_demo):
-    page = open_demo()
+def a_drag_reads_its_window_until_cells_are_seen(page):
     whole = page.evaluate(WINDOW)
     drag(page, (200, 600), (800, 2400), panel=1)
     larger = wait_window(page, whole)
@@ -203,8 +215,7 @@ def test_a_drag_reads_its_window_until_cells_are_seen(open_demo):
     assert sights(page) == [pytest.approx(each) for each in before]
 
 
-def test_a_double_click_and_the_house_show_all(open_demo):
-    page = open_demo()
+def a_double_click_and_the_house_show_all(page):
     whole = page.evaluate(WINDOW)
     for back in (
         lambda: page.mouse.dblclick(*middle(page, 1, 350, 1000)),
@@ -217,8 +228,7 @@ def test_a_double_click_and_the_house_show_all(open_demo):
         assert_one(page, whole)
 
 
-def test_the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(open_demo):
-    page = open_demo()
+def the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(page):
     whole = page.evaluate(WINDOW)
     row, col = PLANTED[0][0]
     place = [round(at) for at in middle(page, 2, row, col)]
@@ -263,9 +273,8 @@ def test_a_small_matrix_leaves_the_wheel_to_the_page(open_demo):
     assert page.locator(".qv-minimap").count() == 0
 
 
-def test_two_fingers_zoom_and_move(open_demo):
-    page = open_demo(width=820, height=900, touch=True)
-    whole = page.evaluate(WINDOW)
+def two_fingers_zoom_and_move(page):
+    whole, chosen = page.evaluate(WINDOW), told_below(page, "cell")
     touch = page.context.new_cdp_session(page)
     x, y = middle(page, 0, 500, 1500)
 
@@ -287,11 +296,10 @@ def test_two_fingers_zoom_and_move(open_demo):
     assert window["cols"] == pytest.approx(COLS * 30 / 110, rel=0.03)
     assert window["left"] + window["cols"] / 2 == pytest.approx(1500, abs=20)
     # No cell was chosen by the fingers.
-    assert "cell None" in page.inner_text("body")
+    assert told_below(page, "cell") == chosen
 
 
-def test_the_mini_map_moves_the_window(open_demo):
-    page = open_demo()
+def the_mini_map_moves_the_window(page):
     whole = page.evaluate(WINDOW)
     assert page.locator(".qv-minimap").count() == 0
     drag(page, (100, 300), (300, 600))
@@ -326,8 +334,7 @@ def test_a_mean_has_no_place(open_demo, how):
     assert lines[1::2] == ["x", "q", "x̂", "error x̂ − x"]
 
 
-def test_a_phone_shows_one_panel_of_the_window(open_demo, shot):
-    page = open_demo(width=390, height=844, touch=True)
+def a_phone_shows_one_panel_of_the_window(page, shot):
     whole = page.evaluate(WINDOW)
     page.get_by_role("button", name="x̂").click()
     row, col = PLANTED[0][0]
@@ -358,3 +365,31 @@ def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     drag(page, (20, 60), (980, 2940))
     wait_window(page, whole)
     assert 500_000 < sum(sent) < 1_500_000
+
+
+def test_a_pointer_in_a_large_matrix(open_demo):
+    """One visit; each part begins with the whole picture."""
+    page = open_demo()
+    the_error_panel_tells_the_cell_of_the_largest_error(page)
+    an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page)
+    for part in (
+        the_mini_map_moves_the_window,
+        a_low_box_is_the_part_that_was_drawn,
+        a_double_click_and_the_house_show_all,
+        the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen,
+        a_drag_reads_its_window_until_cells_are_seen,
+    ):
+        page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
+        show_all(page)
+        part(page)
+
+
+def test_fingers_in_a_large_matrix(open_demo, shot):
+    page = open_demo(width=390, height=844, touch=True)
+    a_phone_shows_one_panel_of_the_window(page, shot)
+    page.set_viewport_size({"width": 820, "height": 900})
+    page.wait_for_function(
+        "document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === 'grid'"
+    )
+    wait_drawn(page)
+    two_fingers_zoom_and_move(page)
