@@ -2,6 +2,7 @@
 tests/browser/shots with QUANTVIZ_SHOTS=1.
 """
 
+import dataclasses
 import io
 import itertools
 import re
@@ -13,8 +14,8 @@ from PIL import Image
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import opening, write_link
-from quantviz.sources import Builtin, OneOutlier
+from quantviz.lab.state import opening, read_link, write_link
+from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
 from tests.helpers import ROOT
 from tests.helpers.browser import server, violations, wait_idle
@@ -91,23 +92,154 @@ def test_on_a_cold_server_what_draws_is_fetched_before_there_is_something_to_dra
     assert began["PlotlyChart"] < began["BidiComponent"]
 
 
-def test_styles_take_little_of_what_opening_the_lab_takes(new_page, url):
+def choose_bits(page, bits):
+    page.locator(".st-key-bits button", has_text=str(bits)).first.click()
+
+
+def choose_kind(page, words):
+    """Choose where the tensor comes from."""
+    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
+    page.get_by_text(words, exact=True).last.click()
+
+
+def switch_to(page, language, words):
+    page.locator(".st-key-language_choice button", has_text=words).click()
+    wait_address(page, "lang", language)
+
+
+def shared(page):
+    """Open *Share*, where it is not open."""
+    if not page.locator(".st-key-share_pictures, .st-key-copy_link").count():
+        page.locator(".st-key-share button:visible").click()
+
+
+def saved(page, button):
+    """Name and content of the picture that a button saves."""
+    if "picture" in button:
+        shared(page)
+    with page.expect_download() as download:
+        page.locator(button).first.click()
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+# ---- a visit of the first example: a page is opened once, and one thing is done after another -----
+
+
+@pytest.mark.parametrize("language", of_today(["en", "zh"], 1))
+def test_a_visit_of_the_first_example(new_page, url, shot, language):
+    page, outside, received = new_page(1024, 700), [], []
+    page.on(
+        "request",
+        lambda request: (
+            outside.append(request.url)
+            if request.url.startswith("http") and "127.0.0.1" not in request.url
+            else None
+        ),
+    )
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
+    measured = page.context.new_cdp_session(page)
+    measured.send("Performance.enable", {"timeDomain": "threadTicks"})
+    opened(page, url, **write_link(opening().replace(baseline=qv.Scheme("int8")), language))
+    styles_take_little_of_what_opening_the_lab_takes(measured)
+    numbers_beside_the_open_sidebar_keep_their_words(page, shot, language)
+    if language == "zh":
+        switch_to(page, "en", "English")
+    page.set_viewport_size({"width": 1366, "height": 625})
+    drawn(page)
+    a_click_on_a_cell_in_each_panel(page)
+    arrow_keys_go_on_from_the_cell_that_was_clicked(page)
+    a_saved_picture_is_named_and_titled_and_holds_the_values(page)
+    copying_the_link_copies_the_address(page)
+    a_change_of_the_scheme_sends_little(page, received)
+    a_scheme_change_repaints_the_panels(page, shot)
+    undo_and_redo_by_the_keyboard_but_not_in_a_text(page)
+    assert outside == [], "something was asked of another machine"
+
+
+def styles_take_little_of_what_opening_the_lab_takes(measured):
     """A rule that begins with `body:has(…)` has the browser look at every element again after each change:
     that was two thirds of opening the Lab, and 7 ms of each change.
     """
-    page = new_page()
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    opened(page, url, lang="en")
-    took = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    took = {each["name"]: each["value"] for each in measured.send("Performance.getMetrics")["metrics"]}
     assert took["RecalcStyleDuration"] < 0.4 * took["TaskDuration"], took
+    measured.detach()
 
 
-def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
-    page = opened(new_page(), url, lang="en")
-    page.locator(".st-key-bits button", has_text="8").click()
+def numbers_beside_the_open_sidebar_keep_their_words(page, shot, language):
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
+    shot(page, language)
+    cut = """() => [...document.querySelectorAll(".qv-numbers, .qv-numbers *:not(.qv-meaning)")]
+        .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+        .filter((each) => getComputedStyle(each).overflow !== "visible")
+        .map((each) => each.textContent)"""
+    assert page.evaluate(cut) == []
+
+
+def a_click_on_a_cell_in_each_panel(page):
+    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
+    for panel, name in enumerate(PANELS):
+        page.mouse.click(*cell_at(page, panel, 5, 5 - panel))
+        wait_address(page, "c", f"5.{5 - panel}")
+        page.wait_for_function(
+            f"document.querySelector('.qv-sentence').innerText.includes('(5, {5 - panel})')"
+        )
+        why = qv.explain(r, (5, 5 - panel))
+        assert f"→ {why.q} →".replace("-", "−") in page.inner_text(".qv-sentence"), name
+
+
+def arrow_keys_go_on_from_the_cell_that_was_clicked(page):
+    page.mouse.click(*cell_at(page, 0, 3, 2))
+    wait_address(page, "c", "3.2")
+    page.keyboard.press("ArrowDown")
+    wait_address(page, "c", "4.2")
+
+
+def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
+    svg = content.decode("utf-8")
+    for told in (
+        "one loud column · 8 × 8",
+        "one scale for the whole tensor",
+        "SQNR 15.3 dB",
+        "error x̂ − x",
+        ">−11.95<",
+        "−1.64 held",
+    ):
+        assert told in svg, told
+    # Plotly's camera saves the same.
+    page.keyboard.press("Escape")
+    page.locator(".st-key-panels .js-plotly-plot").hover()
+    name, content = saved(page, ".st-key-panels .modebar-btn")
+    assert name.endswith("_15.3dB.png")
+    width, height = Image.open(io.BytesIO(content)).size
+    assert width > 2000
+    assert height > 600
+
+
+def copying_the_link_copies_the_address(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shared(page)
+    page.locator(".st-key-copy_link button").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text === location.href)")
+    page.keyboard.press("Escape")
+
+
+def a_change_of_the_scheme_sends_little(page, received):
+    page.wait_for_selector("[data-handle=hi]")
+    for bits in (8, 3):
+        received.clear()
+        choose_bits(page, bits)
+        wait_address(page, "s", f"int{bits},symmetric,per_tensor,min_max,course")
+        # The scripts alone are 200,000.
+        assert 4_000 < sum(map(len, received)) < 120_000
+
+
+def a_scheme_change_repaints_the_panels(page, shot):
+    choose_bits(page, 8)
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
     page.wait_for_function("document.querySelector('.st-key-panels').innerText.includes('int8')")
+    errors_that_are_small_beside_the_colours_are_printed_too(page)
     page.locator(".st-key-per_column button:visible").click()
     wait_address(page, "s", "int8,symmetric,per_channel(axis=1),min_max,course")
     r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int8", granularity=qv.PerChannel(1)))
@@ -120,8 +252,8 @@ def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
     assert link.evaluate("link => link.pathname") == "/lessons"
 
 
-def test_errors_that_are_small_beside_the_colours_are_printed_too(new_page, url):
-    page = opened(new_page(), url, s="int8,symmetric,per_tensor,min_max,course", h="1.64")
+def errors_that_are_small_beside_the_colours_are_printed_too(page):
+    assert float(address(page)["h"]) == pytest.approx(1.64, abs=0.005)
     printed = page.locator(".qv-overlay g[data-panel=error] text")
     assert printed.count() == 64
     texts = printed.all_text_contents()
@@ -130,29 +262,84 @@ def test_errors_that_are_small_beside_the_colours_are_printed_too(new_page, url)
     assert len(set(texts)) > 20
 
 
-def test_arrow_keys_go_on_from_the_cell_that_was_clicked(new_page, url):
-    page = opened(new_page(), url)
-    page.mouse.click(*cell_at(page, 0, 3, 2))
-    wait_address(page, "c", "3.2")
-    page.keyboard.press("ArrowDown")
-    wait_address(page, "c", "4.2")
+def undo_and_redo_by_the_keyboard_but_not_in_a_text(page):
+    before = "int8,symmetric,per_tensor,min_max,course"
+    after = "int8,symmetric,per_channel(axis=1),min_max,course"
+    wait_address(page, "s", after)
+    page.keyboard.press("Control+z")
+    wait_address(page, "s", before)
+    page.keyboard.press("Control+Shift+z")
+    wait_address(page, "s", after)
+    # Icons have names for those who hear them.
+    assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
+    assert page.get_by_role("button", name="Redo", exact=True).is_disabled()
+    page.locator(".st-key-cell_row input").click()
+    page.keyboard.press("Control+z")
+    page.wait_for_timeout(1000)
+    wait_address(page, "s", after)
 
 
-def test_a_click_on_a_cell_in_each_panel(new_page, url):
-    page = opened(new_page(), url, lang="en")
-    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
-    for panel, name in enumerate(PANELS):
-        page.mouse.click(*cell_at(page, panel, 5, 5 - panel))
-        wait_address(page, "c", f"5.{5 - panel}")
-        page.wait_for_function(
-            f"document.querySelector('.qv-sentence').innerText.includes('(5, {5 - panel})')"
-        )
-        why = qv.explain(r, (5, 5 - panel))
-        assert f"→ {why.q} →".replace("-", "−") in page.inner_text(".qv-sentence"), name
+# ---- a visit in two languages ---------------------------------------------------------------------
 
 
-def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_page, url, shot):
-    page = opened(new_page(), url, t="normal(rows=32,cols=32)", lang="en")
+#: What a page is opened with, by the kind of its tensor.
+KINDS = {
+    "example": {},
+    "notebook": {"t": "builtin(name=course_4x4_a)"},
+    "random": {"t": "normal(rows=16,cols=16)", "s": "int4,symmetric,per_group(size=4),min_max,course"},
+}
+
+
+@pytest.mark.parametrize("kind", of_today(KINDS, 1))
+def test_a_visit_in_two_languages(new_page, url, shot, kind):
+    page = opened(new_page(language="zh-CN"), url, **KINDS[kind])
+    the_language_of_the_browser_is_switched_in_place(page, shot)
+    after_a_language_switch_everything_still_works(page)
+    the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot)
+    a_recipe_is_loaded_by_a_click(page, shot)
+    the_caption_of_the_engines_compared_lies_on_nothing(page, shot)
+
+
+def the_language_of_the_browser_is_switched_in_place(page, shot):
+    assert "归零" in page.inner_text(".st-key-numbers")
+    switch_to(page, "en", "English")
+    page.wait_for_function("document.querySelector('.st-key-numbers').innerText.includes('Rounded to zero')")
+    assert page.evaluate("document.documentElement.lang") == "en"
+    shot(page, "english")
+
+
+def after_a_language_switch_everything_still_works(page):
+    switch_to(page, "zh", "中文")
+    shown = page.evaluate(
+        """(document.querySelector(".st-key-kind input")?.value || "")
+            + document.querySelector(".st-key-kind").innerText"""
+    )
+    assert any(name in shown for name in ("示例", "课程", "随机")), shown
+    choose_bits(page, 8)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
+    wait_idle(page)
+    choose_kind(page, "随机（带种子）")
+    wait_idle(page)
+    switch_to(page, "en", "English")
+    page.locator(".st-key-per_row button:visible").click()
+    wait_address(page, "s", "int8,symmetric,per_channel,min_max,course")
+    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+
+
+def type_random(page, **numbers):
+    """Type parts of a random tensor, one after the other."""
+    source = read_link(address(page))[0].source
+    for name, number in numbers.items():
+        source = dataclasses.replace(source, **{name: number})
+        page.locator(f".st-key-random_{name} input").fill(str(number))
+        page.keyboard.press("Tab")
+        wait_address(page, "t", write_source(source))
+
+
+def the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot):
+    page.locator(".st-key-per_tensor button:visible").click()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    type_random(page, rows=32, cols=32)
     whole = ranges(page)
     (x0, y0), (x1, y1) = cell_at(page, 0, 4, 4), cell_at(page, 0, 11, 11)
     page.mouse.move(x0, y0)
@@ -167,7 +354,7 @@ def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_p
         }"""
     )
     zoomed = ranges(page)
-    page.locator(".st-key-bits button", has_text="3").click()
+    choose_bits(page, 3)
     wait_address(page, "s", "int3,symmetric,per_tensor,min_max,course")
     page.wait_for_timeout(1200)
     assert ranges(page) == pytest.approx(zoomed, abs=0.01)
@@ -179,73 +366,60 @@ def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_p
     assert ranges(page) == pytest.approx(whole, abs=0.01)
 
 
-def test_the_language_switches_in_place(new_page, url, shot):
-    page = opened(new_page(language="zh-CN"), url)
-    assert "归零" in page.inner_text(".st-key-numbers")
-    page.locator(".st-key-language_choice button", has_text="English").click()
-    wait_address(page, "lang", "en")
-    page.wait_for_function("document.querySelector('.st-key-numbers').innerText.includes('Rounded to zero')")
-    assert page.evaluate("document.documentElement.lang") == "en"
-    shot(page, "english")
+def a_recipe_is_loaded_by_a_click(page, shot):
+    type_random(page, seed=0, rows=64, cols=128)
+    page.locator(".st-key-stage_tab button", has_text="Compare").click()
+    page.wait_for_selector(".st-key-recipe_table canvas")
+    page.wait_for_timeout(800)
+    shot(page, "recipes")
+    page.locator(".st-key-recipe_table").scroll_into_view_if_needed()
+    box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
+    page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
+    wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
 
 
-#: What a page is opened with, by the kind of its tensor.
-KINDS = {
-    "example": {},
-    "notebook": {"t": "builtin(name=course_4x4_a)"},
-    "random": {"t": "normal(rows=16,cols=16)", "s": "int4,symmetric,per_group(size=4),min_max,course"},
-}
-
-
-@pytest.mark.parametrize("kind", of_today(KINDS, 1))
-def test_after_a_language_switch_everything_still_works(new_page, url, kind):
-    page = opened(new_page(), url, **KINDS[kind], lang="en")
-    page.locator(".st-key-language_choice button", has_text="中文").click()
-    wait_address(page, "lang", "zh")
-    shown = page.evaluate(
-        """(document.querySelector(".st-key-kind input")?.value || "")
-            + document.querySelector(".st-key-kind").innerText"""
+def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
+    page.get_by_role("button", name="Undo", exact=True).click()
+    wait_address(page, "s", "int3,symmetric,per_tensor,min_max,course")
+    choose_bits(page, 4)
+    wait_address(page, "s", "int4,symmetric,per_tensor,min_max,course")
+    type_random(page, rows=256, cols=256)
+    page.set_viewport_size({"width": 1366, "height": 900})
+    page.locator(".st-key-compare_open button:visible").click()
+    wait_address(page, "m", "all")
+    page.wait_for_selector(".st-key-compare .qv-compare table")
+    caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first
+    caption.wait_for()
+    boxes = page.evaluate(
+        """() => {
+            const captions = ".st-key-compare :is(table, [data-testid=stCaptionContainer])";
+            const boxes = [...document.querySelectorAll(captions)].map(each => each.getBoundingClientRect());
+            return boxes.map(box => [box.left, box.top, box.right, box.bottom]);
+        }"""
     )
-    assert any(name in shown for name in ("示例", "课程", "随机")), shown
-    page.locator(".st-key-bits button", has_text="8").click()
-    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
-    wait_idle(page)
-    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
-    page.get_by_text("随机（带种子）", exact=True).last.click()
-    wait_idle(page)
-    page.locator(".st-key-language_choice button", has_text="English").click()
-    wait_address(page, "lang", "en")
-    page.locator(".st-key-per_row button:visible").click()
-    wait_address(page, "s", "int8,symmetric,per_channel,min_max,course")
-    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+    shot(page, "compare_caption")
+    assert len(boxes) >= 2
+    for i, one in enumerate(boxes):
+        for other in boxes[i + 1 :]:
+            apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            assert apart, (one, other)
 
 
-def test_an_upload(new_page, url, tmp_path, shot):
-    from safetensors.torch import save_file
+# ---- a visit with one's own numbers ---------------------------------------------------------------
 
-    weights = {
-        "layer.0.weight": torch.randn(24, 40, generator=torch.Generator().manual_seed(0)),
-        "layer.1.weight": torch.ones(2, 3, 4, dtype=torch.bfloat16),
-    }
-    save_file(weights, tmp_path / "model.safetensors")
-    page = opened(new_page(), url, lang="en")
-    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
-    page.get_by_text("A file", exact=True).click()
-    page.locator(".st-key-tensor_file input[type=file]").set_input_files(tmp_path / "model.safetensors")
-    wait_address(page, "t", "upload")
-    drawn(page)
-    assert "24 × 40" in page.inner_text("[data-testid=stSidebar]")
-    r = qv.quantize(weights["layer.0.weight"], qv.Scheme("int4"))
-    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
-    shot(page, "upload")
+#: Its errors on the numbers below are of the last bit.
+EXACT = qv.Scheme("int8", calibration=qv.Given(0.1))
 
 
-def test_typed_cells_are_edited_in_place(new_page, url):
-    page = opened(
-        new_page(), url, t="builtin(name=course_3x3)", s="int8,symmetric,per_tensor,min_max,course", lang="en"
-    )
-    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
-    page.get_by_text("Type or paste", exact=True).click()
+def test_a_visit_with_numbers_of_one_s_own(new_page, url, tmp_path, shot):
+    page = opened(new_page(), url, t="builtin(name=course_3x3)", s=str(EXACT), lang="en")
+    typed_cells_are_edited_in_place(page)
+    an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(page)
+    an_upload_is_quantized(page, tmp_path / "model.safetensors", shot)
+
+
+def typed_cells_are_edited_in_place(page):
+    choose_kind(page, "Type or paste")
     wait_idle(page)
     canvas = page.locator("[data-testid=stDataFrame] canvas, [data-testid=stDataEditor] canvas").first
     canvas.wait_for()
@@ -269,75 +443,52 @@ def test_typed_cells_are_edited_in_place(new_page, url):
     assert x[0][0] == 100
 
 
-def test_copying_the_link_copies_the_address(new_page, url):
-    page = opened(new_page(), url, lang="en")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    shared(page)
-    page.locator(".st-key-copy_link button").click()
-    page.wait_for_function("navigator.clipboard.readText().then(text => text === location.href)")
+def an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(page):
+    source = Typed((1.3, 3.02, -7.25, 0.5), (2, 2))
+    error = qv.quantize(source.tensor(), EXACT).error
+    assert 0 < float(error[0, 0].abs()) <= 1.3 * 2**-23
+    page.locator(".st-key-typed_text textarea").fill("[[1.3, 3.02], [-7.25, 0.5]]")
+    page.keyboard.press("Control+Enter")
+    wait_address(page, "t", write_source(source))
+    drawn(page)
+    printed = page.locator(".qv-overlay g[data-panel=error] text").all_text_contents()
+    assert len(printed) == 4
+    assert re.fullmatch(r"0\.0+", printed[0])
+    page.mouse.move(*cell_at(page, 3, 0, 0))
+    page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
+    assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
 
 
-def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
-    page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
-    page.locator(".st-key-stage_tab button", has_text="Compare").click()
-    page.wait_for_selector(".st-key-recipe_table canvas")
-    page.wait_for_timeout(800)
-    shot(page, "recipes")
-    page.locator(".st-key-recipe_table").scroll_into_view_if_needed()
-    box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
-    page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
-    wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
+def an_upload_is_quantized(page, file, shot):
+    from safetensors.torch import save_file
+
+    weights = {
+        "layer.0.weight": torch.randn(24, 40, generator=torch.Generator().manual_seed(0)),
+        "layer.1.weight": torch.ones(2, 3, 4, dtype=torch.bfloat16),
+    }
+    save_file(weights, file)
+    choose_kind(page, "A file")
+    page.locator(".st-key-tensor_file input[type=file]").set_input_files(file)
+    wait_address(page, "t", "upload")
+    drawn(page)
+    assert "24 × 40" in page.inner_text("[data-testid=stSidebar]")
+    r = qv.quantize(weights["layer.0.weight"], EXACT)
+    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
+    shot(page, "upload")
 
 
-SIZES = ((390, 844), (1366, 625), (1920, 1080))
+# ---- a visit of a large tensor --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 2)
-)
-def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
-    width, height = size
-    page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
-    page.wait_for_timeout(600)
-    shot(page, f"{width}_{theme}_{language}")
-    main = page.evaluate(
-        """() => {
-            const main = document.querySelector("[data-testid=stMain]");
-            return [main.scrollWidth, main.clientWidth];
-        }"""
-    )
-    assert main[0] <= main[1], "the page scrolls sideways"
-    if width >= 1366:
-        parts = ("title", "scheme", "numbers", "panels", "stage")
-    else:
-        parts = ("title", "panels", "numbers", "sentence", "ruler", "phone_bar")
-    tops = []
-    for part in parts:
-        box = page.locator(f".st-key-{part}").bounding_box()
-        assert box["height"] > 20, part
-        assert box["y"] + box["height"] <= height, part
-        tops.append(box["y"])
-    assert tops == sorted(tops)
-    assert page.locator(".qv-number b:visible").count() == 5
-    assert violations(page) == []
+def test_a_visit_of_a_large_tensor(new_page, url, shot):
+    tensor = "one_outlier(rows=300,cols=260,row=200,col=31)"
+    page = opened(new_page(1366, 1100), url, t=tensor, b=str(qv.RECIPES["int4_per_row"]), lang="en")
+    it_is_drawn_as_images_and_still_exact(page, shot)
+    the_whole_of_it_is_saved_while_a_window_is_seen(page)
 
 
-def test_the_phone_shows_one_panel_at_a_time(new_page, url, shot):
-    page = opened(new_page(390, 844, touch=True), url, lang="en")
-    buttons = page.locator(".st-key-bridge button[aria-pressed]")
-    assert buttons.count() == 4
-    buttons.nth(1).tap()
-    page.wait_for_timeout(500)
-    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
-    page.touchscreen.tap(*cell_at(page, 1, 6, 5))
-    wait_address(page, "c", "6.5")
-    shot(page, "phone_codes")
-
-
-def test_a_large_tensor_is_drawn_as_images_and_still_exact(new_page, url, shot):
+def it_is_drawn_as_images_and_still_exact(page, shot):
     """Its own panels, and the schemes compared side by side: zoom, cross-hair and mark are one for all."""
-    tensor, held = "one_outlier(rows=256,cols=256,row=200,col=31)", str(qv.RECIPES["int4_per_row"])
-    page = opened(new_page(1366, 1100), url, t=tensor, b=held, lang="en")
     # A pixel stands for four cells, and shows the one of largest magnitude.
     page.mouse.click(*cell_at(page, 0, 200, 31))
     wait_address(page, "c", "200.31")
@@ -373,117 +524,7 @@ def test_a_large_tensor_is_drawn_as_images_and_still_exact(new_page, url, shot):
     wait_address(page, "c", "210.50")
 
 
-def test_nothing_is_asked_of_another_machine(new_page, url):
-    page, outside = new_page(), []
-    page.on(
-        "request",
-        lambda request: (
-            outside.append(request.url)
-            if request.url.startswith("http") and "127.0.0.1" not in request.url
-            else None
-        ),
-    )
-    opened(page, url, lang="en")
-    assert outside == []
-
-
-def test_undo_and_redo_by_the_keyboard_but_not_in_a_text(new_page, url):
-    page = opened(new_page(), url, lang="en")
-    page.locator(".st-key-bits button").filter(has_text="8").click()
-    before, after = "int4,symmetric,per_tensor,min_max,course", "int8,symmetric,per_tensor,min_max,course"
-    wait_address(page, "s", after)
-    page.keyboard.press("Control+z")
-    wait_address(page, "s", before)
-    page.keyboard.press("Control+Shift+z")
-    wait_address(page, "s", after)
-    # Icons have names for those who hear them.
-    assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
-    assert page.get_by_role("button", name="Redo", exact=True).is_disabled()
-    page.locator(".st-key-cell_row input").click()
-    page.keyboard.press("Control+z")
-    page.wait_for_timeout(1000)
-    wait_address(page, "s", after)
-
-
-def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_page, url):
-    source = Typed((1.3, 3.02, -7.25, 0.5), (2, 2))
-    state = opening().with_source(source).replace(scheme=qv.Scheme("int8", calibration=qv.Given(0.1)))
-    error = qv.quantize(source.tensor(), state.scheme).error
-    assert 0 < float(error[0, 0].abs()) <= 1.3 * 2**-23
-    page = opened(new_page(), url, **write_link(state, "en"))
-    printed = page.locator(".qv-overlay g[data-panel=error] text").all_text_contents()
-    assert re.fullmatch(r"0\.0+", printed[0])
-    page.mouse.move(*cell_at(page, 3, 0, 0))
-    page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
-    assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
-
-
-def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, url):
-    """The browser makes them when the popover is opened, from the last run, which need not be the one that
-    set them.
-    """
-    page = opened(new_page(width=820), url, x="percentile", r="half_step", lang="en")
-    page.locator(".st-key-bits button").filter(has_text="8").click()
-    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
-    page.locator(".st-key-more button:visible").click()
-    for choice, chosen in (("value_scale", 3), ("error_range", 2)):
-        radios = page.locator(f".st-key-{choice} input")
-        radios.first.wait_for(state="attached")
-        assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
-
-
-def shared(page):
-    """Open *Share*, where it is not open."""
-    if not page.locator(".st-key-share_pictures, .st-key-copy_link").count():
-        page.locator(".st-key-share button:visible").click()
-
-
-def saved(page, button):
-    """Name and content of the picture that a button saves."""
-    if "picture" in button:
-        shared(page)
-    with page.expect_download() as download:
-        page.locator(button).first.click()
-    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
-
-
-def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url):
-    page = opened(new_page(), url, lang="en")
-    name, content = saved(page, ".st-key-picture_svg button")
-    assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
-    svg = content.decode("utf-8")
-    for told in (
-        "one loud column · 8 × 8",
-        "one scale for the whole tensor",
-        "SQNR 15.3 dB",
-        "error x̂ − x",
-        ">−11.95<",
-        "−1.64 held",
-    ):
-        assert told in svg, told
-    # Plotly's camera saves the same.
-    page.keyboard.press("Escape")
-    page.locator(".st-key-panels .js-plotly-plot").hover()
-    name, content = saved(page, ".st-key-panels .modebar-btn")
-    assert name.endswith("_15.3dB.png")
-    width, height = Image.open(io.BytesIO(content)).size
-    assert width > 2000
-    assert height > 600
-
-
-def test_a_phone_saves_the_panel_it_shows(new_page, url):
-    page = opened(new_page(390, 844, touch=True), url, lang="en")
-    svg = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
-    assert "error x̂ − x" in svg
-    assert "x original" not in svg
-    assert "q codes" not in svg
-
-
-def test_the_whole_of_a_large_matrix_is_saved_while_a_window_is_seen(new_page, url):
-    source = OneOutlier(rows=300, cols=260, row=271, col=13)
-    state = opening().with_source(source)
-    state = state.replace(view=state.view.window(10, 20, 40, 40, source.shape), cell=(15, 30))
-    page = opened(new_page(), url, **write_link(state, "en"))
+def the_whole_of_it_is_saved_while_a_window_is_seen(page):
     window = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
     assert "x original" in window
     shared(page)
@@ -494,48 +535,16 @@ def test_the_whole_of_a_large_matrix_is_saved_while_a_window_is_seen(new_page, u
     assert ">250<" in whole.replace(" ", "")
 
 
-def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):
-    page = opened(new_page(), url, lang="en", k=str(Classroom(hidden=frozenset({"tiles.sqnr", "scheme"}))))
-    name, content = saved(page, ".st-key-picture_svg button")
-    assert name == "loud_column.svg"
-    assert "SQNR" not in content.decode("utf-8")
-    assert "symmetric" not in content.decode("utf-8")
+# ---- narrow pages ---------------------------------------------------------------------------------
 
 
-def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot):
-    page = opened(new_page(1366, 900), url, t="normal(rows=256,cols=256)", m="all", lang="en")
-    page.wait_for_selector(".st-key-compare .qv-compare table")
-    caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first
-    caption.wait_for()
-    boxes = page.evaluate(
-        """() => {
-            const captions = ".st-key-compare :is(table, [data-testid=stCaptionContainer])";
-            const boxes = [...document.querySelectorAll(captions)].map(each => each.getBoundingClientRect());
-            return boxes.map(box => [box.left, box.top, box.right, box.bottom]);
-        }"""
-    )
-    shot(page, "compare_caption")
-    assert len(boxes) >= 2
-    for i, one in enumerate(boxes):
-        for other in boxes[i + 1 :]:
-            apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
-            assert apart, (one, other)
+def test_a_visit_of_a_narrow_page(new_page, url):
+    page = opened(new_page(820, 900), url, x="percentile", r="half_step", lang="en")
+    the_sidebar_is_closed_at_first_and_stays_as_it_was_put(page)
+    choices_in_a_closed_popover_show_the_state_after_later_runs(page)
 
 
-@pytest.mark.parametrize("language", of_today(["en", "zh"], 1))
-def test_numbers_beside_the_open_sidebar_keep_their_words(new_page, url, shot, language):
-    page = opened(new_page(1024, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
-    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
-    shot(page, language)
-    cut = """() => [...document.querySelectorAll(".qv-numbers, .qv-numbers *:not(.qv-meaning)")]
-        .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
-        .filter((each) => getComputedStyle(each).overflow !== "visible")
-        .map((each) => each.textContent)"""
-    assert page.evaluate(cut) == []
-
-
-def test_the_sidebar_is_closed_at_first_on_a_narrow_page_and_stays_as_it_was_put(new_page, url):
-    page = opened(new_page(820, 900), url, lang="en")
+def the_sidebar_is_closed_at_first_and_stays_as_it_was_put(page):
     page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
     # Its button has the place of Streamlit's menu, and the title makes room for it.
     padding = 'parseFloat(getComputedStyle(document.querySelector(".st-key-title")).paddingLeft)'
@@ -544,14 +553,52 @@ def test_the_sidebar_is_closed_at_first_on_a_narrow_page_and_stays_as_it_was_put
     page.locator("[data-testid=stExpandSidebarButton]").click()
     page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
     page.wait_for_function(f"room => {padding} < room - 30", arg=room)
-    page.locator(".st-key-bits button", has_text="8").first.click()
+    choose_bits(page, 8)
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
     page.wait_for_timeout(500)
     assert page.locator("[data-testid=stSidebar][data-collapsed=false]").count() == 1
 
 
-def test_a_phone_s_bar_opens_all_settings_and_a_number_explains_itself(new_page, url, shot):
-    page = opened(new_page(390, 664, touch=True), url, lang="en")
+def choices_in_a_closed_popover_show_the_state_after_later_runs(page):
+    """The browser makes them when the popover is opened, from the last run, which need not be the one that
+    set them.
+    """
+    page.locator(".st-key-more button:visible").click()
+    for choice, chosen in (("value_scale", 3), ("error_range", 2)):
+        radios = page.locator(f".st-key-{choice} input")
+        radios.first.wait_for(state="attached")
+        assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
+
+
+def test_a_visit_on_a_phone(new_page, url, shot):
+    page = opened(new_page(390, 844, touch=True), url, lang="en")
+    a_phone_saves_the_panel_it_shows(page)
+    the_phone_shows_one_panel_at_a_time(page, shot)
+    page.set_viewport_size({"width": 390, "height": 664})
+    its_bar_opens_all_settings_and_a_number_explains_itself(page, shot)
+
+
+def a_phone_saves_the_panel_it_shows(page):
+    svg = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "error x̂ − x" in svg
+    assert "x original" not in svg
+    assert "q codes" not in svg
+    page.keyboard.press("Escape")
+    page.locator(".st-key-picture_svg").wait_for(state="hidden")
+
+
+def the_phone_shows_one_panel_at_a_time(page, shot):
+    buttons = page.locator(".st-key-bridge button[aria-pressed]")
+    assert buttons.count() == 4
+    buttons.nth(1).tap()
+    page.wait_for_timeout(500)
+    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
+    page.touchscreen.tap(*cell_at(page, 1, 6, 5))
+    wait_address(page, "c", "6.5")
+    shot(page, "phone_codes")
+
+
+def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
     assert page.locator(".st-key-scheme:visible, .st-key-cell_inputs:visible").count() == 0
     page.locator(".st-key-all_settings p").tap()
     page.wait_for_selector(".st-key-scheme:visible")
@@ -560,22 +607,49 @@ def test_a_phone_s_bar_opens_all_settings_and_a_number_explains_itself(new_page,
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
     page.locator(".st-key-cell_row input").fill("5")
     page.keyboard.press("Tab")
-    wait_address(page, "c", "5.3")
+    wait_address(page, "c", "5.5")
     page.locator(".st-key-all_settings p").tap()
     page.wait_for_selector(".st-key-scheme", state="hidden")
     page.locator(".qv-number-sqnr .qv-term").focus()
     assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()
 
 
-def test_a_change_of_the_scheme_sends_little(new_page, url):
-    page = new_page(1366, 625)
-    received = []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
-    opened(page, url, lang="en")
-    page.wait_for_selector("[data-handle=hi]")
-    for bits in (8, 3):
-        received.clear()
-        page.locator(".st-key-bits button", has_text=str(bits)).first.click()
-        wait_address(page, "s", f"int{bits},symmetric,per_tensor,min_max,course")
-        # The scripts alone are 200,000.
-        assert 4_000 < sum(map(len, received)) < 120_000
+SIZES = ((390, 844), (1366, 625), (1920, 1080))
+
+
+@pytest.mark.parametrize(
+    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 2)
+)
+def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
+    width, height = size
+    page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
+    page.wait_for_timeout(600)
+    shot(page, f"{width}_{theme}_{language}")
+    main = page.evaluate(
+        """() => {
+            const main = document.querySelector("[data-testid=stMain]");
+            return [main.scrollWidth, main.clientWidth];
+        }"""
+    )
+    assert main[0] <= main[1], "the page scrolls sideways"
+    if width >= 1366:
+        parts = ("title", "scheme", "numbers", "panels", "stage")
+    else:
+        parts = ("title", "panels", "numbers", "sentence", "ruler", "phone_bar")
+    tops = []
+    for part in parts:
+        box = page.locator(f".st-key-{part}").bounding_box()
+        assert box["height"] > 20, part
+        assert box["y"] + box["height"] <= height, part
+        tops.append(box["y"])
+    assert tops == sorted(tops)
+    assert page.locator(".qv-number b:visible").count() == 5
+    assert violations(page) == []
+
+
+def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):
+    page = opened(new_page(), url, lang="en", k=str(Classroom(hidden=frozenset({"tiles.sqnr", "scheme"}))))
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column.svg"
+    assert "SQNR" not in content.decode("utf-8")
+    assert "symmetric" not in content.decode("utf-8")
