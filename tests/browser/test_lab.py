@@ -17,6 +17,7 @@ from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
+from quantviz.ui.shell import cold_start, streamlit_private
 from tests.helpers import ROOT
 from tests.helpers.browser import server, violations, wait_idle
 from tests.helpers.offered import of_today
@@ -76,20 +77,31 @@ def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_on_a_cold_server_what_draws_is_fetched_before_there_is_something_to_draw(new_page, tmp_path):
+#: A page as Streamlit has it while the server imports: a frame, of which a part is still to come.
+FRAME = """<script type=module src="/static/js/index.js"></script>
+<div data-testid=stSkeletonElement></div><div data-testid=stSkeleton></div>"""
+
+
+def test_what_draws_is_fetched_once_the_frame_is_whole_without_waiting_for_data(new_page, monkeypatch):
     """It took most of a second once the data had come, after the server had imported for as long."""
-    with server(APP, tmp_path / "log") as cold:
-        page = new_page()
-        page.goto(f"{cold}/lab")
-        page.wait_for_selector(".st-key-panels .hm image")
-        began = dict(
-            page.evaluate(
-                """performance.getEntriesByType("resource").map(
-                  (each) => [each.name.split("/").pop().split(".")[0], each.startTime])"""
-            )
+    page, asked, sent = new_page(), [], []
+    monkeypatch.setattr(cold_start.st, "html", lambda body, **_: sent.append(body))
+    cold_start.help_the_browser(True)
+
+    def answer(route):
+        asked.append(route.request.url)
+        script = route.request.url.endswith(".js")
+        route.fulfill(
+            body="" if script else FRAME + sent[0], content_type=f"text/{'javascript' if script else 'html'}"
         )
-    # The panels' bridge comes with their data, and what runs it is fetched when it has come.
-    assert began["PlotlyChart"] < began["BidiComponent"]
+
+    page.route("http://cold.test/**", answer)
+    page.goto("http://cold.test/lab")
+    page.wait_for_timeout(300)
+    drawing = f"http://cold.test/static/js/{streamlit_private.drawing_script()}"
+    assert drawing not in asked
+    with page.expect_request(drawing):
+        page.evaluate("document.querySelector('[data-testid=stSkeleton]').remove()")
 
 
 def choose_bits(page, bits):
