@@ -7,13 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers.browser import FLAGS, chromium_path, server
+from tests.helpers.browser import FLAGS, chromium_of_tests, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
 WANTED = "QUANTVIZ_SHOTS"
-#: Set where a browser must be there: then its absence fails instead of skipping.
-REQUIRED = "QUANTVIZ_REQUIRE_BROWSER"
 
 
 def pytest_collection_modifyitems(items):
@@ -25,10 +23,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def browser():
     """One Chromium for all tests."""
-    path = chromium_path()
-    if path is None:
-        reason = "no Chromium found; set CHROMIUM to its path, or install Debian's chromium"
-        pytest.fail(reason) if os.environ.get(REQUIRED) == "1" else pytest.skip(reason)
+    path = chromium_of_tests()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -13,6 +13,7 @@ from quantviz.cli import figure, quantviz, serve
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import read_link
 from quantviz.text import text
+from tests.helpers.browser import chromium_of_tests
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
@@ -202,8 +203,10 @@ def test_a_picture_without_what_draws_it_is_a_sentence_that_names_the_page(folde
 
 
 @pytest.mark.browser
-def test_a_picture_is_drawn(folder, tmp_path):
+def test_a_picture_is_drawn(folder, tmp_path, monkeypatch):
     pytest.importorskip("kaleido")
+    # The browser of the other tests: kaleido looks for one with windows alone.
+    monkeypatch.setenv("BROWSER_PATH", chromium_of_tests())
     run("figure", folder / "one.safetensors", "-s", "int4_per_row", "-o", tmp_path / "x.svg")
     drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert drawn.startswith("<svg")

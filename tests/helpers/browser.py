@@ -21,6 +21,8 @@ IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 #: less to do.
 WITH_WINDOWS = ("chromium", "chromium-browser", "google-chrome")
 BROWSERS = ("chromium-headless-shell", *WITH_WINDOWS)
+#: Set where a browser must be there: then its absence fails instead of skipping.
+REQUIRED = "QUANTVIZ_REQUIRE_BROWSER"
 #: Of a Chromium for tests.
 FLAGS = (
     "--no-sandbox",
@@ -37,6 +39,15 @@ def chromium_path(names=BROWSERS):
     named = os.environ.get("CHROMIUM")
     found = named or next(filter(None, map(shutil.which, names)), None)
     return found if found and Path(found).exists() else None
+
+
+def chromium_of_tests():
+    """The path of a Chromium; without one the test is skipped, or fails where a browser must be there."""
+    path = chromium_path()
+    if path is None:
+        reason = "no Chromium found; set CHROMIUM to its path, or install Debian's chromium"
+        pytest.fail(reason) if os.environ.get(REQUIRED) == "1" else pytest.skip(reason)
+    return path
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _STATE, PROBLEMS = "gallery_state", "gallery_problems"
-#: Whether a control has changed the state in this run, so that the address is older than it.
+#: The address at which a control has last changed the state, while it is older than the state.
 _CHANGED = "gallery_changed"
 
 
@@ -50,7 +50,9 @@ class GalleryState:
 def current_state() -> GalleryState:
     """Return what is shown: what the controls made of it, or what the browser's Back went to."""
     before = cast("GalleryState | None", st.session_state.get(_STATE))
-    if before is None or (session.navigated() and not st.session_state.get(_CHANGED)):
+    # The browser may go Back before the run of a change has come to its end: that address is another one.
+    older = st.session_state.get(_CHANGED) == st.query_params.to_dict()
+    if before is None or (session.navigated() and not older):
         state, st.session_state[PROBLEMS] = _opening()
         # What was found out is not undone.
         st.session_state[_STATE] = dataclasses.replace(state, tries=before.tries) if before else state
@@ -98,7 +100,7 @@ def opening_of(bug_id: str) -> GalleryState:
 
 
 def change_state(**changes: Any) -> None:
-    st.session_state[_CHANGED] = True
+    st.session_state[_CHANGED] = st.query_params.to_dict()
     st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = ()
 
