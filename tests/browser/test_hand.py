@@ -10,7 +10,7 @@ import quantviz as qv
 from quantviz.analysis.calibration_comparison import compare_calibrations
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import opening, read_link, write_link
-from quantviz.sources import Builtin, Normal
+from quantviz.sources import Normal
 from quantviz.ui.lab.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
@@ -196,9 +196,22 @@ def test_the_panels_under_the_hand_are_those_that_the_server_then_draws(source, 
     assert page.evaluate(CELLS) == during
 
 
-def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
-    page = new_page()
-    open_lab(page, url)
+def escape_brings_back_what_was_there(page):
+    before, link = told(page), address(page)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
+    next(held)
+    page.evaluate(TWO_FRAMES)
+    assert figures(page) != before[0]
+    # What only the server can say is dimmed meanwhile.
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "0.35")
+    page.keyboard.press("Escape")
+    next(held, None)
+    wait_idle(page)
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
+    assert (told(page), address(page)) == (before, link)
+
+
+def the_selected_cell_is_dragged_in_xs_panel(page):
     x, y = middle(page, 0, 2, 3)
     page.mouse.move(x, y)
     page.mouse.down()
@@ -237,60 +250,55 @@ def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
     assert squares[1] > 1.2 * squares[0]
 
 
-def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
-    # Its console says that the server is gone, which no other test allows.
-    page = shelf.new().new_page()
-    page.set_viewport_size({"width": 1366, "height": 625})
-    with server(APP, tmp_path / "log") as address_of_server:
-        open_lab(page, address_of_server)
-    before = figures(page)
-    x, y = place(page, "hi", 0.5, 0.1)
-    for held in (by_mouse(page, x, y, -100), by_mouse(page, x - 100, y, -60)):
-        next(held)
-        page.evaluate(TWO_FRAMES)
-        assert figures(page) != before
-        before = figures(page)
-        next(held, None)
-    page.context.close()
-
-
-def test_escape_brings_back_what_was_there(url, new_page):
-    page = new_page()
-    open_lab(page, url)
-    before, link = told(page), address(page)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
-    next(held)
-    page.evaluate(TWO_FRAMES)
-    assert figures(page) != before[0]
-    # What only the server can say is dimmed meanwhile.
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "0.35")
-    page.keyboard.press("Escape")
-    next(held, None)
+def edited_cells_stay_when_the_scheme_is_dragged(page):
+    edits = read_link(address(page))[0].source.edits
+    assert edits
+    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
-    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
-    assert (told(page), address(page)) == (before, link)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
+    next(held)
+    next(held, None)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    assert read_link(address(page))[0].source.edits == edits
+    wait_idle(page)
 
 
-def test_an_impossible_place_keeps_the_last_possible_one_and_says_why(url, new_page):
-    page = new_page()
-    open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", "asymmetric")))
-    moves = "(message) => window.__quantviz.hands.get('panels').move(message)"
-    page.evaluate(moves, {"kind": "range", "lo": -4, "hi": 5})
-    possible = figures(page)
-    page.evaluate(moves, {"kind": "range", "lo": 5, "hi": 5})
-    assert figures(page) == possible
-    expect(page.locator(".qv-hand-status")).to_have_text(
-        "The lower end of the range must stay below the upper end."
-    )
+def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
+    state, _ = read_link(address(page))
+    page.locator(".st-key-tabs").get_by_text("Range").click()
+    wait_idle(page)
+    page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
+    page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
+    assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
+    wait_idle(page)
+    table = page.locator(".st-key-calibrations_table canvas").first
+    table.scroll_into_view_if_needed()
+    page.wait_for_timeout(800)  # the grid takes no click while it is drawn anew
+    box = table.bounding_box()
+    line = box["x"] + 60, box["y"] + 29 * 2 + 10  # the second
+    page.mouse.move(line[0] + 90, line[1], steps=4)  # or the grid does not know which line is meant
+    page.mouse.click(*line)
+    page.wait_for_function(CHANGED, arg=["s", address(page)["s"]])
+    rows = compare_calibrations(state.source.tensor(), state.scheme).rows
+    by_error = sorted((row for row in rows if row.problem is None), key=lambda row: row.mse)
+    assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration
 
 
-def test_the_tooth_of_the_zero_point_stays_on_the_comb(url, new_page):
+def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
+    page.locator(".st-key-per_column button:visible").click()
+    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('per_channel(axis=1)')")
+    wait_idle(page)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)
+    next(held)
+    expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
+    next(held, None)
+
+
+def the_tooth_of_the_zero_point_stays_on_the_comb(page):
     """Dragged on from the last code the comb stays, and with it the tooth to drag it back by: the browser
     showed a zero point beyond the codes, which the server did not take.
     """
-    page = new_page()
-    state = FIRST.with_scheme(qv.Scheme("int4", "asymmetric", calibration=qv.Given(0.5, 7)))
-    open_lab(page, url, state)
     link, tooth = address(page), page.locator("[data-handle=zero]")
     told_at_first = tooth.get_attribute("aria-valuetext")
     for _ in range(2):
@@ -306,13 +314,50 @@ def test_the_tooth_of_the_zero_point_stays_on_the_comb(url, new_page):
     page.wait_for_function(CHANGED, arg=["s", link["s"]])
 
 
-def test_a_range_dragged_over_several_blocks_says_that_it_sets_all(url, new_page):
+def an_impossible_place_keeps_the_last_possible_one_and_says_why(page):
+    moves = "(message) => window.__quantviz.hands.get('panels').move(message)"
+    page.evaluate(moves, {"kind": "range", "lo": -4, "hi": 5})
+    possible = figures(page)
+    page.evaluate(moves, {"kind": "range", "lo": 5, "hi": 5})
+    assert figures(page) == possible
+    expect(page.locator(".qv-hand-status")).to_have_text(
+        "The lower end of the range must stay below the upper end."
+    )
+
+
+def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     page = new_page()
-    open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", granularity=qv.PerChannel(1))))
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)
-    next(held)
-    expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
-    next(held, None)
+    open_lab(page, url)
+    escape_brings_back_what_was_there(page)
+    the_selected_cell_is_dragged_in_xs_panel(page)
+    edited_cells_stay_when_the_scheme_is_dragged(page)
+    a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
+    a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
+
+
+def test_a_visit_with_a_zero_point(url, new_page):
+    page = new_page()
+    open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", "asymmetric", calibration=qv.Given(0.5, 7))))
+    the_tooth_of_the_zero_point_stays_on_the_comb(page)
+    wait_idle(page)
+    an_impossible_place_keeps_the_last_possible_one_and_says_why(page)
+
+
+def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
+    # Its console says that the server is gone, which no other test allows.
+    page = shelf.new().new_page()
+    page.set_viewport_size({"width": 1366, "height": 625})
+    with server(APP, tmp_path / "log") as address_of_server:
+        open_lab(page, address_of_server)
+    before = figures(page)
+    x, y = place(page, "hi", 0.5, 0.1)
+    for held in (by_mouse(page, x, y, -100), by_mouse(page, x - 100, y, -60)):
+        next(held)
+        page.evaluate(TWO_FRAMES)
+        assert figures(page) != before
+        before = figures(page)
+        next(held, None)
+    page.context.close()
 
 
 def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
@@ -371,27 +416,6 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     assert found[7] == pytest.approx(m["clipping_mse"], rel=1e-6)
 
 
-def test_a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(url, new_page):
-    page = new_page()
-    open_lab(page, url)
-    page.locator(".st-key-tabs").get_by_text("Range").click()
-    page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
-    page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
-    assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
-    wait_idle(page)
-    table = page.locator(".st-key-calibrations_table canvas").first
-    table.scroll_into_view_if_needed()
-    page.wait_for_timeout(800)  # the grid takes no click while it is drawn anew
-    box = table.bounding_box()
-    line = box["x"] + 60, box["y"] + 29 * 2 + 10  # the second
-    page.mouse.move(line[0] + 90, line[1], steps=4)  # or the grid does not know which line is meant
-    page.mouse.click(*line)
-    page.wait_for_function(CHANGED, arg=["s", address(page)["s"]])
-    rows = compare_calibrations(FIRST.source.tensor(), FIRST.scheme).rows
-    by_error = sorted((row for row in rows if row.problem is None), key=lambda row: row.mse)
-    assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration
-
-
 def test_a_locked_scheme_has_no_handles(url, new_page):
     page = new_page()
     opened(page, url, **write_link(FIRST, "en"), **{PARAMETER: str(Classroom(locked=frozenset({"scheme"})))})
@@ -413,15 +437,3 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     expect(page.locator(".st-key-phone_bits_line")).to_contain_text("2 bits")
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")
     page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int2,')")
-
-
-def test_edited_cells_stay_when_the_scheme_is_dragged(url, new_page):
-    state = opening().with_source(Builtin("course_4x4_a"))
-    state = state.replace(source=state.source.edited((0, 0), 3.5))
-    page = new_page()
-    open_lab(page, url, state)
-    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
-    next(held)
-    next(held, None)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
-    assert read_link(address(page))[0].source.edits == (((0, 0), 3.5),)
