@@ -11,6 +11,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     .toSorted(([, a], [, b]) => (b.at ?? Infinity) - (a.at ?? Infinity));
   parentElement.querySelector(".qv-continue")?.remove();
   tuckAway(parentElement, !found.length);
+  // On a phone it stands above the doors, and the picture makes room for it.
+  document.querySelector(".st-key-home")?.toggleAttribute("data-returns", found.length > 0);
   if (!found.length) return;
   const line = document.createElement("nav");
   line.className = "qv-continue";

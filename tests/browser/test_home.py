@@ -152,7 +152,7 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
         assert f"{2**number} levels" in bits(page, number)
         zeros = int((qv.quantize(x, qv.Scheme(f"int{number}")).x_hat == 0).sum())
         assert page.locator("figcaption").first.inner_text() == text(
-            "home.made_row", "en", bits=number, zeros=zeros, count=32
+            "home.made_row", "en", few=f"{number} bits", zeros=zeros, count=32
         )
     page.keyboard.press("Home")
     assert page.locator(".qv-thumb").inner_text() == "2"

@@ -296,13 +296,14 @@ export class Play {
     if (toy.name === "row") this.paintRow(result, drawn);
     else this.paintPicture(result, drawn);
     const row = toy.name === "row";
-    const told = { bits: this.bits, zeros: result.zeros, count: toy.x.length };
+    const few = filled(this.bits === 1 ? words.few_one : words.few, { bits: this.bits });
+    const told = { few, zeros: result.zeros, count: toy.x.length };
     const caption = filled(row ? words.made_row : words.made, told);
     const end = this.number(row ? result.largest : this.errorEnd(), 3);
     parts.captions[0].textContent = this.holding ? words.original : caption;
     parts.captions[1].textContent = filled(row ? words.error_row : words.error, { end });
     parts.error.setAttribute("aria-label", parts.captions[1].textContent);
-    parts.made.setAttribute("aria-label", filled(words.hold_keys, { name: toy.label, bits: this.bits }));
+    parts.made.setAttribute("aria-label", filled(words.hold_keys, { name: toy.label, few }));
     parts.made.setAttribute("aria-pressed", String(this.holding));
     parts.every.href = `lab?${new URLSearchParams(this.parameters())}`;
     this.placeThumbIfStill();

@@ -15,7 +15,7 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-switch button:focus-visible { outline: 2px solid ${text}; outline-offset: -4px; border-radius: 6px; }
     .qv-views { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
     .qv-views figure { margin: 0; min-width: 0; }
-    .qv-views canvas { display: block; width: 100%; height: clamp(150px, calc(100svh - 626px), 62cqw);
+    .qv-views canvas { display: block; width: 100%; height: clamp(var(--home-least, 150px), calc(100svh - 626px - var(--home-more, 0px)), 62cqw);
       border-radius: 10px; touch-action: pan-y; user-select: none; -webkit-user-select: none;
       -webkit-touch-callout: none; }
     .qv-made { cursor: crosshair; }
@@ -61,7 +61,7 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-views { grid-template-columns: repeat(2, minmax(0, 1fr)); }
       .qv-views figure + figure { display: block; }
       .qv-views figcaption { display: block; }
-      .qv-views canvas { height: clamp(170px, calc(100svh - 375px), 32.6cqw); border-radius: 8px; }
+      .qv-views canvas { height: clamp(170px, calc(100svh - var(--home-room, 375px)), 32.6cqw); border-radius: 8px; }
       .qv-bits { flex-wrap: nowrap; }
       .qv-count { flex: 0 0 10.5em; }
       .qv-track { flex: 1 1 0; }

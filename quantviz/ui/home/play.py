@@ -33,7 +33,21 @@ _SHADES = 257
 #: Bytes of a value before it is quantized.
 _BEFORE = 4
 #: The places of the script's words, which the browser fills in.
-_PLACES = ("bits", "levels", "name", "zeros", "count", "end", "x", "scale", "ratio", "code", "x_hat", "error")
+_PLACES = (
+    "few",
+    "bits",
+    "levels",
+    "name",
+    "zeros",
+    "count",
+    "end",
+    "x",
+    "scale",
+    "ratio",
+    "code",
+    "x_hat",
+    "error",
+)
 #: What the script says.
 _WORDS = (
     "bit",
@@ -42,6 +56,8 @@ _WORDS = (
     "hold",
     "hold_keys",
     "original",
+    "few_one",
+    "few",
     "made",
     "made_row",
     "error",

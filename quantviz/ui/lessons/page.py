@@ -142,8 +142,9 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_title"):
         st.markdown(f"# {say('lessons.title')}")
         show_focus()
-    st.markdown(say("lessons.about"))
-    st.caption(kept_words())
+    with st.container(key="lesson_about"):
+        st.markdown(say("lessons.about"))
+        st.caption(kept_words())
     with st.container(key="lesson_list"):
         for i, (name, lesson) in enumerate(found.items(), 1):
             with st.container(border=True):
