@@ -158,6 +158,11 @@ class Blame:
         """
         return 0.0 if self.choice is None else _worth(self.choice, self.whole_db)
 
+    @property
+    def most_caused(self) -> float:
+        """Return the largest share of the tensor's Σe² that one part causes in the others; 0 without parts."""
+        return max((each.caused_share for each in self.suspects), default=0.0)
+
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
         """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales: what "keep"
         brings, which no scheme alone can do. float32, of the tensor's shape.
@@ -235,7 +240,8 @@ def culprits(
     x: Any, scheme: Scheme | str, *, most: int | None = None, trials: int | None = None
 ) -> tuple[Blame, ...]:
     """Return `blame` of the cells and of the channels of each axis, the one whose choice is worth most first:
-    its choice says what costs the most, and is none where nothing does.
+    its choice says what costs the most, and is none where nothing is worth its bits. Of those the kind whose
+    costliest part causes most comes first.
 
     `x`, `scheme`, `most` and `trials` are as in `blame`.
 
@@ -253,7 +259,7 @@ def culprits(
     if len(study.shape) == 1:
         kinds = kinds[:1]
     found = [_blame(Counterfactuals(x, scheme, parts, study), most, trials) for parts in kinds]
-    return tuple(sorted(found, key=lambda each: -each.worth_db))
+    return tuple(sorted(found, key=lambda each: (-each.worth_db, -each.most_caused)))
 
 
 def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blame:

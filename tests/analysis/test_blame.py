@@ -159,6 +159,17 @@ def test_nothing_is_to_blame_where_all_are_alike():
         assert found.worth_db == 0
 
 
+def test_of_kinds_that_are_not_worth_their_bits_the_costliest_comes_first():
+    x = normal(64, 64)
+    x[:, 9] *= 2.0
+    found = culprits(x, qv.Scheme("int4", granularity=qv.PerChannel(0)), trials=30)
+    assert [each.choice for each in found] == [None] * 3
+    assert found[0].parts == COLUMNS
+    caused = [each.most_caused for each in found]
+    assert caused == sorted(caused, reverse=True)
+    assert found[0].suspects[0].number == 9
+
+
 def test_what_suffers_is_not_what_costs():
     """The loud column's own cells are nearly right; its neighbours pay, and say so in the blocks' table."""
     x = planted((5,), factor=28.0)

@@ -33,6 +33,8 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
+#: The share of the error that one part must cause to be named where none is worth its bits.
+_LEAST_CAUSED = 0.05
 #: Of fewer cells, what a part takes counts more than it does on a real weight.
 _SMALL = 2**16
 _WIDTHS = {"part": 140, "remedy": 230, "block": 180}
@@ -136,7 +138,7 @@ def _asked_for(state: LabState) -> Granularity:
 def _answer(blame: Blame, state: LabState) -> str:
     choice = blame.choice
     if choice is None:
-        return say("blame.none")
+        return _costliest(blame, state)
     told = say(
         "blame.found",
         what=_names(blame.parts, _costliest_first(blame, choice.numbers), state),
@@ -145,7 +147,28 @@ def _answer(blame: Blame, state: LabState) -> str:
         after=_db(choice.rest_after_db),
         bits=number(choice.bits_added, 2, signed=True),
     )
-    return f"{told} {_gathered(blame, choice.numbers, state)}".strip()
+    helps = _best_remedy(blame)
+    brings = "" if helps is None else _brings(helps, state)
+    return " ".join(filter(None, (told, _gathered(blame, choice.numbers, state), brings)))
+
+
+def _costliest(blame: Blame, state: LabState) -> str:
+    """Return what causes most where nothing is worth its bits: that it does not pay is no acquittal."""
+    if blame.most_caused < _LEAST_CAUSED:
+        return say("blame.none")
+    most = max(blame.suspects, key=lambda each: each.caused_share)
+    share = number(100 * most.caused_share, 2)
+    return say("blame.costliest", what=_name(blame.parts, most, state), share=share)
+
+
+def _brings(remedy: Remedy, state: LabState) -> str:
+    assert remedy.scheme is not None
+    return say(
+        "blame.brings",
+        remedy=_capital(_scheme_words(remedy.scheme, remedy.id, state)),
+        gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
+        bits=number(remedy.bits_added, 2, signed=True),
+    )
 
 
 def _costliest_first(blame: Blame, numbers: Sequence[int]) -> list[int]:
