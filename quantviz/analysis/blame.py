@@ -160,7 +160,7 @@ class Blame:
 
     @property
     def most_caused(self) -> float:
-        """Return the largest share of the tensor's Σe² that one part causes in the others; 0 without parts."""
+        """Return the largest share of the tensor's Σe² that one part causes in the others."""
         return max((each.caused_share for each in self.suspects), default=0.0)
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:

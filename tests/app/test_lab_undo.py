@@ -104,3 +104,44 @@ def test_a_step_that_could_not_be_taken_is_none_to_undo():
     ).run()
     assert any("too wide for float32" in warning.value for warning in at.warning)
     assert at.button(key="undo").disabled
+
+
+def went(at, shown):
+    """The browser's own button went to an address, which its script marks."""
+    at.query_params.clear()
+    for name, value in {**shown, "went": "1"}.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def test_the_browsers_back_and_forward_undo_and_redo():
+    """The address moved back, and the page wrote the present state over it."""
+    at = opened(lang="en")
+    first = address(at)
+    healthy(at.segmented_control(key="bits").set_value(8).run())
+    second = address(at)
+    assert second != first
+    assert address(went(at, first)) == first
+    assert at.button(key="undo").disabled
+    assert address(went(at, second)) == second
+    assert at.button(key="redo").disabled
+    # An older address that is not marked is one that the browser has not been told anew yet.
+    for name, value in first.items():
+        at.query_params[name] = value
+    assert address(healthy(at.run())) == second
+
+
+def test_back_to_where_one_looked_moves_the_cell_alone():
+    at = opened(lang="en")
+    healthy(at.segmented_control(key="bits").set_value(8).run())
+    shown = address(at)
+    assert address(went(at, {**shown, "c": "5.6"})) == {**shown, "c": "5.6"}
+    assert not at.button(key="undo").disabled
+    assert at.button(key="redo").disabled
+
+
+def test_back_to_an_address_that_cannot_be_had_changes_nothing():
+    at = opened(lang="en")
+    healthy(at.segmented_control(key="bits").set_value(8).run())
+    shown = address(at)
+    assert address(went(at, {**shown, "t": "upload"})) == shown

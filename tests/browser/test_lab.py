@@ -282,6 +282,12 @@ def undo_and_redo_by_the_keyboard_but_not_in_a_text(page):
     wait_address(page, "s", before)
     page.keyboard.press("Control+Shift+z")
     wait_address(page, "s", after)
+    # The browser's own buttons do the same, an action at a time.
+    page.go_back()
+    wait_address(page, "s", before)
+    assert "went" not in page.url
+    page.go_forward()
+    wait_address(page, "s", after)
     # Icons have names for those who hear them.
     assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
     assert page.get_by_role("button", name="Redo", exact=True).is_disabled()

@@ -39,6 +39,8 @@ _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
     "lab_complaints",
 )
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
+#: What `history.js` adds to the Lab's address where the browser's buttons went to it.
+_WENT = "went"
 _OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
 _WIDGETS = "widgets"
 #: The page on the screen, and whether it is another one than before.
@@ -322,6 +324,29 @@ def redo() -> None:
         step = _steps()[_done()]
         st.session_state[_DONE] = _done() + 1
         _take(_as_locked(step.turned(state(), back=False)))
+
+
+def follow_history() -> None:
+    """Take the state of an address that the browser's buttons for back and forward have gone to. What can be
+    undone or done again that way is; an address that cannot be read any more changes nothing.
+    """
+    asked = st.query_params.to_dict()
+    if asked.pop(_WENT, None) is None or _STATE not in st.session_state:
+        return
+    link = {name: value for name, value in asked.items() if name not in (classroom.PARAMETER, "lang")}
+    if can_undo() and write_link(_steps()[_done() - 1].before) == link:
+        return undo()
+    if can_redo() and write_link(_steps()[_done()].after) == link:
+        return redo()
+    now = state()
+    with turns().leave():
+        new, problems = read_link(asked)
+    if problems:
+        return
+    if now.replace(view=new.view, cell=new.cell, held=new.held) == new:
+        look(new.view, new.cell)
+    else:
+        put(new)
 
 
 def can_undo() -> bool:
