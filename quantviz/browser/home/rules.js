@@ -15,7 +15,8 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-switch button:focus-visible { outline: 2px solid ${text}; outline-offset: -4px; border-radius: 6px; }
     .qv-views { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
     .qv-views figure { margin: 0; min-width: 0; }
-    .qv-views canvas { display: block; width: 100%; height: clamp(var(--home-least, 150px), calc(100svh - 626px - var(--home-more, 0px)), 62cqw);
+    .qv-views canvas { display: block; width: 100%;
+      height: clamp(var(--home-least, 150px), calc(100svh - 626px - var(--home-more, 0px)), 62cqw);
       border-radius: 10px; touch-action: pan-y; user-select: none; -webkit-user-select: none;
       -webkit-touch-callout: none; }
     .qv-made { cursor: crosshair; }
