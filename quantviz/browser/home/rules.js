@@ -62,7 +62,8 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-views { grid-template-columns: repeat(2, minmax(0, 1fr)); }
       .qv-views figure + figure { display: block; }
       .qv-views figcaption { display: block; }
-      .qv-views canvas { height: clamp(170px, calc(100svh - var(--home-room, 375px)), 32.6cqw); border-radius: 8px; }
+      .qv-views canvas { border-radius: 8px;
+        height: clamp(170px, calc(100svh - var(--home-room, 375px)), 32.6cqw); }
       .qv-bits { flex-wrap: nowrap; }
       .qv-count { flex: 0 0 10.5em; }
       .qv-track { flex: 1 1 0; }
