@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.analysis.better_schemes import best_of, gain_db
-from quantviz.analysis.recipe_ranking import RecipeRow
+from quantviz.analysis.better_schemes import best_of, gain_db, worth_db
+from quantviz.analysis.recipe_ranking import RecipeRow, priced_bits
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
@@ -55,16 +55,22 @@ class _Found:
 
 
 def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
-    """Say what another range and finer scales would bring, and offer the better of the two."""
+    """Say what another range and finer scales would bring, and offer what brings most beyond its bits. Finer
+    scales that bring less than their bits would in the format are neither told nor offered.
+    """
     with sentence:
-        found = _found(state)
         now = study.measured.metrics["sqnr_db"]
+        found = _found(state, now)
         by_range = gain_db(found.range.sqnr_db if found.range else None, now)
         by_scales = gain_db(found.scales.sqnr_db if found.scales else None, now)
+        worth = 0.0
+        if found.scales and by_scales:
+            more = found.scales.bits - priced_bits(state.scheme, state.source.shape)
+            worth = worth_db(by_scales, more)
         told = []
         if found.range and by_range:
             told.append(say("stage.range.by_range", what=_range_words(found.range), gain=_gain(by_range)))
-        if found.scales and by_scales:
+        if found.scales and worth > 0:
             told.append(
                 say(
                     "stage.range.by_scales",
@@ -77,7 +83,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         st.markdown(plain(_capital(words)) if told else say("stage.range.none"))
     if not told:
         return
-    scales = by_scales > by_range
+    scales = worth > by_range
     best = found.scales if scales else found.range
     assert best is not None
     assert best.scheme is not None
@@ -97,14 +103,17 @@ def _take(scheme: Scheme) -> None:
     session.change(scheme=scheme)
 
 
-def _found(state: LabState) -> _Found:
-    """Return the best range and the best scales for this tensor and scheme: computed once for both."""
+def _found(state: LabState, now_db: float) -> _Found:
+    """Return the best range and the best scales for this tensor and scheme, whose SQNR is `now_db`: computed
+    once for both.
+    """
     source, scheme = state.source, state.scheme
 
     def look() -> RecipeRow | None:
         return best_of(
             stored_of(source),
             (scheme.replace(granularity=each) for each in other_granularities(state)),
+            now_db=now_db,
         )
 
     compared = _compared(state, None)
