@@ -100,6 +100,18 @@ def test_what_is_to_blame_is_named_and_helped_by_one_press():
     assert "column 5" not in " ".join(each.value for each in at.markdown)
 
 
+def test_it_is_told_which_blocks_curve_and_table_are_of():
+    at = turned(opened(s="int4,symmetric,per_channel,min_max,course", c="2,3", lang="en"), "range")
+    words = "The curve clips every block to the same range."
+    told = [each.value for each in at.caption if words in each.value]
+    assert [each.endswith("are of row 2.") for each in told] == [True]
+    (best,) = (each.value.replace("\\", "") for each in at.markdown if "least squared error" in each.value)
+    found = qv.compare_calibrations(result(at).x, result(at).scheme).best
+    assert f"({100 * found.clipped_share:.3g} % clipped, median range {100 * found.width_share:.3g} %" in best
+    healthy(at.segmented_control(key="calibrations_of").set_value("block").run())
+    assert not any(words in each.value for each in at.caption)
+
+
 @pytest.mark.parametrize("tab", ["range", "blame"])
 def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
     at = turned(opened(), tab)
