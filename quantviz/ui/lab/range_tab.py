@@ -172,7 +172,13 @@ def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMa
     first = [row for row in rows if row is found.best or row.calibration in _MARKED]
     others = [row for row in rows if row not in first] if st.session_state.get(_MARK_ALL) else []
     return tuple(
-        CurveMark(row.hi, row.mse, _mark_words(row), str(state.scheme.replace(calibration=row.calibration)))
+        CurveMark(
+            row.hi,
+            row.mse,
+            say("stage.range.best") if row is found.best else _mark_words(row),
+            str(state.scheme.replace(calibration=row.calibration)),
+            row is found.best,
+        )
         for row in (*first, *others)
     )
 
