@@ -9,12 +9,15 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState, opening, write_link
 from quantviz.sources import Builtin
 from quantviz.tensors.views import View
+from quantviz.text import text
+from quantviz.ui.components import refusals
 from quantviz.ui.lab import blame_tab, compare_tab, range_tab
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy, numbers, opened, result, turned
@@ -261,3 +264,19 @@ def test_the_bar_follows_a_format_s_family():
     at.select_slider(key="phone_bits").set_value("float4_e2m1fn").run()
     assert address(healthy(at))["s"].startswith("float4_e2m1fn,")
     assert Builtin("loud_column") == state.source
+
+
+def test_a_name_keeps_its_small_letters_in_chinese():
+    words = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
+    assert range_tab._capital(words).startswith("llm-compressor 的 MSE，")
+    assert range_tab._capital("least squared error") == "Least squared error"
+
+
+def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
+    shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
+    monkeypatch.setattr(refusals.st, "caption", shown.append)
+    for language in ("en", "zh"):
+        monkeypatch.setattr(refusals, "say", lambda key, _=language, **words: text(key, _, **words))
+        monkeypatch.setattr(refusals, "say_error", lambda _: "…")
+        refusals.show_refused((name, problem) for name in ("a", "b"))
+    assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]

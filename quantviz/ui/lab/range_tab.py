@@ -154,7 +154,12 @@ def _scales(scheme: Scheme, state: LabState) -> str:
 
 
 def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    """Return words as a sentence begins with them; in Chinese a name in Latin letters stays as it is."""
+    return words[:1].upper() + words[1:] if all(map(_has_case, filter(str.isalpha, words))) else words
+
+
+def _has_case(letter: str) -> bool:
+    return letter.lower() != letter.upper()
 
 
 # ---- what stands on the curve ------------------------------------------------------------------------
