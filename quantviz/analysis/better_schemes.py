@@ -14,13 +14,14 @@ from quantviz.schemes.scheme import Scheme
 LEAST_GAIN_DB = 0.05
 
 
-def best_of(x: Any, schemes: Iterable[Scheme]) -> RecipeRow | None:
-    """Return what the scheme of the highest SQNR makes of `x`, a tensor, nested list or `Stored`; none where
-    none of them can be used on it.
+def best_of(x: Any, schemes: Iterable[Scheme], *, now_db: float = -math.inf) -> RecipeRow | None:
+    """Return what the scheme that brings most beyond its bits makes of `x`, a tensor, nested list or
+    `Stored`: see `worth_db`. None where none can be used on it, or none has a higher SQNR than `now_db`.
 
+    >>> from quantviz.schemes.granularity import PerChannel
     >>> loud = [[0.1, 8.0], [0.2, -7.0], [-0.3, 6.0]]
-    >>> best_of(loud, [Scheme("int4"), Scheme("int8")]).scheme.format
-    'int8'
+    >>> best_of(loud, [Scheme("int4"), Scheme("int4", granularity=PerChannel(1))]).scheme.granularity.id
+    'per_channel'
     """
     from quantviz.streaming.measuring import measure
     from quantviz.tensors.lazy import as_stored
@@ -33,9 +34,9 @@ def best_of(x: Any, schemes: Iterable[Scheme]) -> RecipeRow | None:
         except QuantVizError:
             # It cannot be used on this tensor, so it is none to choose.
             continue
-        if not math.isnan(row.sqnr_db):
+        if row.sqnr_db > now_db:
             rows.append(row)
-    return max(rows, key=lambda row: row.sqnr_db, default=None)
+    return max(rows, key=lambda row: worth_db(row.sqnr_db, row.bits), default=None)
 
 
 def gain_db(better_db: float | None, now_db: float) -> float:
@@ -49,3 +50,16 @@ def gain_db(better_db: float | None, now_db: float) -> float:
         return 0.0
     gain = better_db - now_db
     return gain if gain >= LEAST_GAIN_DB else 0.0
+
+
+def worth_db(gained_db: float, bits: float) -> float:
+    """Return what is left of some dB when its bits an element are taken off, at what a bit more brings.
+
+    A scheme of more bits is better only where it beats the same bits spent on finer steps everywhere.
+
+    >>> round(worth_db(1.6, 1.0), 1), worth_db(1.4, 0.0)
+    (-4.4, 1.4)
+    """
+    from quantviz.analysis.blame import DB_PER_BIT
+
+    return gained_db - DB_PER_BIT * bits

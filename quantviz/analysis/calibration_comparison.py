@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
 from quantviz.schemes.calibration import (
@@ -16,6 +18,7 @@ from quantviz.schemes.calibration import (
     Given,
     ManualRange,
     Percentile,
+    Range,
     Searched,
     starting,
 )
@@ -48,6 +51,8 @@ class CalibrationRow:
     gain_db: float = math.nan
     #: Share of the cells whose code was clipped.
     clipped_share: float = math.nan
+    #: How wide the range is as a share of that of all values, the median of the blocks; nan without a range.
+    width_share: float = math.nan
     #: How long it took to find the range and to measure it.
     seconds: float = math.nan
 
@@ -74,13 +79,11 @@ class CalibrationComparison:
 
     def table(self) -> dict[str, list[Any]]:
         """Return columns, as `pandas.DataFrame` takes them."""
+        numbers = ("lo", "hi", "mse", "sqnr_db", "gain_db", "clipped_share", "width_share", "seconds")
         return {
             "calibration": [row.calibration.id for row in self.rows],
             "scheme": [str(row.scheme or "") for row in self.rows],
-            **{
-                name: [getattr(row, name) for row in self.rows]
-                for name in ("lo", "hi", "mse", "sqnr_db", "gain_db", "clipped_share", "seconds")
-            },
+            **{name: [getattr(row, name) for row in self.rows] for name in numbers},
             "problem": [row.problem.message() if row.problem else "" for row in self.rows],
         }
 
@@ -132,12 +135,15 @@ def compare_calibrations(
         study = study.alone(block)
     scheme = study.scheme
     tried = all_calibrations() if calibrations is None else calibrations
-    current = _row(study, scheme.calibration, None)
-    rows = [current, *(_row(study, each, current) for each in tried if each != scheme.calibration)]
+    whole = _whole_range(study)
+    current = _row(study, scheme.calibration, None, whole)
+    rows = [current, *(_row(study, each, current, whole) for each in tried if each != scheme.calibration)]
     return CalibrationComparison(tuple(rows), block)
 
 
-def _row(study: Study, calibration: Calibration, current: CalibrationRow | None) -> CalibrationRow:
+def _row(
+    study: Study, calibration: Calibration, current: CalibrationRow | None, whole: Range | None
+) -> CalibrationRow:
     scheme, began = None, time.perf_counter()
     try:
         scheme = study.scheme.replace(calibration=calibration)
@@ -156,6 +162,7 @@ def _row(study: Study, calibration: Calibration, current: CalibrationRow | None)
         sqnr_db=m["sqnr_db"],
         gain_db=0.0 if current is None else m["sqnr_db"] - current.sqnr_db,
         clipped_share=m["clipped_share"],
+        width_share=_width_share(own, whole),
         seconds=seconds,
     )
 
@@ -167,3 +174,24 @@ def _ends(study: Study) -> tuple[float, float]:
     lo, hi = float(ends.lo), float(ends.hi)
     far = max(-lo, hi)
     return (-far, far) if study.scheme.mode == "symmetric" else (lo, hi)
+
+
+def _whole_range(study: Study) -> Range | None:
+    """Return each block's range of all its values; None where the scheme takes none."""
+    try:
+        return Study.of(study.x, study.scheme.with_every_value(), facts=study.facts, keep=study.keep).range
+    except QuantVizError:
+        return None
+
+
+def _width_share(study: Study, whole: Range | None) -> float:
+    if study.range is None or whole is None:
+        return math.nan
+    shares = _widths(study.range, study.scheme) / _widths(whole, study.scheme)
+    # A block of zeros has a range without a width.
+    return float(shares[torch.isfinite(shares)].nanmedian())
+
+
+def _widths(found: Range, scheme: Scheme) -> torch.Tensor:
+    """Return how wide each block's range is; of symmetric ones half of it."""
+    return torch.maximum(-found.lo, found.hi) if scheme.mode == "symmetric" else found.hi - found.lo

@@ -24,7 +24,7 @@ from quantviz.figures.contest_marks import (
 from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
-from quantviz.figures.rate_lines import line_traces, row_name, trails_trace
+from quantviz.figures.rate_lines import LineKey, line_traces, row_name, trails_trace
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.schemes.axis_names import Axes
@@ -47,6 +47,8 @@ BITS = (STORED, CODED)
 _MARGIN = (44, 10, 8, 40)
 #: Pixels between two labels one above the other.
 _LINE = 15
+#: Lines and gaps of the line through what no other one beats, in pixels.
+_FRONT_DASH = "4px,2px"
 #: Names that are written at most; the others are told on hover.
 _MOST_LABELS = 8
 #: The same among lines and group sizes, which need room too.
@@ -99,8 +101,8 @@ class RecipePlotData:
 
     @property
     def above_lloyd_max(self) -> tuple[RecipeRow, ...]:
-        """Return the recipes above the line of one quantizer for all values."""
-        return tuple(point.row for point in self.points if point.row.above_lloyd_max)
+        """Return the rows above the line of one quantizer for all values: recipes, then other group sizes."""
+        return tuple(point.row for point in (*self.points, *self.sizes) if point.row.above_lloyd_max)
 
     @property
     def current(self) -> RecipePoint | None:
@@ -334,13 +336,21 @@ def _placed(data: RecipePlotData) -> Iterator[RecipePoint]:
     yield from sorted((*data.points, *data.sizes), key=lambda point: point.x)
 
 
+def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey:
+    """Return how the line through what no other one beats looks, and what it is."""
+    return LineKey(
+        text("recipe_plot.front", language), THEMES[theme].values[1], _FRONT_DASH.replace("px", "")
+    )
+
+
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [bits for bits, _ in data.front],
         "y": [db for _, db in data.front],
-        "line": {"color": theme.values[1], "width": 1.5, "dash": "dot"},
+        "name": "front",
+        "line": {"color": theme.values[1], "width": 1.5, "dash": _FRONT_DASH},
         "hoverinfo": "skip",
         "showlegend": False,
     }

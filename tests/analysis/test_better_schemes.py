@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.analysis.better_schemes import LEAST_GAIN_DB, best_of, gain_db
+from quantviz.analysis.better_schemes import LEAST_GAIN_DB, best_of, gain_db, worth_db
 from quantviz.analysis.recipe_ranking import best_within, recipe_rows
 from quantviz.sources import Builtin
 
@@ -21,6 +21,16 @@ def test_a_gain_too_small_to_be_read_is_none():
     assert gain_db(20.0, 20.0 - LEAST_GAIN_DB / 2) == 0
     assert gain_db(20.0, 17.0) == 3
     assert gain_db(20.0, float("inf")) == 0
+
+
+def test_more_bits_are_better_only_where_they_beat_finer_steps():
+    x = Builtin("real_weight").tensor()
+    rows, tiles = (qv.Scheme("int4", granularity=each) for each in (qv.PerChannel(0), qv.PerBlock(4, 4)))
+    sqnr = {scheme: qv.metrics(qv.quantize(x, scheme))["sqnr_db"] for scheme in (rows, tiles)}
+    assert 0 < sqnr[tiles] - sqnr[rows] < worth_db(0, -1)
+    assert best_of(x, [rows, tiles]).scheme == rows
+    assert best_of(x, [rows, tiles], now_db=sqnr[rows]).scheme == tiles, "rows bring nothing then"
+    assert best_of(x, [rows], now_db=sqnr[rows]) is None
 
 
 @pytest.mark.parametrize("bits", [1, 3, 4, 8])

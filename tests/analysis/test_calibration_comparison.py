@@ -47,6 +47,18 @@ def test_a_scale_given_by_hand_is_compared_with_rules():
     assert by_rule[qv.AbsMean()].problem.key == "abs_mean_needs_symmetric"
 
 
+def test_how_wide_the_blocks_own_ranges_are():
+    x = Builtin("loud_column").tensor()
+    found = compare_calibrations(x, qv.Scheme("int4", granularity=qv.PerChannel(0)), [qv.MSE()])
+    whole, searched = (qv.quantize(x, row.scheme).range for row in found.rows)
+    ends = [torch.maximum(-each.lo, each.hi) for each in (whole, searched)]
+    assert found.current.width_share == 1
+    assert found.rows[1].width_share == pytest.approx(float((ends[1] / ends[0]).median()))
+    assert 0 < found.rows[1].width_share < 1
+    zeros = compare_calibrations(torch.zeros(2, 4), qv.Scheme("int4", granularity=qv.PerChannel(0)))
+    assert math.isnan(zeros.current.width_share)
+
+
 def test_a_block_is_looked_at_by_itself():
     x, scheme = Builtin("loud_column").tensor(), qv.Scheme("int4", granularity=qv.PerChannel(1))
     found = compare_calibrations(x, scheme, [qv.Percentile(PERCENTILES[1])], block=(0, 5))

@@ -331,6 +331,45 @@ def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymme
                 assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
 
 
+RINGS = """() => {
+  const rings = [];
+  const real = CanvasRenderingContext2D.prototype.arc;
+  CanvasRenderingContext2D.prototype.arc = function (x, y, radius) {
+    if (y > demo.ruler.bands.curve && radius >= 4) rings.push({x, y, radius});
+    return real.apply(this, arguments);
+  };
+  demo.show();
+  CanvasRenderingContext2D.prototype.arc = real;
+  return rings;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_no_name_on_the_curve_stands_over_a_ring_and_the_best_has_one(ruler, width):
+    page = ruler(width=width, handles={})
+    for best in (0.9, 2.6, 3.15, 3.3, 3.45):
+        marks = [
+            {"at": at, "label": label, "told": label, "take": None, "best": label == "best"}
+            for label, at in (("best", best), ("99.9 %", 3.4), ("99 %", 3.25))
+        ]
+        page.evaluate("marks => { demo.state.marks = marks; }", marks)
+        labels, rings = page.evaluate(LABELS), page.evaluate(RINGS)
+        assert len(rings) == 4, "three marks and the range that is set"
+        named = {each["text"]: each for each in labels if each["text"] in ("best", "99.9 %", "99 %")}
+        assert "best" in named
+        for each in named.values():
+            for ring in rings:
+                beside = (
+                    each["left"] >= ring["x"] + ring["radius"] or each["right"] <= ring["x"] - ring["radius"]
+                )
+                above = (
+                    each["top"] >= ring["y"] + ring["radius"] or each["bottom"] <= ring["y"] - ring["radius"]
+                )
+                assert beside or above, (each, ring)
+        if width > 1000:
+            assert len(named) == 3
+
+
 def test_the_script_finds_the_minima_that_python_finds(ruler):
     chance = np.random.default_rng(7)
     curves = [np.exp(np.cumsum(chance.normal(0, 0.05, 72))) for _ in range(20)]

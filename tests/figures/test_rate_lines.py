@@ -19,6 +19,7 @@ from quantviz.figures.recipe_plot import (
     CODED,
     HEIGHT,
     STORED,
+    front_key,
     recipe_plot_data,
     recipe_plot_figure,
 )
@@ -77,7 +78,10 @@ def test_lines_say_what_they_are_and_dots_what_to_load(known, bits, language):
     drawn = {trace.name: trace for trace in figure.data if trace.name}
     keys = line_keys(known, "dark", language)
     assert [key.words for key in keys] == [line_words(line, language) for line in known.lines]
-    assert len({(key.colour, key.dash) for key in keys}) == len(keys)
+    front = front_key("light", language)
+    line = drawn["front"].line
+    assert (line.color, line.dash.replace("px", "")) == (front.colour, front.dash)
+    assert len({(key.colour, key.dash) for key in (front_key("dark", language), *keys)}) == len(keys) + 1
     for line, key in zip(known.lines, keys, strict=True):
         assert all(told.startswith(key.words) for told in drawn[line.id].text)
     assert "4096 × 4096" in figure.layout.xaxis.title.text
@@ -97,6 +101,9 @@ def test_a_dot_above_lloyd_max_says_why(known):
     data = recipe_plot_data(rows(known), known=known)
     above = {row.id for row in data.above_lloyd_max}
     assert "int4_per_row" in above
+    shown = [point.row for point in (*data.points, *data.sizes)]
+    assert list(data.above_lloyd_max) == [row for row in shown if row.above_lloyd_max]
+    assert above - set(RECIPES), "other group sizes are told too"
     line = known.line("lloyd_max")
     assert all(row.sqnr_db > line.at(row.bits) for row in data.above_lloyd_max)
     figure = go.Figure(recipe_plot_figure(rows(known), known=known))

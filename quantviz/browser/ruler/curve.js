@@ -5,6 +5,11 @@ import { filled } from "./figures.js";
 import { roomInArea } from "./places.js";
 
 const CURVE_LABEL = 12;
+// Where a name may stand, the best first: how many pixels above its usual place, and on which side. Ghosts
+// have their names on the right, so that what must stand farther up tries the left.
+const NAME_PLACES = [[0], [4, 8, 13], [26, 39], [-22]].flatMap((heights) =>
+  [-1, 1].flatMap((side) => heights.map((away) => [away, side])),
+);
 
 // The curve's height shows so many times the largest rounding error: the clipping of a range near 0 is many
 // times larger, and runs off the top.
@@ -54,25 +59,42 @@ export function paintCurveMarks(ruling) {
   const { now, marks = [] } = picture.curve;
   ruling.marks.takes = [];
   const rings = [];
-  for (const { at, mse, label, told, take } of marks) {
+  for (const { at, mse, label, told, take, best } of marks) {
     const x = axis.at(at);
     const y = paintCurveMark(ruling, x, colors.text, 4, mse);
     if (y === null) continue;
-    rings.push({ x, y, label });
+    rings.push({ x, y, label, best });
     if (take) ruling.marks.takes.push({ x, y, told, take });
   }
   const minima = paintMinima(ruling, rings);
   const marked = picture.range?.hi ?? now;
   if (marked !== null && marked !== undefined) paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
-  ruling.fontOf(11);
-  const beside = (text, x, y, color) =>
-    ruling.labelWhereFree(text, x - 7, y - 5, color, "right") ||
-    ruling.labelWhereFree(text, x + 7, y - 5, color, "left");
-  if (!bands.narrow) {
-    for (const { x, y, label } of rings) beside(label, x, y, colors.text);
-    for (const { x, y } of minima) beside(ruling.words.minimum, x, y, colors.muted);
-  }
+  ruling.fontOf(bands.narrow ? 10 : 11);
+  // Where there is no room for all names the best has its own; on a phone there is room for no other.
+  const named = rings.toSorted((a, b) => Boolean(b.best) - Boolean(a.best));
+  for (const { x, y, label, best } of named)
+    if (best || !bands.narrow) nameRing(ruling, label, x, y, colors.text);
+  if (!bands.narrow)
+    for (const { x, y } of minima) nameRing(ruling, ruling.words.minimum, x, y, colors.muted);
   paintGhostWords(ruling);
+}
+
+// The name beside what is at a place of the curve, or farther away with a thin line to it.
+function nameRing(ruling, text, x, y, color) {
+  const { context } = ruling;
+  for (const [away, side] of NAME_PLACES) {
+    const foot = y - 5 - away;
+    if (!ruling.labelWhereFree(text, x + 7 * side, foot, color, side < 0 ? "right" : "left")) continue;
+    if (away) {
+      context.beginPath();
+      context.moveTo(x + 1.5 * side, away > 0 ? y - 4 : y + 4);
+      context.lineTo(x + 6 * side, away > 0 ? foot + 2 : foot - 9);
+      context.strokeStyle = color;
+      context.lineWidth = 1;
+      context.stroke();
+    }
+    return;
+  }
 }
 
 // A triangle over each of several minima; returns where those without a mark stand, whose range can be taken.
@@ -137,7 +159,8 @@ function paintArea(ruling, xs, low, high, color) {
   context.stroke();
 }
 
-// A ring on the curve's upper edge; returns its height, or null beside the curve.
+// A ring on the curve's upper edge, over which no name is written; returns its height, or null beside the
+// curve.
 function paintCurveMark(ruling, x, color, radius, error) {
   const { context } = ruling;
   const { xs, tops, heightOf } = ruling.marks.curve;
@@ -154,6 +177,7 @@ function paintCurveMark(ruling, x, color, radius, error) {
   context.strokeStyle = color;
   context.lineWidth = 2;
   context.stroke();
+  ruling.marks.taken.push({ left: x - radius, right: x + radius, top: y - radius, bottom: y + radius });
   return y;
 }
 

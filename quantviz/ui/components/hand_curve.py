@@ -32,12 +32,15 @@ class CurveMark:
     label: str
     #: The text form of the scheme that a tap takes.
     scheme: str
+    #: Whether none has a smaller error: its name is written first.
+    best: bool = False
 
     def told(self, locked: bool) -> dict[str, object]:
         """Return it as the browser is told; `locked` marks cannot be taken."""
         take = None if locked else {"kind": "scheme", "scheme": self.scheme}
         told = say("stage.range.take", what=self.label)
-        return {"at": self.at, "mse": self.mse, "label": self.label, "told": told, "take": take}
+        own = {"at": self.at, "mse": self.mse, "label": self.label, "best": self.best}
+        return {**own, "told": told, "take": take}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,4 +17,5 @@ def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
         if problem:
             names.setdefault(say_error(problem), []).append(name)
     for reason, kept_out in names.items():
-        st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(kept_out)))} {reason}")
+        told = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
+        st.caption(say("recipe_plot.answer.between").join((told, reason)))

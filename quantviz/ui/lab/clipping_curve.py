@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from quantviz.lab.moves import range_counts
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MinMax
-from quantviz.ui.components import hand
 from quantviz.ui.components.hand_curve import HandCurve, complete_curve
-from quantviz.ui.lab.range_tab import block_asked_for, curve_marks
+from quantviz.ui.lab.range_tab import block_asked_for, curve_marks, has_curve, is_far
 from quantviz.ui.lab.tensor import kept
 from quantviz.ui.lab.tensor_panels import PANELS_KEY
 from quantviz.ui.shell.classroom import locked
@@ -27,8 +25,8 @@ def curve_at_once(study: Study, why: Any, state: LabState) -> HandCurve | None:
     from quantviz.analysis.clipping_curve import estimated_curves
     from quantviz.analysis.range_error import ranges_to_try
 
-    block, scheme = block_asked_for(study, why), state.scheme
-    if not range_counts(scheme) or (_is_far(study, state) and scheme.number_format.kind != "integer"):
+    block = block_asked_for(study, why)
+    if not has_curve(study, state):
         return None
     own = study if block is None else study.alone(block)
     ends = ranges_to_try(own, 1)
@@ -47,7 +45,7 @@ def complete(curve: HandCurve, study: Study, why: Any, state: LabState) -> None:
         curve.key,
         PANELS_KEY,
         curve_marks(state, block),
-        _exact(study, state, block) if _is_far(study, state) else None,
+        _exact(study, state, block) if is_far(study, state) else None,
         locked=locked("scheme") or locked("range"),
     )
 
@@ -64,8 +62,3 @@ def _exact(study: Study, state: LabState, block: tuple[int, ...] | None) -> Rang
 
 def _name(state: LabState, block: tuple[int, ...] | None) -> str:
     return f"{state.scheme.replace(calibration=MinMax())} {block}"
-
-
-def _is_far(study: Study, state: LabState) -> bool:
-    """Return whether the browser does not have all values."""
-    return study.result is None or not hand.fits_hand(state)

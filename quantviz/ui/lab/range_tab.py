@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.analysis.better_schemes import best_of, gain_db
-from quantviz.analysis.recipe_ranking import RecipeRow
+from quantviz.analysis.better_schemes import best_of, gain_db, worth_db
+from quantviz.analysis.recipe_ranking import RecipeRow, priced_bits
+from quantviz.lab.moves import range_counts
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import columns_shown, held_column
@@ -27,7 +29,7 @@ from quantviz.ui.lab.scheme_bar import other_granularities
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say
 
 if TYPE_CHECKING:
@@ -55,16 +57,22 @@ class _Found:
 
 
 def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
-    """Say what another range and finer scales would bring, and offer the better of the two."""
+    """Say what another range and finer scales would bring, and offer what brings most beyond its bits. Finer
+    scales that bring less than their bits would in the format are neither told nor offered.
+    """
     with sentence:
-        found = _found(state)
         now = study.measured.metrics["sqnr_db"]
+        found = _found(state, now)
         by_range = gain_db(found.range.sqnr_db if found.range else None, now)
         by_scales = gain_db(found.scales.sqnr_db if found.scales else None, now)
+        worth = 0.0
+        if found.scales and by_scales:
+            more = found.scales.bits - priced_bits(state.scheme, state.source.shape)
+            worth = worth_db(by_scales, more)
         told = []
         if found.range and by_range:
-            told.append(say("stage.range.by_range", what=_range_words(found.range), gain=_gain(by_range)))
-        if found.scales and by_scales:
+            told.append(_range_told(found.range, by_range))
+        if found.scales and worth > 0:
             told.append(
                 say(
                     "stage.range.by_scales",
@@ -77,7 +85,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         st.markdown(plain(_capital(words)) if told else say("stage.range.none"))
     if not told:
         return
-    scales = by_scales > by_range
+    scales = worth > by_range
     best = found.scales if scales else found.range
     assert best is not None
     assert best.scheme is not None
@@ -97,19 +105,31 @@ def _take(scheme: Scheme) -> None:
     session.change(scheme=scheme)
 
 
-def _found(state: LabState) -> _Found:
-    """Return the best range and the best scales for this tensor and scheme: computed once for both."""
+def _found(state: LabState, now_db: float) -> _Found:
+    """Return the best range and the best scales for this tensor and scheme, whose SQNR is `now_db`: computed
+    once for both.
+    """
     source, scheme = state.source, state.scheme
 
     def look() -> RecipeRow | None:
         return best_of(
             stored_of(source),
             (scheme.replace(granularity=each) for each in other_granularities(state)),
+            now_db=now_db,
         )
 
     compared = _compared(state, None)
     with st.spinner(say("stage.range.trying"), show_time=True):
         return _Found(compared.best, kept(source, f"scales {scheme}", look, aside=True))
+
+
+def _range_told(row: CalibrationRow, gain: float) -> str:
+    """Return what a range would bring; where each block has ends of its own, how far they clip as well."""
+    words = {"what": _range_words(row), "gain": _gain(gain)}
+    if not math.isnan(row.lo) or math.isnan(row.width_share) or isinstance(row.calibration, MinMax):
+        return say("stage.range.by_range", **words)
+    shares = {"clipped": row.clipped_share, "width": row.width_share}
+    return say("stage.range.by_own", **words, **{name: number(100 * x, 3) for name, x in shares.items()})
 
 
 def _gain(gain: float) -> str:
@@ -134,7 +154,12 @@ def _scales(scheme: Scheme, state: LabState) -> str:
 
 
 def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    """Return words as a sentence begins with them; in Chinese a name in Latin letters stays as it is."""
+    return words[:1].upper() + words[1:] if all(map(_has_case, filter(str.isalpha, words))) else words
+
+
+def _has_case(letter: str) -> bool:
+    return letter.lower() != letter.upper()
 
 
 # ---- what stands on the curve ------------------------------------------------------------------------
@@ -152,7 +177,13 @@ def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMa
     first = [row for row in rows if row is found.best or row.calibration in _MARKED]
     others = [row for row in rows if row not in first] if st.session_state.get(_MARK_ALL) else []
     return tuple(
-        CurveMark(row.hi, row.mse, _mark_words(row), str(state.scheme.replace(calibration=row.calibration)))
+        CurveMark(
+            row.hi,
+            row.mse,
+            say("stage.range.best") if row is found.best else _mark_words(row),
+            str(state.scheme.replace(calibration=row.calibration)),
+            row is found.best,
+        )
         for row in (*first, *others)
     )
 
@@ -173,6 +204,8 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
     with st.container(key="calibrations"):
         _show_choice(study, why, state)
         block = block_asked_for(study, why)
+        if block is None and study.layout.block_count > 1 and has_curve(study, state):
+            st.caption(say("stage.range.whose_curve", block=_block_words(study, why, state)))
         found = _compared(state, block)
         rows = sorted((row for row in found.rows if row.problem is None), key=lambda row: row.mse)
         _show_table(rows, state)
@@ -198,13 +231,31 @@ def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
     return tuple(why.block) if asked else None
 
 
+def has_curve(study: Study, state: LabState) -> bool:
+    """Return whether the error against the range is drawn: a range has an effect on the scheme, and a pass
+    over the tensor for each point would not take too long.
+    """
+    if study.of_file or not visible("number_line") or not range_counts(state.scheme):
+        return False
+    return not is_far(study, state) or state.scheme.number_format.kind == "integer"
+
+
+def is_far(study: Study, state: LabState) -> bool:
+    """Return whether the browser does not have all values."""
+    return study.result is None or not fits_hand(state)
+
+
+def _block_words(study: Study, why: Any, state: LabState) -> str:
+    return block_words(study.layout, study.shape, state.view, why.block)
+
+
 def _show_choice(study: Study, why: Any, state: LabState) -> None:
     """Show what curve and table may be about, where there is more than one block."""
     if study.layout.block_count == 1:
         return
     words = {
         _WHOLE: say("stage.range.of_tensor"),
-        _BLOCK: block_words(study.layout, study.shape, state.view, why.block),
+        _BLOCK: _block_words(study, why, state),
     }
     choose(
         st.segmented_control,

@@ -75,8 +75,8 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         alt=say("recipes.plot_alt"),
     )
     told = [] if fixed else [say("recipes.plot_how")]
+    st.html(_legend(known))
     if known:
-        st.html(_legend(known))
         data = recipe_plot_data(rows, now, known=known, bits=bits)
         told += [say("recipes.sizes"), *_puzzles(data, known, state)]
     if usual != shape:
@@ -112,9 +112,10 @@ def _now(study: Study) -> RecipeRow:
     return dataclasses.replace(row, entropy_bits=row.bits - row.scheme.number_format.bits + entropy)
 
 
-def _legend(known: RateDistortion) -> str:
+def _legend(known: RateDistortion | None) -> str:
     """Return what each line is, as HTML: it wraps as the page needs, which a figure's own legend does not."""
     from quantviz.figures.rate_lines import line_keys
+    from quantviz.figures.recipe_plot import front_key
 
     def swatch(colour: str, dash: str) -> str:
         svg = (
@@ -123,9 +124,10 @@ def _legend(known: RateDistortion) -> str:
         )
         return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
+    bounds = line_keys(known, theme(), language()) if known else ()
     keys = "".join(
         f'<span><img src="{swatch(key.colour, key.dash)}" alt=""> {html.escape(key.words)}</span>'
-        for key in line_keys(known, theme(), language())
+        for key in (front_key(theme(), language()), *bounds)
     )
     return f'<div class="qv-lines">{keys}</div>'
 
