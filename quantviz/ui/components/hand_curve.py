@@ -29,6 +29,8 @@ class CurveMark:
     #: The range's upper end.
     at: float
     mse: float
+    #: What it is called in full, and on the curve.
+    name: str
     label: str
     #: The text form of the scheme that a tap takes.
     scheme: str
@@ -38,7 +40,7 @@ class CurveMark:
     def told(self, locked: bool) -> dict[str, object]:
         """Return it as the browser is told; `locked` marks cannot be taken."""
         take = None if locked else {"kind": "scheme", "scheme": self.scheme}
-        told = say("stage.range.take", what=self.label)
+        told = say("stage.range.take", what=self.name)
         own = {"at": self.at, "mse": self.mse, "label": self.label, "best": self.best}
         return {**own, "told": told, "take": take}
 

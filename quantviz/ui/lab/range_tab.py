@@ -180,6 +180,7 @@ def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMa
         CurveMark(
             row.hi,
             row.mse,
+            _mark_words(row),
             say("stage.range.best") if row is found.best else _mark_words(row),
             str(state.scheme.replace(calibration=row.calibration)),
             row is found.best,
