@@ -67,6 +67,8 @@ class PanelPainter:
     theme: Theme
     boxes: Arrangement
     language: str
+    #: Pixels that a digit has at least; one without that room is not printed.
+    least_digit: float = 0
 
     def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
         trace = {
@@ -307,7 +309,7 @@ class PanelPainter:
             width = self._points(GAP) if self.boxes.name == "row" else 0
             height = box.height / count
         for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
-            if max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
+            if size >= self.least_digit and max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
                 return size
         return None
 

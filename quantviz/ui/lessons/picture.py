@@ -15,6 +15,8 @@ from quantviz.teaching.lessons.model import Cell
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
+from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
@@ -23,7 +25,7 @@ from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ _PANELS = "lesson_panels"
 IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler.
 _ABOVE_RULER = 212
+#: The heights of the picture's parts on a projector, in pixels before it is enlarged: of all of them, and of
+#: each but the panels.
+_WALL = 268
+_WALL_TILES, _WALL_SWITCH, _WALL_SENTENCE, _WALL_STEPS, _WALL_LINE = 23, 23, 38, 24, 18
+_WALL_RULER, _WALL_SLIDERS, _WALL_CURVE = 99, 26, 40
+#: The same of the panels' titles and colour bars, of a row of cells with digits, and of rows without them.
+_AROUND_CELLS, _ROW_OF_DIGITS, _MOST_OF_DIGITS = 67, 20, 80
 
 
 def show_picture(now: Now) -> None:
@@ -49,16 +58,11 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    # On a projector the words come below: the ruler stands beside the panels.
-    beside = classroom().projector and panels and "number_line" in show - covered
-    left, right = st.columns([2, 3]) if beside else (st.container(), st.container())
-    with left:
-        stamp = _panels(now, r, state, panels) if panels else 0
-    with right:
-        if _pointing(now) and _pointed(now):
-            _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-        if _EXPLAINED & (show - covered):
-            _why(now, _explained(scene, state), r, state, stamp)
+    stamp = _panels(now, r, state, panels) if panels else 0
+    if _pointing(now) and _pointed(now):
+        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+    if _EXPLAINED & (show - covered):
+        _why(now, _explained(scene, state), r, state, stamp)
     if "bits_plot" in show:
         _bits_plot(now, scene)
     if "table" in show and now.step.table:
@@ -126,9 +130,13 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
-    # A laptop has room for both, the panels and the ruler below them.
-    rows, cols = data.shape
-    both = "number_line" in now.step.show and not classroom().projector and 2 * rows >= cols
+    larger = _larger()
+    if larger:
+        height = larger * _height_on_wall(now, _width() / larger, data.shape, len(panels))
+    else:
+        # A laptop has room for both, the panels and the ruler below them.
+        rows, cols = data.shape
+        height = _ABOVE_RULER if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
         key=_PANELS,
@@ -138,9 +146,46 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         selected=state.view.seen(selected, state.source.shape) if selected else None,
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
-        height=_ABOVE_RULER if both else None,
+        height=height,
+        usual_width=LESSON_WIDTH if larger else USUAL_WIDTH,
+        larger=larger,
+        least_digit=LEAST_DIGIT if larger else 0,
     )
     return data.stamp
+
+
+def _larger() -> float | None:
+    """Return how many times larger than usual the picture is; none where nobody sees it on a wall."""
+    return enlarge_lesson(_width())
+
+
+def _width() -> float:
+    """Return the width of the panels in pixels, as far as the browser has told it, on a projector."""
+    return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
+
+
+def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> float:
+    """Return the height of the panels on a projector before they are enlarged: what the other parts of the
+    picture leave, and never more than they take elsewhere.
+    """
+    from quantviz.figures.arrangement import arrange
+
+    own = arrange(width, shape, panels=panels)
+    shown = now.step.show - now.covered
+    parts = [
+        _WALL_TILES if now.step.show & set(TILE_PARTS) else 0,
+        _WALL_SWITCH if own.name == "single" else 0,
+        _WALL_SENTENCE if "sentence" in shown else 0,
+        _WALL_STEPS if "steps" in shown else 0,
+    ]
+    if "number_line" in shown:
+        sliders = set(now.step.move) & {"bits", "group"}
+        parts.append(_WALL_RULER + _WALL_SLIDERS * bool(sliders) + _WALL_CURVE * ("curve" in shown))
+    if "table" in shown and now.step.table:
+        parts.append(_WALL_LINE * (len(now.step.table.rows) + 1))
+    # Digits need so much of a cell's height; what is below then, a table or steps, is scrolled to.
+    least = _AROUND_CELLS + min(_ROW_OF_DIGITS * shape[0], _MOST_OF_DIGITS)
+    return min(max(_WALL - sum(parts), least), own.height)
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
@@ -222,13 +267,14 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
         show_sentence(why, state.source)
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
         panels = bool(now.step.show & set(PANEL_PARTS))
-        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels)
+        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=_larger())
     elif "number_line" in show:
         # Where a panel is covered, not all codes may be told.
         show_cell_ruler(
             why,
             study,
             key="lesson_ruler",
+            larger=_larger(),
             alone=bool(now.covered & set(PANEL_PARTS)),
             rows=grid_rows(now),
             bell=bell_of(now) if "bell" in show else None,
