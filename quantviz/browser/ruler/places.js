@@ -12,7 +12,9 @@ export const MOST_DOTS = 2000;
 // Of one value alone: no others lie above it, and its teeth have one label.
 const LOW_BANDS = [44, 31, 0];
 // On a wall, where a lesson's panels stand above it: dots, and a comb with two lines of labels of one size.
-const WALL_BANDS = [54, 41];
+// With a curve below, dots have less.
+const WALL_BANDS = [54, 41, 0];
+const WALL_BANDS_WITH_CURVE = [46, 41, 40];
 
 // The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve.
 export function bandsOf(width, picture, wall = false) {
@@ -21,12 +23,14 @@ export function bandsOf(width, picture, wall = false) {
   const [dots, comb, curve] = picture.single
     ? LOW_BANDS
     : wall
-      ? [...WALL_BANDS, picture.curve ? 40 : 0]
-    : !narrow
-      ? [84, 40, picture.curve ? 60 : 0]
-      : picture.curve
-        ? [50, 34, 36]
-        : [84, 36, 0];
+      ? picture.curve
+        ? WALL_BANDS_WITH_CURVE
+        : WALL_BANDS
+      : !narrow
+        ? [84, 40, picture.curve ? 60 : 0]
+        : picture.curve
+          ? [50, 34, 36]
+          : [84, 36, 0];
   const top = sliders;
   const rows = ROW * (picture.rows?.length ?? 0);
   return {

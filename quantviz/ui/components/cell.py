@@ -98,8 +98,8 @@ def show_cell_ruler(
 ) -> None:
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
     left out. `alone` shows no other value, for where their codes are hidden. `width` is the page's in pixels,
-    where it is known, and `larger` as for `show_ruler`. `rows` are other grids below, `bell` is the normal density behind the dots, and `curve`
-    the error against the range.
+    where it is known, and `larger` as for `show_ruler`. `rows` are other grids below, `bell` is the normal
+    density behind the dots, and `curve` the error against the range.
     """
     if why.cause == "left_out":
         return

@@ -29,6 +29,7 @@ def show_panels(
     usual_width: float = USUAL_WIDTH,
     larger: float | None = None,
     least_digit: float = 0,
+    bars: bool = True,
     picture: Picture | None = None,
     group: str | None = None,
     titles: Sequence[str] | None = None,
@@ -40,9 +41,10 @@ def show_panels(
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
-    figure's where it has its own; `picture` is what it is saved as. `usual_width` is the width until the browser
-    tells it, `larger` how many times larger than usual everything is drawn where it is not as on every page, and
-    `least_digit` the pixels that a digit has at least, or is not printed.
+    figure's where it has its own; `picture` is what it is saved as. `usual_width` is the width until the
+    browser tells it, `larger` how many times larger than usual everything is drawn where it is not as on
+    every page, and `least_digit` the pixels that a digit has at least, or is not printed. Without `bars` there
+    are no colour bars.
     `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
     card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
     """
@@ -79,6 +81,7 @@ def show_panels(
         enlarge=larger,
         titles=titles,
         least_digit=least_digit,
+        bars=bars,
     )
     # A double click shows the whole matrix, which plotly does not know.
     config = {**PANELS_CONFIG, "doubleClick": False}

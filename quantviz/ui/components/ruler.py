@@ -56,9 +56,9 @@ def show_ruler(
     """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
-    moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it. `larger` is
-    how many times larger it is where a lesson shows it on a projector: all its digits then have one size.
-    `words` are this ruler's own, in place of those of every ruler.
+    moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
+    `larger` is how many times larger it is where a lesson shows it on a projector: all its digits then have
+    one size. `words` are this ruler's own, in place of those of every ruler.
     """
     settings = {
         **ruler_settings(theme(), language()),

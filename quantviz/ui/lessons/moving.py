@@ -63,7 +63,14 @@ def scene_in_hand(now: Now) -> Scene:
 
 
 def show_hand_ruler(
-    now: Now, study: Study, state: LabState, why: Explanation, *, chart: str, stamp: int, panels: bool,
+    now: Now,
+    study: Study,
+    state: LabState,
+    why: Explanation,
+    *,
+    chart: str,
+    stamp: int,
+    panels: bool,
     larger: float | None,
 ) -> None:
     """Show the ruler of a step whose learner can move something. `state` is the one in hand; `chart` and

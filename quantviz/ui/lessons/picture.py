@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.bits import sqnr_of_bits
@@ -15,10 +16,8 @@ from quantviz.teaching.lessons.model import Cell
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
-from quantviz.figures.arrangement import USUAL_WIDTH
-from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import clicked_cell
+from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
@@ -43,11 +42,16 @@ IN_HAND = "in_hand"
 _ABOVE_RULER = 212
 #: The heights of the picture's parts on a projector, in pixels before it is enlarged: of all of them, and of
 #: each but the panels.
-_WALL = 268
-_WALL_TILES, _WALL_SWITCH, _WALL_SENTENCE, _WALL_STEPS, _WALL_LINE = 23, 23, 38, 24, 18
-_WALL_RULER, _WALL_SLIDERS, _WALL_CURVE = 99, 26, 40
-#: The same of the panels' titles and colour bars, of a row of cells with digits, and of rows without them.
-_AROUND_CELLS, _ROW_OF_DIGITS, _MOST_OF_DIGITS = 67, 20, 80
+_WALL = 262
+_WALL_SWITCH, _WALL_SENTENCE, _WALL_STEPS, _WALL_LINE = 23, 38, 24, 18
+#: The same of so many tiles: of more than two the values stand below their names.
+_WALL_TILES = (0, 27, 27, 43)
+_WALL_RULER, _WALL_SLIDERS, _WALL_CURVE = 99, 26, 32
+_WALL_PLOT = 104
+#: The same of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with digits
+#: and all such rows at most, and of cells without digits at least.
+_AROUND_CELLS, _BARS = 43, 24
+_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 46
 
 
 def show_picture(now: Now) -> None:
@@ -130,9 +134,11 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
-    larger = _larger()
+    larger, bars = _larger(), True
+    height: float | None
     if larger:
-        height = larger * _height_on_wall(now, _width() / larger, data.shape, len(panels))
+        lower, bars = _height_on_wall(now, _width() / larger, data.shape, len(panels))
+        height = larger * lower
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
@@ -150,6 +156,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         usual_width=LESSON_WIDTH if larger else USUAL_WIDTH,
         larger=larger,
         least_digit=LEAST_DIGIT if larger else 0,
+        bars=bars,
     )
     return data.stamp
 
@@ -164,17 +171,17 @@ def _width() -> float:
     return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
 
 
-def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> float:
-    """Return the height of the panels on a projector before they are enlarged: what the other parts of the
-    picture leave, and never more than they take elsewhere.
+def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
+    """Return the height of the panels on a projector before they are enlarged, and whether there is room for
+    colour bars: what the other parts of the picture leave, and never more than they take elsewhere.
     """
     from quantviz.figures.arrangement import arrange
 
-    own = arrange(width, shape, panels=panels)
+    single = arrange(width, shape, panels=panels).name == "single"
     shown = now.step.show - now.covered
     parts = [
-        _WALL_TILES if now.step.show & set(TILE_PARTS) else 0,
-        _WALL_SWITCH if own.name == "single" else 0,
+        _WALL_TILES[min(len(now.step.show & set(TILE_PARTS)), len(_WALL_TILES) - 1)],
+        _WALL_SWITCH if single else 0,
         _WALL_SENTENCE if "sentence" in shown else 0,
         _WALL_STEPS if "steps" in shown else 0,
     ]
@@ -183,9 +190,14 @@ def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int)
         parts.append(_WALL_RULER + _WALL_SLIDERS * bool(sliders) + _WALL_CURVE * ("curve" in shown))
     if "table" in shown and now.step.table:
         parts.append(_WALL_LINE * (len(now.step.table.rows) + 1))
-    # Digits need so much of a cell's height; what is below then, a table or steps, is scrolled to.
-    least = _AROUND_CELLS + min(_ROW_OF_DIGITS * shape[0], _MOST_OF_DIGITS)
-    return min(max(_WALL - sum(parts), least), own.height)
+    if "bits_plot" in shown:
+        parts.append(_WALL_PLOT)
+    room, digits = _WALL - sum(parts), _ROW_OF_DIGITS * shape[0]
+    least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
+    # Where even cells without bars are too much, what is lowest, a table or steps, is scrolled to.
+    bars = room >= least + _AROUND_CELLS + _BARS
+    least += _AROUND_CELLS + _BARS * bars
+    return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
@@ -300,6 +312,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         counted="lessons.plot_bits",
         theme=theme(),
         language=language(),
+        enlarge=_larger() or 1.0,
     )
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 
