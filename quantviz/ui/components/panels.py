@@ -43,8 +43,8 @@ def show_panels(
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
     figure's where it has its own; `picture` is what it is saved as. `usual_width` is the width until the
     browser tells it, `larger` how many times larger than usual everything is drawn where it is not as on
-    every page, and `least_digit` the pixels that a digit has at least, or is not printed. Without `bars` there
-    are no colour bars.
+    every page, and `least_digit` the pixels that a digit has at least, or is not printed. Without `bars`
+    there are no colour bars.
     `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
     card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
     """
