@@ -131,12 +131,14 @@ def arrange(
     panels: int = len(PANELS),
     stretch: float = MOST_STRETCH,
     breakpoints: Mapping[str, int] | None = None,
+    bars: bool = True,
 ) -> Arrangement:
     """Return the boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels
     wide.
 
     `height` is the figure's, chosen by the width where it is not given. A cell is at most `stretch` times as
-    wide as high, or as high as wide. `breakpoints` are those of `BREAKPOINTS` where none are given.
+    wide as high, or as high as wide. `breakpoints` are those of `BREAKPOINTS` where none are given. Without
+    `bars` no room is kept for colour bars.
 
     >>> layout = arrange(1130, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
@@ -145,11 +147,12 @@ def arrange(
     name = arrangement_name(width, panels, breakpoints)
     across = {"row": panels, "threes": 3, "grid": 2, "single": 1}[name]
     down = 1 if name == "single" else math.ceil(panels / across)
+    below = _BELOW if bars else _COLUMN_NUMBERS + _BAR_GAP
     numbers = _DIGIT * len(str(shape[0] - 1)) + 8
     slot_width = (width - numbers - GAP * (across - 1) - _RIGHT) / across
     if height is None:
-        height = _usual_height(name, width, slot_width, shape, down)
-    slot_height = max((height - _ROW_GAP * (down - 1)) / down - _TITLE - _BELOW, 24)
+        height = _usual_height(name, width, slot_width, shape, down, below)
+    slot_height = max((height - _ROW_GAP * (down - 1)) / down - _TITLE - below, 24)
     box_width, box_height = _fitted(slot_width, slot_height, shape, stretch)
     boxes = tuple(
         Box(
@@ -201,15 +204,17 @@ def pixels_for(
     return tuple(math.ceil(count / math.ceil(count / most)) for count, most in ((rows, down), (cols, across)))  # type: ignore[return-value]
 
 
-def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:
-    of_grid = down * (min(slot_width / _GRID_STRETCH, _HIGHEST_OF_GRID) + _TITLE + _BELOW)
+def _usual_height(
+    name: str, width: float, slot_width: float, shape: tuple[int, int], down: int, below: float
+) -> float:
+    of_grid = down * (min(slot_width / _GRID_STRETCH, _HIGHEST_OF_GRID) + _TITLE + below)
     most = {
         "row": min(ROW_HEIGHT + _HIGHER * max(width - _LAPTOP, 0), _HIGHEST_ROW),
         "single": SINGLE_HEIGHT,
     }.get(name, of_grid)
     # A short, wide tensor needs no more than its own height.
     wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)
-    return round(min(most, down * (wanted + _TITLE + _BELOW))) + _ROW_GAP * (down - 1)
+    return round(min(most, down * (wanted + _TITLE + below))) + _ROW_GAP * (down - 1)
 
 
 def _fitted(width: float, height: float, shape: tuple[int, int], most: float) -> tuple[float, float]:

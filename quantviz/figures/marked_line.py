@@ -10,6 +10,9 @@ from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 _HEIGHT = 190
+#: Enlarged it is so high before that, with so many numbers beside it.
+_LOWEST, _FEW_TICKS = 100, 4
+_BESIDE = 8.6
 #: More places than these are not each told on the axis.
 _MOST_TICKS = 10
 
@@ -21,18 +24,29 @@ def marked_line_figure(
     counted: str,
     theme: str,
     language: str = DEFAULT_LANGUAGE,
+    enlarge: float = 1.0,
 ) -> dict[str, Any]:
     """Return the plot of counts and SQNR in dB as plotly takes it; the point with `marked` of them is larger.
 
-    `counted` is the key of the words for what is counted, and `theme` one of `THEMES`.
+    `counted` is the key of the words for what is counted, and `theme` one of `THEMES`. `enlarge`
+    makes text so many times larger, for the back of a room.
     """
     own = THEMES[theme]
-    layout = bare_layout(own, _HEIGHT, (8, 12, 8, 8))
+    layout = bare_layout(own, round(max(_HEIGHT, _LOWEST * enlarge)), (8, 12, 8, 8))
+    if enlarge > 1:
+        size = enlarge * layout["font"]["size"]
+        layout["font"]["size"] = layout["xaxis"]["tickfont"]["size"] = layout["yaxis"]["tickfont"]["size"] = (
+            size
+        )
+        layout["yaxis"]["nticks"] = _FEW_TICKS
     counts = [count for count, _ in points]
     layout["xaxis"] |= {"title": {"text": text(counted, language)}}
     if len(counts) <= _MOST_TICKS:
         layout["xaxis"]["tickvals"] = counts
     layout["yaxis"] |= {"title": {"text": text("lessons.plot_sqnr", language)}}
+    if enlarge > 1:
+        # It stands along a side that has not become as much longer.
+        layout["yaxis"]["title"]["font"] = {"size": _BESIDE * enlarge}
     stands_out = [count == marked for count in counts]
     line = {
         "type": "scatter",
@@ -42,7 +56,7 @@ def marked_line_figure(
         "line": {"color": own.muted, "width": 1.5},
         "marker": {
             "color": [own.accent if each else own.muted for each in stands_out],
-            "size": [12 if each else 6 for each in stands_out],
+            "size": [enlarge * (12 if each else 6) for each in stands_out],
         },
         "hovertemplate": "%{x} · %{y:.3g} dB<extra></extra>",
     }

@@ -67,6 +67,10 @@ class PanelPainter:
     theme: Theme
     boxes: Arrangement
     language: str
+    #: Pixels that a digit has at least; one without that room is not printed.
+    least_digit: float = 0
+    #: Whether a bar below each panel tells what its colours mean.
+    bars: bool = True
 
     def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
         trace = {
@@ -207,7 +211,7 @@ class PanelPainter:
             "colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)),
             "cmin": lo,
             "cmax": hi,
-            "colorbar": self._bar(i, name),
+            **({"colorbar": self._bar(i, name)} if self.bars else {"showscale": False}),
         }
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
@@ -307,13 +311,18 @@ class PanelPainter:
             width = self._points(GAP) if self.boxes.name == "row" else 0
             height = box.height / count
         for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
-            if max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
+            if (
+                size >= self.least_digit
+                and max(text_width(label, size) for label in edge.labels) <= width - 3
+                and size <= height
+            ):
                 return size
         return None
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
         room = box.width + self._points(GAP / 2)
-        for size in map(self._points, (_TITLE, _TEXT_SIZE)):
+        # A title on a wall may have smaller letters than digits have, rather than lack words.
+        for size in map(self._points, (_TITLE, _TEXT_SIZE, *([_SMALL] if self.least_digit else []))):
             if _BOLD * text_width(title, size) <= room:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:

@@ -69,13 +69,16 @@ def panels_figure(
     printed: bool = False,
     tensor_key: str = "",
     enlarge: float = 1.0,
+    least_digit: float = 0,
+    bars: bool = True,
 ) -> Drawn:
     """Return the heatmaps of `data.panels`, arranged for `width` pixels.
 
     `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
     is small enough; in the app the bridge does both at a fraction of the time. `titles` are one a panel,
     the usual ones if none; `selected` is a cell marked in all; `note` is a line under them; `enlarge`
-    makes text and gaps so many times larger, for the back of a room.
+    makes text and gaps so many times larger, for the back of a room; digits of fewer than `least_digit`
+    pixels are not printed. Without `bars` no colour bar tells what the colours mean.
     The bridge keeps the zoom from one figure to the next while `tensor_key` and the matrix' size stay the
     same.
     """
@@ -88,8 +91,9 @@ def panels_figure(
         # The pixels of a picture are square.
         1.0 if data.grey else MOST_STRETCH,
         data.breakpoints,
+        bars,
     ).times(enlarge)
-    painter = PanelPainter(data, THEMES[theme], layout, language)
+    painter = PanelPainter(data, THEMES[theme], layout, language, least_digit, bars)
     heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
     traces: list[dict[str, Any]] = []
     for i, name in enumerate(data.panels):
@@ -110,7 +114,7 @@ def panels_figure(
             **drawn,
             # Without plotly's own hover the bridge shows the card.
             "hovermode": "closest" if hover else False,
-            "meta": _meta(data, layout, tensor_key, drawn),
+            "meta": {**_meta(data, layout, tensor_key, drawn), "least_digit": least_digit},
         },
     }
     # Unchecked: see above.

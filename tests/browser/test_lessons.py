@@ -15,6 +15,8 @@ from tests.helpers.browser import server, violations, wait_idle
 from tests.helpers.offered import of_today
 
 PANELS = ".st-key-lesson_panels"
+#: Each step of each lesson, as its address names it.
+EVERY_STEP = [(name, i + 1) for name, lesson in lessons().items() for i in range(len(lesson.steps))]
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +179,50 @@ def a_step_has_room_and_is_for_everybody(page, shot, theme, language):
         assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
 
 
+#: Before any script of a page: keep what its canvases write, with the sizes of its digits on the screen.
+KEEP_WRITTEN = """
+    window.qvWritten = new Map();
+    const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+        qvWritten.set(this.canvas, []);
+        return clearRect.apply(this, box);
+    };
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        const size = parseFloat(/([\\d.]+)px/.exec(this.font)[1]) * this.getTransform().a;
+        qvWritten.get(this.canvas)?.push([text, size]);
+        return fillText.call(this, text, ...place);
+    };
+"""
+
+
+def digits_of_the_picture(page):
+    """The sizes in pixels of the digits in a lesson's cells and at their edges, on its ruler and its plot."""
+    return page.evaluate(
+        """() => {
+            const drawn = [...document.querySelectorAll(".st-key-lesson_picture svg text")]
+                // A panel's title may be smaller than its digits, rather than lack words.
+                .filter((text) => text.getBoundingClientRect().width && !text.closest(".annotation"))
+                .map((text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize)]);
+            const written = [...qvWritten]
+                .filter(([canvas]) => canvas.isConnected && canvas.getBoundingClientRect().width)
+                .flatMap(([, texts]) => texts);
+            return [...drawn, ...written].filter(([text]) => /\\d/.test(text)).map(([, size]) => size);
+        }"""
+    )
+
+
+def a_step_is_on_one_screen(page):
+    main = "document.querySelector('[data-testid=stMain]')"
+    assert page.evaluate(f"{main}.scrollHeight <= {main}.clientHeight")
+    for button in page.locator(":is(.st-key-commit, .st-key-lesson_next) button:visible").all():
+        box = button.bounding_box()
+        assert box["y"] + box["height"] <= 720
+    # A canvas has whole pixels, so its scale is not quite what was asked for.
+    assert min(digits_of_the_picture(page)) >= 27.9
+
+
 def a_projector_shows_the_picture_and_the_question(page, shot):
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
-    assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().bottom") < 600
     assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
     assert (
         page.evaluate(
@@ -569,8 +612,14 @@ def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):
     ("room", "theme"), of_today(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
 )
 def test_a_projector(new_page, url, shot, room, theme):
-    page = opened(new_page(1280, 720, theme), url, l="range_to_grid", p=7, lang="en", k="projector")
+    page = new_page(1280, 720, theme)
+    page.add_init_script(KEEP_WRITTEN)
+    opened(page, url, l="range_to_grid", p=7, lang="en", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
+    a_step_is_on_one_screen(page)
+    for lesson, step in of_today(EVERY_STEP, 3):
+        gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
+        a_step_is_on_one_screen(page)
     gone(page, "range_to_grid", 3, until=f"{PANELS} .qv-overlay text", k=room)
     drawn(page)
     a_projectors_buttons_can_be_read(page, shot, theme, room)

@@ -244,3 +244,14 @@ def test_enlarged_text_is_larger():
     )
     assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
     assert large.layout.width == usual.layout.width
+
+
+def test_without_colour_bars_the_cells_have_their_room():
+    usual, bare = (
+        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), height=248, bars=bars))
+        for bars in (True, False)
+    )
+    heights = [figure.layout.yaxis.domain[1] - figure.layout.yaxis.domain[0] for figure in (usual, bare)]
+    assert heights[1] > heights[0]
+    assert usual.layout.coloraxis.colorbar.ticktext
+    assert bare.layout.coloraxis.showscale is False

@@ -9,7 +9,8 @@ export function showSwitch(bridge) {
   const leads = single && bridge.data.group === bridge.chart;
   tuckAway(bridge.host, !leads);
   if (bridge.container) bridge.container.dataset.qvPanel = single ? bridge.panel : "";
-  const build = leads ? JSON.stringify([bridge.meta.panels, bridge.data.labels, bridge.data.colors]) : "";
+  const { panels, enlarged = 1 } = bridge.meta ?? {};
+  const build = leads ? JSON.stringify([panels, enlarged, bridge.data.labels, bridge.data.colors]) : "";
   if (bridge.built === build && bridge.bar?.isConnected === leads) return showPressed(bridge);
   bridge.built = build;
   bridge.bar?.remove();
@@ -24,7 +25,7 @@ export function showSwitch(bridge) {
     border: `1px solid ${colors.line}`,
     borderRadius: "8px",
     overflow: "hidden",
-    font: `14px ${colors.font}`,
+    font: `${14 * enlarged}px ${colors.font}`,
   });
   for (const name of bridge.meta.panels) {
     const button = bridge.bar.appendChild(document.createElement("button"));

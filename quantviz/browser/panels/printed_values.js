@@ -17,16 +17,17 @@ export function printsIn(bridge, panels) {
   return cells.together.flatMap((names) => {
     const prints = panels
       .filter((panel) => names.includes(panel.name) && cells.open.includes(panel.name))
-      .map((panel) => printed(panel, cells, bridge.meta.enlarged));
+      .map((panel) => printed(panel, cells, bridge.meta));
     return prints.every(Boolean) ? prints : [];
   });
 }
 
 // What is printed into one panel's cells: all in the first of the server's styles in which they fit. null
 // where they fit in none, or where there are too many to read.
-function printed(panel, cells, enlarged) {
+function printed(panel, cells, { enlarged, least_digit }) {
   if (cells.how) return null;
-  const { writing } = cells;
+  // What is read from the back of a room is printed large or not at all.
+  const writing = { ...cells.writing, smallest: Math.max(cells.writing.smallest, least_digit ?? 0) };
   const [left, right] = inSight(panel.x, cells.left, cells.cols);
   const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.top, cells.rows);
   if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;

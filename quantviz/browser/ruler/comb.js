@@ -104,7 +104,7 @@ function paintToothValues(ruling, labelled, zero) {
   ruling.fontOf(10.5);
   const middle = labelled.findIndex(({ i }) => i === zero);
   const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
-  const baseline = bands.line + (bands.narrow ? 22.5 : 25.5);
+  const baseline = bands.line + bands.values;
   for (const k of chosen) paintBelow(ruling, words.get(labelled[k].i), labelled[k].x, baseline, colors.muted);
 }
 

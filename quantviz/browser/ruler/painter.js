@@ -14,10 +14,12 @@ const SMALL = 12;
 
 // Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
 export class RulerPainter {
-  constructor(context, { colors, writing }) {
+  constructor(context, { colors, writing, wall }) {
     this.context = context;
     this.colors = colors;
     this.writing = writing;
+    // On a wall the least of labels is read from the back of the room.
+    this.least = wall ? SMALL : 0;
     this.widths = new Map();
     this.places = new Float32Array(0);
   }
@@ -45,7 +47,7 @@ export class RulerPainter {
 
   // Reading the canvas' font back takes longer than drawing with it.
   fontOf(size, weight = 400) {
-    const font = `${weight} ${size}px ${this.colors.font}`;
+    const font = `${weight} ${Math.max(size, this.least)}px ${this.colors.font}`;
     this.context.font = font;
     if (!this.widths.has(font)) this.widths.set(font, new Map());
     this.known = this.widths.get(font);

@@ -11,18 +11,26 @@ export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;
 // Of one value alone: no others lie above it, and its teeth have one label.
 const LOW_BANDS = [44, 31, 0];
+// On a wall, where a lesson's panels stand above it: dots, and a comb with two lines of labels of one size.
+// With a curve below, dots have less.
+const WALL_BANDS = [54, 41, 0];
+const WALL_BANDS_WITH_CURVE = [46, 41, 40];
 
 // The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve.
-export function bandsOf(width, picture) {
+export function bandsOf(width, picture, wall = false) {
   const narrow = width < NARROW;
-  const sliders = picture.handles.bits || picture.handles.group ? (narrow ? 44 : 26) : 0;
+  const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
   const [dots, comb, curve] = picture.single
     ? LOW_BANDS
-    : !narrow
-      ? [84, 40, picture.curve ? 60 : 0]
-      : picture.curve
-        ? [50, 34, 36]
-        : [84, 36, 0];
+    : wall
+      ? picture.curve
+        ? WALL_BANDS_WITH_CURVE
+        : WALL_BANDS
+      : !narrow
+        ? [84, 40, picture.curve ? 60 : 0]
+        : picture.curve
+          ? [50, 34, 36]
+          : [84, 36, 0];
   const top = sliders;
   const rows = ROW * (picture.rows?.length ?? 0);
   return {
@@ -34,7 +42,9 @@ export function bandsOf(width, picture) {
     foot: top + dots + comb,
     curve: top + dots + comb + rows,
     height: top + dots + comb + rows + curve,
-    reach: narrow ? 44 : 24,
+    // Where the second line of labels stands below the comb.
+    values: narrow && !wall ? 22.5 : 25.5,
+    reach: narrow && !wall ? 44 : 24,
   };
 }
 

@@ -8,7 +8,8 @@ import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
-// how the server writes numbers, `words` that a picture's own words go before, and `enlarge` for a projector.
+// how the server writes numbers, `words` that a picture's own words go before, `enlarge` for a projector,
+// and `wall` where that stands beside a lesson's words: low, with no label smaller than the others.
 // `on` has `move(message)`, called at most once a frame while a hand moves something, and `release(message)`
 // at its end. It may have `cancel(message)`, called after a move was given up and `move` has brought back
 // what was before, `take(message)`, called when something marked on the curve is tapped, and `hover(index)`,
@@ -71,7 +72,7 @@ export class Ruler {
     const { hand } = this.grasp;
     const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
     const words = { ...this.settings.words, ...picture.words };
-    this.bands = bandsOf(this.width, picture);
+    this.bands = bandsOf(this.width, picture, this.settings.wall);
     // While a hand holds something the axis stays under it.
     this.axis = hand?.axis ?? new Axis(picture.domain, this.width);
     this.fitCanvas();

@@ -91,14 +91,15 @@ def show_cell_ruler(
     key: str,
     alone: bool = False,
     width: float = 0,
+    larger: float | None = None,
     rows: tuple[GridRow, ...] = (),
     bell: tuple[float, float] | None = None,
     curve: RangeCurve | None = None,
 ) -> None:
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
     left out. `alone` shows no other value, for where their codes are hidden. `width` is the page's in pixels,
-    where it is known. `rows` are other grids below, `bell` is the normal density behind the dots, and `curve`
-    the error against the range.
+    where it is known, and `larger` as for `show_ruler`. `rows` are other grids below, `bell` is the normal
+    density behind the dots, and `curve` the error against the range.
     """
     if why.cause == "left_out":
         return
@@ -108,7 +109,7 @@ def show_cell_ruler(
     label = ruler_sentence(why, picture, study.qparams, language())
     if rows or bell or curve:
         picture = replace(picture, rows=rows, bell=bell, curve=curve)
-    show_ruler(picture.alone() if alone else picture, key=key, label=label, width=width)
+    show_ruler(picture.alone() if alone else picture, key=key, label=label, width=width, larger=larger)
 
 
 def show_steps(why: Explanation, *, folded: bool = False) -> None:

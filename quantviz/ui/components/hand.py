@@ -58,8 +58,8 @@ class LessonRuler:
     bell: tuple[float, float] | None
     #: Whether the step shows panels.
     panels: bool
-    #: How much larger everything is, on a projector.
-    enlarge: float
+    #: How much larger everything is on a projector; none elsewhere.
+    enlarge: float | None
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -230,7 +230,7 @@ def _told_browser(
             "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
         }
     if lesson:
-        header["settings"] |= {"enlarge": lesson.enlarge}
+        header["settings"] |= {"enlarge": lesson.enlarge or 1.0, "wall": bool(lesson.enlarge)}
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}

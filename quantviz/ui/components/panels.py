@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, chart_bridge
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
@@ -25,6 +26,10 @@ def show_panels(
     on_window: Callable[[], None] | None = None,
     first: str | None = None,
     height: float | None = None,
+    usual_width: float = USUAL_WIDTH,
+    larger: float | None = None,
+    least_digit: float = 0,
+    bars: bool = True,
     picture: Picture | None = None,
     group: str | None = None,
     titles: Sequence[str] | None = None,
@@ -36,7 +41,10 @@ def show_panels(
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
-    figure's where it has its own; `picture` is what it is saved as.
+    figure's where it has its own; `picture` is what it is saved as. `usual_width` is the width until the
+    browser tells it, `larger` how many times larger than usual everything is drawn where it is not as on
+    every page, and `least_digit` the pixels that a digit has at least, or is not printed. Without `bars`
+    there are no colour bars.
     `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
     card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
     """
@@ -44,8 +52,8 @@ def show_panels(
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 
     bridge, words, colours = f"{key}_bridge", language(), theme()
-    width = bridge_width(bridge)
-    larger = enlarge(width)
+    width = bridge_width(bridge, usual_width)
+    larger = enlarge(width) if larger is None else larger
     with bridge_area:
         chart_bridge(
             bridge,
@@ -72,6 +80,8 @@ def show_panels(
         tensor_key=tensor_key,
         enlarge=larger,
         titles=titles,
+        least_digit=least_digit,
+        bars=bars,
     )
     # A double click shows the whole matrix, which plotly does not know.
     config = {**PANELS_CONFIG, "doubleClick": False}

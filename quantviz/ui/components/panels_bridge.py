@@ -122,10 +122,10 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
     )
 
 
-def bridge_width(key: str) -> float:
+def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
     """Return the width in pixels that the browser last reported, or the usual one until it has."""
     width = told(key, "width")
-    return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
+    return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else usual
 
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str, Any] | None = None) -> bytes:

@@ -50,15 +50,21 @@ def show_ruler(
     handles: Handles | None = None,
     on_moved: Callable[[], None] | None = None,
     width: float = 0,
+    larger: float | None = None,
     words: Mapping[str, str] | None = None,
 ) -> None:
     """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
     moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
-    `words` are this ruler's own, in place of those of every ruler.
+    `larger` is how many times larger it is where a lesson shows it on a projector: all its digits then have
+    one size. `words` are this ruler's own, in place of those of every ruler.
     """
-    settings = {**ruler_settings(theme(), language()), "enlarge": enlarge(width)}
+    settings = {
+        **ruler_settings(theme(), language()),
+        "enlarge": larger or enlarge(width),
+        "wall": bool(larger),
+    }
     component(_COMPONENT, "ruler_component")(
         key=key,
         data=pack(*picture.for_script(settings, label, handles, words)),

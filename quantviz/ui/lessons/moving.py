@@ -18,7 +18,6 @@ from quantviz.ui.components import hand
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 _MOVED, _HAND = "lesson_in_hand", "lesson_hand"
 #: Parts that the sentence of a ruler tells of.
 _TOLD = frozenset({"q", "x_hat", "error"})
-#: From the ruler's digits of 12 pixels to those on a projector.
-_PROJECTED = 28 / 12
 #: Most rows below the comb.
 _MOST_ROWS = 3
 
@@ -66,10 +63,18 @@ def scene_in_hand(now: Now) -> Scene:
 
 
 def show_hand_ruler(
-    now: Now, study: Study, state: LabState, why: Explanation, *, chart: str, stamp: int, panels: bool
+    now: Now,
+    study: Study,
+    state: LabState,
+    why: Explanation,
+    *,
+    chart: str,
+    stamp: int,
+    panels: bool,
+    larger: float | None,
 ) -> None:
     """Show the ruler of a step whose learner can move something. `state` is the one in hand; `chart` and
-    `stamp` are those of its panels.
+    `stamp` are those of its panels; `larger` is as for `show_ruler`.
     """
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
@@ -86,14 +91,9 @@ def show_hand_ruler(
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
-            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, _larger()
+            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, larger
         ),
     )
-
-
-def _larger() -> float:
-    """Return how much larger than on a page the ruler is: on a projector its digits have 28 pixels."""
-    return max(enlarge(), _PROJECTED) if classroom().projector else 1.0
 
 
 def _let_go(now: Now) -> None:

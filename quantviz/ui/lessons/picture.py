@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.bits import sqnr_of_bits
@@ -16,14 +17,14 @@ from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_ste
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import clicked_cell
+from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -39,6 +40,18 @@ _PANELS = "lesson_panels"
 IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler.
 _ABOVE_RULER = 212
+#: The heights of the picture's parts on a projector, in pixels before it is enlarged: of all of them, and of
+#: each but the panels.
+_WALL = 262
+_WALL_SWITCH, _WALL_SENTENCE, _WALL_STEPS, _WALL_LINE = 23, 38, 24, 18
+#: The same of so many tiles: of more than two the values stand below their names.
+_WALL_TILES = (0, 27, 27, 43)
+_WALL_RULER, _WALL_SLIDERS, _WALL_CURVE = 99, 26, 32
+_WALL_PLOT = 104
+#: The same of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with digits
+#: and all such rows at most, and of cells without digits at least.
+_AROUND_CELLS, _BARS = 43, 24
+_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 46
 
 
 def show_picture(now: Now) -> None:
@@ -49,16 +62,11 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    # On a projector the words come below: the ruler stands beside the panels.
-    beside = classroom().projector and panels and "number_line" in show - covered
-    left, right = st.columns([2, 3]) if beside else (st.container(), st.container())
-    with left:
-        stamp = _panels(now, r, state, panels) if panels else 0
-    with right:
-        if _pointing(now) and _pointed(now):
-            _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-        if _EXPLAINED & (show - covered):
-            _why(now, _explained(scene, state), r, state, stamp)
+    stamp = _panels(now, r, state, panels) if panels else 0
+    if _pointing(now) and _pointed(now):
+        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+    if _EXPLAINED & (show - covered):
+        _why(now, _explained(scene, state), r, state, stamp)
     if "bits_plot" in show:
         _bits_plot(now, scene)
     if "table" in show and now.step.table:
@@ -126,9 +134,15 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
-    # A laptop has room for both, the panels and the ruler below them.
-    rows, cols = data.shape
-    both = "number_line" in now.step.show and not classroom().projector and 2 * rows >= cols
+    larger, bars = _larger(), True
+    height: float | None
+    if larger:
+        lower, bars = _height_on_wall(now, _width() / larger, data.shape, len(panels))
+        height = larger * lower
+    else:
+        # A laptop has room for both, the panels and the ruler below them.
+        rows, cols = data.shape
+        height = _ABOVE_RULER if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
         key=_PANELS,
@@ -138,9 +152,52 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         selected=state.view.seen(selected, state.source.shape) if selected else None,
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
-        height=_ABOVE_RULER if both else None,
+        height=height,
+        usual_width=LESSON_WIDTH if larger else USUAL_WIDTH,
+        larger=larger,
+        least_digit=LEAST_DIGIT if larger else 0,
+        bars=bars,
     )
     return data.stamp
+
+
+def _larger() -> float | None:
+    """Return how many times larger than usual the picture is; none where nobody sees it on a wall."""
+    return enlarge_lesson(_width())
+
+
+def _width() -> float:
+    """Return the width of the panels in pixels, as far as the browser has told it, on a projector."""
+    return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
+
+
+def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
+    """Return the height of the panels on a projector before they are enlarged, and whether there is room for
+    colour bars: what the other parts of the picture leave, and never more than they take elsewhere.
+    """
+    from quantviz.figures.arrangement import arrange
+
+    single = arrange(width, shape, panels=panels).name == "single"
+    shown = now.step.show - now.covered
+    parts = [
+        _WALL_TILES[min(len(now.step.show & set(TILE_PARTS)), len(_WALL_TILES) - 1)],
+        _WALL_SWITCH if single else 0,
+        _WALL_SENTENCE if "sentence" in shown else 0,
+        _WALL_STEPS if "steps" in shown else 0,
+    ]
+    if "number_line" in shown:
+        sliders = set(now.step.move) & {"bits", "group"}
+        parts.append(_WALL_RULER + _WALL_SLIDERS * bool(sliders) + _WALL_CURVE * ("curve" in shown))
+    if "table" in shown and now.step.table:
+        parts.append(_WALL_LINE * (len(now.step.table.rows) + 1))
+    if "bits_plot" in shown:
+        parts.append(_WALL_PLOT)
+    room, digits = _WALL - sum(parts), _ROW_OF_DIGITS * shape[0]
+    least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
+    # Where even cells without bars are too much, what is lowest, a table or steps, is scrolled to.
+    bars = room >= least + _AROUND_CELLS + _BARS
+    least += _AROUND_CELLS + _BARS * bars
+    return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
@@ -222,13 +279,14 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
         show_sentence(why, state.source)
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
         panels = bool(now.step.show & set(PANEL_PARTS))
-        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels)
+        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=_larger())
     elif "number_line" in show:
         # Where a panel is covered, not all codes may be told.
         show_cell_ruler(
             why,
             study,
             key="lesson_ruler",
+            larger=_larger(),
             alone=bool(now.covered & set(PANEL_PARTS)),
             rows=grid_rows(now),
             bell=bell_of(now) if "bell" in show else None,
@@ -254,6 +312,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         counted="lessons.plot_bits",
         theme=theme(),
         language=language(),
+        enlarge=_larger() or 1.0,
     )
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 

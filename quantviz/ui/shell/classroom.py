@@ -21,6 +21,11 @@ _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
 #: side.
 _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
+#: The least size in pixels of a digit in a lesson's picture on a projector of 1280×720 pixels: a 26th of the
+#: wall's height. Figures print in 12 pixels.
+LEAST_DIGIT, _DIGIT = 28, 12
+#: How wide a lesson's picture is beside its words on such a projector.
+LESSON_WIDTH = 728
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
@@ -84,3 +89,10 @@ def enlarge(width: float = 0) -> float:
     A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
     """
     return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
+
+
+def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:
+    """Return how many times larger than usual a lesson's picture of so many pixels' width is drawn on a
+    projector; none elsewhere.
+    """
+    return LEAST_DIGIT / _DIGIT * max(1.0, width / LESSON_WIDTH) if classroom().projector else None
