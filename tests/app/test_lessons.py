@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import itertools
 import json
 import re
@@ -630,6 +631,35 @@ def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
 
 def _with_value(state, value):
     return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_flipped_bit_moves_the_value_to_the_tooth_of_the_new_code(language):
+    step = lessons()["float_formats"].steps[3]
+    assert "flip" in step.move
+    at = opened(l="float_formats", p="4", lang=language)
+    fmt = step.state.scheme.number_format
+    code = int(step.scenes()[HERE].why.q)
+    for role, bit in (("sign", 3), ("mantissa", 0), ("exponent", 2), ("exponent", 1)):
+        code ^= 1 << bit
+        healthy(at.button(key=f"formats_bit_{role}_{bit}").click().run())
+        ((_, state),) = at.session_state["lesson_in_hand"].items()
+        why = Scene(state).why
+        assert (why.q, why.x, why.x_hat) == (code, fmt.value(code), fmt.value(code))
+        assert [b.label for b in at.button if str(b.key).startswith("formats_bit_")] == list(f"{code:04b}")
+    assert b'"tone": "before"' not in everything(at), "the comb stays as it is"
+
+
+def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
+    step = lessons()["float_formats"].steps[2]
+    flipped = dataclasses.replace(step, move=("value", "flip"))
+    lesson = lessons()["float_formats"]
+    changed = dataclasses.replace(lesson, steps=(*lesson.steps[:2], flipped, *lesson.steps[3:]))
+    monkeypatch.setattr("quantviz.ui.lessons.page.lessons", lambda _: {"float_formats": changed})
+    at = opened(l="float_formats", p="3")
+    assert not [button for button in at.button if str(button.key).startswith("formats_bit_")]
+    at = opened(l="float_formats", p="3", k="shown")
+    assert [button for button in at.button if str(button.key).startswith("formats_bit_")]
 
 
 def test_a_tooth_between_two_exponents_is_answered_by_the_exponent_it_gives():
