@@ -41,7 +41,7 @@ class RulerOfPage {
   show(picture) {
     this.picture = onSameAxis(picture, this.picture);
     this.style.remove();
-    this.ruler.show(this.picture);
+    this.ruler.show(this.picture, true);
   }
 
   // Of a single value the browser knows itself where it lands; all else is the server's to answer.

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import itertools
 import json
 import re
@@ -106,6 +107,7 @@ def wrongly_dragged(question, scenes):
     tried = [{"kind": "range", "lo": share * lo, "hi": share * hi} for share in (0.3, 0.9, 1.3)]
     tried += [{"kind": "range", "lo": -share * abs(hi), "hi": share * abs(hi)} for share in (1.0, 1.5)]
     tried += [{"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 0, 5)]
+    tried += [{"kind": "given", "scale": each * scenes[HERE].why.scale, "zero_point": 0} for each in (2, 9)]
     tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
     tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]
     tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
@@ -266,6 +268,7 @@ def another_wrong_answer(question, first, scenes):
     start = dragged(scenes[HERE].state, first)
     for message in (
         *({"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 1, 6)),
+        *({"kind": "given", "scale": end, "zero_point": 0} for end in (0.1, 70.0)),
         *({"kind": "range", "lo": -end, "hi": end} for end in (0.1, 1.0, 10.0, 100.0)),
         *({"kind": "cell", "cell": list(start.cell), "value": end} for end in (0.01, 1.0, 70.0, 300.0)),
         *({"kind": "format", "id": name} for name in hand_choices(start).formats.values),
@@ -628,6 +631,58 @@ def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
 
 def _with_value(state, value):
     return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_flipped_bit_moves_the_value_to_the_tooth_of_the_new_code(language):
+    step = lessons()["float_formats"].steps[3]
+    assert "flip" in step.move
+    at = opened(l="float_formats", p="4", lang=language)
+    fmt = step.state.scheme.number_format
+    code = int(step.scenes()[HERE].why.q)
+    for role, bit in (("sign", 3), ("mantissa", 0), ("exponent", 2), ("exponent", 1)):
+        code ^= 1 << bit
+        healthy(at.button(key=f"formats_bit_{role}_{bit}").click().run())
+        ((_, state),) = at.session_state["lesson_in_hand"].items()
+        why = Scene(state).why
+        assert (why.q, why.x, why.x_hat) == (code, fmt.value(code), fmt.value(code))
+        assert [b.label for b in at.button if str(b.key).startswith("formats_bit_")] == list(f"{code:04b}")
+    assert b'"tone": "before"' not in everything(at), "the comb stays as it is"
+
+
+def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
+    step = lessons()["float_formats"].steps[2]
+    flipped = dataclasses.replace(step, move=("value", "flip"))
+    lesson = lessons()["float_formats"]
+    changed = dataclasses.replace(lesson, steps=(*lesson.steps[:2], flipped, *lesson.steps[3:]))
+    monkeypatch.setattr("quantviz.ui.lessons.page.lessons", lambda _: {"float_formats": changed})
+    at = opened(l="float_formats", p="3")
+    assert not [button for button in at.button if str(button.key).startswith("formats_bit_")]
+    at = opened(l="float_formats", p="3", k="shown")
+    assert [button for button in at.button if str(button.key).startswith("formats_bit_")]
+
+
+def test_a_tooth_between_two_exponents_is_answered_by_the_exponent_it_gives():
+    """A shared exponent is in the hand: what a tooth is dragged to is rounded to a power of two."""
+    step = lessons()["block_formats"].steps[0]
+    start, (question,) = step.scenes()[HERE], step.questions
+    judged = {}
+    for scale in (0.3, 0.45, 0.8, 1.3, 1.7):
+        state = moved_by(start.state, {"kind": "given", "scale": scale, "zero_point": 0}, step.move)
+        verdict = question.judge(drag_answer(start.state, state), step.scenes())
+        judged[Scene(state).why.scale] = verdict.right
+    assert judged == {0.25: False, 0.5: False, 1.0: True, 2.0: False}
+    at = opened(l="block_formats", p="1")
+    moved(
+        at,
+        "block_formats",
+        0,
+        0,
+        moved_by(start.state, {"kind": "given", "scale": 1.3, "zero_point": 0}, step.move),
+    )
+    assert b'"tone": "before"' in everything(at)
+    commit(at)
+    assert at.success[0].value.startswith("Right")
 
 
 def test_the_plot_against_bits_goes_by_the_range_in_hand():

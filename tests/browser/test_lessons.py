@@ -566,6 +566,27 @@ def test_a_step_on_a_wide_screen(new_page, url, shot, width, height, theme, lang
     a_step_has_room_and_is_for_everybody(page, shot, theme, language)
 
 
+def another_comb_glides_to_its_places(page):
+    """Also where the ruler of the step's own comb can be moved, and those of the others cannot."""
+    page.locator(".st-key-lesson_picture canvas[role=img]").wait_for()
+    page.evaluate(
+        """() => {
+          window.frames_drawn = 0;
+          const real = CanvasRenderingContext2D.prototype.clearRect;
+          CanvasRenderingContext2D.prototype.clearRect = function () {
+            window.frames_drawn += 1;
+            return real.apply(this, arguments);
+          };
+        }"""
+    )
+    for name in ("int4", "FP4 E2M1", "NF4"):
+        page.evaluate("window.frames_drawn = 0")
+        page.locator("[class*=st-key-look_] button", has_text=name).click()
+        # Without the glide a ruler is drawn once or twice.
+        page.wait_for_function("window.frames_drawn > 6")
+        wait_idle(page)
+
+
 @pytest.mark.parametrize(("width", "theme"), of_today([(1920, "dark"), (390, "light")], 1))
 def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width, theme):
     page = opened(new_page(theme=theme), url, l="symmetric", p=1, lang="en", k="shown")
@@ -589,6 +610,13 @@ def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
     paths = ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
     for path in of_today(paths, 2):
         headings_are_headings_in_their_order(page, path)
+
+
+def test_another_comb_glides(new_page, url):
+    page = new_page()
+    page.goto(f"{url}/lessons?{urlencode({'l': 'four_bits', 'p': 4, 'lang': 'en', 'k': 'shown'})}")
+    wait_idle(page)
+    another_comb_glides_to_its_places(page)
 
 
 def test_steps_on_a_phone(new_page, url, shot):

@@ -285,7 +285,7 @@ export class Hand {
     const sliders = !data.curve || !data.phone_bar;
     if (data.phone_bar)
       this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
-    this.ruler.show({
+    const picture = {
       domain: this.domain,
       values,
       landed: Float32Array.from(places, (place) => shown.x_hat[place]),
@@ -315,7 +315,9 @@ export class Hand {
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
       dim: false,
-    });
+    };
+    // What a hand moves is where the hand is; only what the page chose glides there.
+    this.ruler.show(picture, !this.moving);
     this.say(reason);
   }
 

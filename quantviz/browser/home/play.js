@@ -2,10 +2,11 @@
 // number that was touched. Everything follows the hand here; the server is asked for nothing.
 
 import { unpacked } from "../arithmetic/quantizing.js";
+import { Motion, isStill } from "../page/motion.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
 import { JOURNEY, JourneyPainter, phaseOf } from "./journey.js";
-import { Motion, isStill, placeOf, sweepOf } from "./motion.js";
+import { placeOf, sweepOf } from "./motion.js";
 import { PictureView, shadesOf } from "./picture_view.js";
 import { DIGITS, Toy } from "./results.js";
 import { RowView } from "./row_view.js";

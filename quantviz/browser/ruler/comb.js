@@ -31,7 +31,8 @@ export function paintComb(ruling) {
     addTriangle(ruling, held.x, Math.max(held.room, 12));
     context.fill();
   }
-  paintToothLabels(ruling, held);
+  // Names that come and go with the room beside them would flicker on the way.
+  if (!picture.gliding) paintToothLabels(ruling, held);
 }
 
 function addTriangle(ruling, x, room) {

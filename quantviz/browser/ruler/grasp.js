@@ -49,6 +49,7 @@ export class Grasp {
   }
 
   take(handle, more) {
+    this.ruler.endGliding();
     const { axis, seen } = this.ruler;
     const message = messageOf(handle, handle.value, seen.range, seen.symmetric);
     this.hand = {

@@ -230,6 +230,8 @@ export class RulerPainter {
     context.strokeStyle = colors.surface;
     context.lineWidth = 1.5;
     context.stroke();
+    // On the way to another comb a dot has no code yet.
+    if (picture.gliding) return;
     const code = levels?.length
       ? codes[nearestLevel(levels, landed[selected])]
       : this.written(landed[selected], 6);

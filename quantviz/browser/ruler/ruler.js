@@ -2,6 +2,9 @@
 // with handles for what a hand may move. It computes nothing about quantization: who owns it answers each
 // move with a new picture.
 
+import { Motion, isStill } from "../page/motion.js";
+import { SHARED } from "../page/tables.js";
+import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
 import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
@@ -26,6 +29,8 @@ export class Ruler {
       shown: 0,
       elements: new Map(),
       takes: [],
+      motion: new Motion(),
+      gliding: null,
     });
     this.root = document.createElement("div");
     this.root.className = "qv-ruler";
@@ -59,12 +64,43 @@ export class Ruler {
     });
   }
 
-  // Draw a picture now, and place the handles.
-  show(picture) {
-    this.picture = picture;
+  // Draw a picture now, and place the handles. `glides` says that the page chose it, not a hand: then teeth
+  // glide to their new places under the same values, also from a ruler that stood here before this one.
+  show(picture, glides = false) {
+    const before = this.gliding ?? this.picture ?? SHARED.ruled;
+    this.picture = SHARED.ruled = picture;
     this.released = null;
     this.shown += 1;
+    this.stopGliding();
     this.repaint();
+    if (glides && !this.grasp.hand && this.width && isAnotherComb(before, picture) && !isStill())
+      this.glideFrom(before);
+  }
+
+  // The handles are at their ends already: a hand that takes one ends the motion.
+  glideFrom(before) {
+    const { picture, bands } = this;
+    const words = { ...this.settings.words, ...picture.words };
+    const paint = (elapsed) => {
+      if (elapsed >= GLIDE) return this.endGliding();
+      this.gliding = pictureBetween(before, picture, elapsed / GLIDE);
+      this.painter.paint(this.gliding, new Axis(this.gliding.domain, this.width), bands, words, null);
+      return true;
+    };
+    paint(0);
+    this.motion.start(paint);
+  }
+
+  // What a hand takes stands where it is meant to be.
+  endGliding() {
+    if (!this.gliding) return;
+    this.stopGliding();
+    this.repaint();
+  }
+
+  stopGliding() {
+    this.motion.stop();
+    this.gliding = null;
   }
 
   repaint() {
@@ -202,6 +238,7 @@ export class Ruler {
 
   close() {
     this.grasp.close();
+    this.stopGliding();
     this.observer.disconnect();
     this.root.remove();
     this.picture = null;

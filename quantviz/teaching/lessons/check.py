@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
 from quantviz.lab.moves import hand_choices
+from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import Given
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes, Words
 from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Number, Question
 
@@ -23,6 +25,8 @@ MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
 _CHARACTER = 0.6
 #: Elements of a tensor that a hand can move, and of one in an integer format.
 _MOST_CELLS, _MOST_INTEGERS = 64 * 64, 256 * 256
+#: Bits of a code that has a button for each.
+_MOST_FLIPPED = 8
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
@@ -125,11 +129,19 @@ def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError
         "zero": ("handle_symmetric", state.scheme.mode == "symmetric"),
         "bits": ("handle_choices", len(choices.formats.values) < 2),
         "group": ("handle_choices", len(choices.sizes.values) < 2),
+        "flip": ("handle_codes", not _has_own_codes(state)),
     }
     for name in step.move:
         reason, lacks = missing.get(name, ("", False))
         if lacks:
             yield QuantVizError("lessons.handle_missing", got=name, reason=QuantVizError(f"lessons.{reason}"))
+
+
+def _has_own_codes(state: LabState) -> bool:
+    """Return whether each code of the state stands for one value, whichever value a cell has."""
+    scheme = state.scheme
+    given = isinstance(scheme.calibration, Given) and scheme.mode == "symmetric"
+    return given and bool(scheme.number_format.float_bits) and scheme.number_format.bits <= _MOST_FLIPPED
 
 
 def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:

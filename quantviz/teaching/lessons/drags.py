@@ -14,15 +14,16 @@ from quantviz.schemes.formats import find_format
 from quantviz.sources.base import Source
 
 #: What a step can let the learner move on its ruler: both ends of the range, the zero point's tooth, any
-#: other tooth, the selected cell's value, the bits, and the size of a group.
-HANDLES = ("range", "zero", "tooth", "value", "bits", "group")
+#: other tooth, the selected cell's value, the bits, the size of a group, and below the ruler the bits of the
+#: selected value's code.
+HANDLES = ("range", "zero", "tooth", "value", "bits", "group", "flip")
 #: What a solution can name, by what it is moved with.
 SOLVED_BY: Mapping[str, frozenset[str]] = {
     "lo": frozenset({"range"}),
     "hi": frozenset({"range"}),
     "scale": frozenset({"tooth"}),
     "zero_point": frozenset({"zero"}),
-    "value": frozenset({"value"}),
+    "value": frozenset({"value", "flip"}),
     "bits": frozenset({"bits"}),
     "size": frozenset({"group"}),
 }
@@ -30,7 +31,7 @@ SOLVED_BY: Mapping[str, frozenset[str]] = {
 _HANDLES_OF = {
     "range": {"range"},
     "given": {"zero", "tooth"},
-    "cell": {"value"},
+    "cell": {"value", "flip"},
     "format": {"bits"},
     "group": {"group"},
 }
@@ -86,7 +87,7 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
     fits = scheme == own and not own.problems(start.source.shape)
     if not fits or state.source == start.source:
         return fits and own != start.scheme
-    return "value" in moves and _one_value(start.source, state.source)
+    return bool({"value", "flip"} & moves) and _one_value(start.source, state.source)
 
 
 def _one_value(before: Source, after: Source) -> bool:

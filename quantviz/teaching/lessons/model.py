@@ -384,7 +384,9 @@ class LessonStep:
         """Return whether its words are about the selected cell, or it can be moved."""
         asked = [(question.ask, question.why) for question in self.questions]
         every = [self.words, self.rule, *(words for pair in asked for words in pair)]
-        return "value" in self.move or any(_OF_CELL.search(words.text) for words in every if words)
+        return bool({"value", "flip"} & set(self.move)) or any(
+            _OF_CELL.search(words.text) for words in every if words
+        )
 
     @property
     def hidden(self) -> frozenset[str]:

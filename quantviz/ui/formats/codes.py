@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.formats.names import code_parts, format_name, value_words
+from quantviz.ui.components.code_bits import code_parts
+from quantviz.ui.formats.names import format_name, value_words
 from quantviz.ui.shell.words import number, plain, say
 
 #: Codes around the chosen one and at each end that are listed where not all are.

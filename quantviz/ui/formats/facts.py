@@ -7,7 +7,8 @@ import html
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.formats.names import as_html, colour_swatch, format_name, role_name, term_title
+from quantviz.ui.components.code_bits import as_html, role_name, term_title
+from quantviz.ui.formats.names import colour_swatch, format_name
 from quantviz.ui.formats.state import FormatsState, unit_of
 from quantviz.ui.shell.words import number, say
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
+from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.formats.bridge import line_width
-from quantviz.ui.formats.names import as_html, colour_swatch, format_name, value_words
+from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge

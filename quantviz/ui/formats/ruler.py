@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
+from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.formats.bridge import line_width
 from quantviz.ui.formats.line import landing_words
-from quantviz.ui.formats.names import as_html, format_name
+from quantviz.ui.formats.names import format_name
 from quantviz.ui.formats.state import FormatsState, change_state, unit_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +15,7 @@ from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Choice, Drag, Number, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
+from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
@@ -99,9 +100,30 @@ def show_hand_ruler(
 def _let_go(now: Now) -> None:
     message = hand.released(_HAND)
     if message is not None:
-        state = moved_by(in_hand(now), message, now.step.move)
-        st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
-        session.forgive()
+        _keep(now, message)
+
+
+def _keep(now: Now, message: Mapping[str, object]) -> None:
+    """Keep what a hand's message makes of the state in hand."""
+    state = moved_by(in_hand(now), message, now.step.move)
+    st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
+    session.forgive()
+
+
+def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:
+    """Show the bits of the selected value's code: who flips one moves the value to the tooth of the new code.
+
+    `state` is the one in hand. The bits tell a code: they wait for the answer where that is asked for.
+    """
+    if now.covered & _TOLD or why.cause == "left_out":
+        return
+    fmt = state.scheme.number_format
+
+    def flip(code: int) -> None:
+        value = fmt.value(code) * why.scale
+        _keep(now, {"kind": "cell", "cell": list(state.cell), "value": value})
+
+    show_bit_row(fmt, int(why.q), as_html(say("lessons.flip")), flip, numbers_only=True)
 
 
 def bell_of(now: Now) -> tuple[float, float]:

@@ -21,7 +21,13 @@ from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
-from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
+from quantviz.ui.lessons.moving import (
+    bell_of,
+    grid_rows,
+    scene_in_hand,
+    show_bits_in_hand,
+    show_hand_ruler,
+)
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, enlarge_lesson
@@ -280,6 +286,8 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
         panels = bool(now.step.show & set(PANEL_PARTS))
         show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=_larger())
+        if "flip" in now.step.move:
+            show_bits_in_hand(now, state, why)
     elif "number_line" in show:
         # Where a panel is covered, not all codes may be told.
         show_cell_ruler(

@@ -356,10 +356,34 @@ def test_only_what_a_hand_can_do_is_an_answer(given):
         ("The **[[scale]]**", "word " * 90 + "The **[[scale]]**", "too_many_words"),
         ("rows=8,cols=8", "rows=300,cols=300", "ruler_too_large"),
         ('move = ["range", "value"]', 'move = ["range", "zero"]', "handle_missing"),
+        ('move = ["range", "value"]', 'move = ["range", "flip"]', "handle_missing"),
     ],
 )
 def test_what_is_wrong_with_a_lesson_that_is_moved(old, new, key):
     assert f"lessons.{key}" in complaints(changed(old, new))
+
+
+def test_a_value_is_moved_by_its_bits():
+    flipped = changed('move = ["range", "value"]', 'move = ["flip"]').replace(
+        "int4,symmetric,per_tensor,min_max,course",
+        "float4_e2m1fn,symmetric,per_tensor,given(scale=0.5),course",
+    )
+    flipped = flipped.replace('solution = { hi = "best.range_hi" }', 'solution = { value = "1" }')
+    flipped = flipped.replace("mse <= 1.05 * solution.mse", "x == 1").replace("range_hi <", "x <")
+    assert complaints(flipped) == []
+    (step,) = read_lesson(flipped, "x").steps
+    scenes, (question,) = step.scenes(), step.questions
+    state = moved_by(scenes[HERE].state, {"kind": "cell", "cell": [0, 2], "value": 1.0}, step.move)
+    given = drag_answer(scenes[HERE].state, state)
+    assert question.takes(given, scenes)
+    assert question.judge(given, scenes).right
+    assert step.speaks_of_cell
+    for other in (
+        "float4_e2m1fn,symmetric,per_tensor,min_max",
+        "float16,symmetric,per_tensor,given(scale=0.5)",
+    ):
+        text = flipped.replace("float4_e2m1fn,symmetric,per_tensor,given(scale=0.5)", other)
+        assert "lessons.handle_missing" in complaints(text)
 
 
 def test_a_lesson_is_neither_long_nor_typed_nor_asked_before_it_is_moved():
