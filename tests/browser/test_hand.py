@@ -1,6 +1,7 @@
 """What a hand drags in the Lab: the browser follows by itself, and the server hears of it at the end."""
 
 import re
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -14,9 +15,10 @@ from quantviz.sources import Normal
 from quantviz.ui.lab.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import server, wait_idle
 from tests.helpers.offered import of_today
-from tests.helpers.picture import address, middle, opened
+from tests.helpers.picture import address, drawn, middle, opened
 
 APP = ROOT / "app.py"
 FIRST = opening()
@@ -49,7 +51,11 @@ def url(serve):
 
 
 def open_lab(page, url, state=FIRST):
-    opened(page, url, **write_link(state, "en"))
+    ready(opened(page, url, **write_link(state, "en")))
+
+
+def ready(page):
+    drawn(page)
     page.wait_for_selector("[data-handle]")
     wait_idle(page)
 
@@ -168,20 +174,7 @@ CELLS = """() => {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("source", "scheme"),
-    of_today(
-        [
-            # Here a pixel stands for four cells.
-            (Normal(256, 256), qv.Scheme("int4")),
-            (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
-        ],
-        1,
-    ),
-)
-def test_the_panels_under_the_hand_are_those_that_the_server_then_draws(source, scheme, url, new_page):
-    page = new_page()
-    open_lab(page, url, opening().with_source(source).with_scheme(scheme))
+def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
     before = page.evaluate(CELLS)
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
     next(held)
@@ -360,11 +353,10 @@ def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
     page.context.close()
 
 
-def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
+def a_range_that_was_searched_for_is_where_the_hand_begins(page):
     """The browser does not search, but has what was found."""
-    page = new_page()
     state = FIRST.with_scheme(qv.Scheme("int4", calibration=qv.MSE()))
-    open_lab(page, url, state)
+    go_to(page, state)
     r = qv.quantize(state.source.tensor(), state.scheme)
     assert float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow")) == pytest.approx(
         float(r.range.hi), rel=1e-6
@@ -372,20 +364,18 @@ def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
     assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
 
 
-def test_zero_points_that_were_searched_for_are_the_hands(url, new_page):
-    page = new_page()
+def zero_points_that_were_searched_for_are_the_hands(page):
     state = FIRST.with_scheme(qv.Scheme.parse("uint4,asymmetric,per_channel,hqq,hqq"))
-    open_lab(page, url, state)
+    go_to(page, state)
     r = qv.quantize(state.source.tensor(), state.scheme)
     assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
 
 
 def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_page):
     """The numbers while the hand holds still are those of all its values, and stay when it lets go."""
-    page = new_page()
     source = Normal(2048, 1024)
-    state = opening().with_source(source).with_scheme(qv.Scheme("int4"))
-    open_lab(page, url, state)
+    page = new_page()
+    open_lab(page, url, opening().with_source(source).with_scheme(qv.Scheme("int4")))
     before = figures(page)
     held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -160)
     next(held)
@@ -414,6 +404,41 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     scheme = state.scheme.replace(calibration=qv.ManualRange(-curve[7], curve[7]))
     m = qv.metrics(qv.quantize(source.tensor(), scheme))
     assert found[7] == pytest.approx(m["clipping_mse"], rel=1e-6)
+
+
+#: What the panels under the hand are compared on.
+PICTURES = [
+    # Here a pixel stands for four cells.
+    (Normal(256, 256), qv.Scheme("int4")),
+    (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
+]
+#: Whether the ruler has the data that the panels are drawn from.
+ONE_DATA = """() => {
+    const { data } = window.__quantviz.hands.get("panels") ?? {};
+    const chart = document.querySelector(".st-key-panels .js-plotly-plot");
+    return data && chart?.layout?.meta.stamp === data.stamp;
+}"""
+
+
+def go_to(page, state):
+    """The open page at another state of the Lab, as by Back and Forward."""
+    go(page, f"/lab?{urlencode(write_link(state, 'en'))}")
+    page.wait_for_function("!new URLSearchParams(location.search).has('went')")
+    page.wait_for_function(
+        "form => new URLSearchParams(location.search).get('s') === form", arg=str(state.scheme)
+    )
+    ready(page)
+    page.wait_for_function(ONE_DATA)
+
+
+def test_a_visit_of_states_by_their_links(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    for source, scheme in of_today(PICTURES, 1):
+        go_to(page, opening().with_source(source).with_scheme(scheme))
+        the_panels_under_the_hand_are_those_that_the_server_then_draws(page)
+    a_range_that_was_searched_for_is_where_the_hand_begins(page)
+    zero_points_that_were_searched_for_are_the_hands(page)
 
 
 def test_a_locked_scheme_has_no_handles(url, new_page):

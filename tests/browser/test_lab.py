@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
 from quantviz.ui.shell import cold_start, streamlit_private
 from tests.helpers import ROOT
+from tests.helpers.addresses import go
 from tests.helpers.browser import server, violations, wait_idle
 from tests.helpers.offered import of_today
 from tests.helpers.picture import address, drawn, opened
@@ -314,6 +316,10 @@ def test_a_visit_in_two_languages(new_page, url, shot, kind):
     the_language_of_the_browser_is_switched_in_place(page, shot)
     after_a_language_switch_everything_still_works(page)
     the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot)
+
+
+def test_a_visit_of_what_is_compared(new_page, url, shot):
+    page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
     a_recipe_is_loaded_by_a_click(page, shot)
     the_caption_of_the_engines_compared_lies_on_nothing(page, shot)
 
@@ -385,7 +391,6 @@ def the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(page, shot
 
 
 def a_recipe_is_loaded_by_a_click(page, shot):
-    type_random(page, seed=0, rows=64, cols=128)
     page.locator(".st-key-stage_tab button", has_text="Compare").click()
     page.wait_for_selector(".st-key-recipe_table canvas")
     page.wait_for_timeout(800)
@@ -397,14 +402,10 @@ def a_recipe_is_loaded_by_a_click(page, shot):
 
 
 def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
-    page.get_by_role("button", name="Undo", exact=True).click()
-    wait_address(page, "s", "int3,symmetric,per_tensor,min_max,course")
-    choose_bits(page, 4)
-    wait_address(page, "s", "int4,symmetric,per_tensor,min_max,course")
-    type_random(page, rows=256, cols=256)
     page.set_viewport_size({"width": 1366, "height": 900})
-    page.locator(".st-key-compare_open button:visible").click()
-    wait_address(page, "m", "all")
+    form = "int4,symmetric,per_tensor,min_max,course"
+    go(page, f"/lab?{urlencode({'t': 'normal(rows=256,cols=256)', 's': form, 'm': 'all', 'lang': 'en'})}")
+    wait_address(page, "s", form)
     page.wait_for_selector(".st-key-compare .qv-compare table")
     caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first
     caption.wait_for()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 import streamlit as st
@@ -25,6 +26,7 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.words import language, say, say_error
 
@@ -42,6 +44,8 @@ def show_step(place: Place, lesson: Lesson) -> None:
     attempt = _attempt(place)
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _header(now)
+    if classroom().projector:
+        st.html(Path(__file__).with_name("one_screen.css"))
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
