@@ -2,8 +2,8 @@
 // entry with each change of the address: one for the page left, without its parameters, one or two for the
 // new page, and one when the app has written the new page's parameters.
 //
-// The Lab is told that the address is one gone back or forward to: its controls are often faster than the
-// address, so that an older one says nothing by itself (`session.follow_history`).
+// Mark the Lab's address after Back or Forward with `went=1`. Without the mark the server cannot tell it from
+// an address that is older than the last change of a control (`session.follow_history`).
 if (!window.__quantvizHistory) {
   window.__quantvizHistory = true;
   let acted = false;
@@ -19,7 +19,7 @@ if (!window.__quantvizHistory) {
       if (!address.pathname.endsWith("/lab") || !address.search || told) return;
       address.searchParams.set("went", "1");
       replaceState.call(window.history, state, "", address);
-      // Streamlit listens for longer and has sent the address as it was: it sends this one after it.
+      // Streamlit's listener has run already and sent the address without the mark: have it send it again.
       window.dispatchEvent(new PopStateEvent("popstate", { state }));
     },
     { capture: true },

@@ -327,8 +327,9 @@ def redo() -> None:
 
 
 def follow_history() -> None:
-    """Take the state of an address that the browser's buttons for back and forward have gone to. What can be
-    undone or done again that way is; an address that cannot be read any more changes nothing.
+    """Take the state of the address that the browser went back or forward to.
+
+    Undo or redo where the address is one step away. Keep the state where the address cannot be read any more.
     """
     asked = st.query_params.to_dict()
     if asked.pop(_WENT, None) is None or _STATE not in st.session_state:
