@@ -41,6 +41,8 @@ def show_page() -> None:
         tab.speak()
         keep_history()
         close_sidebar_at_first()
+        # In every run, also of those that have nothing to put there: what follows keeps its place.
+        help_for_browser = st.empty()
     cold = cold_start.before_navigation()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
     sections = {
@@ -62,7 +64,8 @@ def show_page() -> None:
     # The front door has no sidebar: it has the same doors on it.
     position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
     page = st.navigation({"": [home, *missing_pages(pages, home)], **named}, position=position)
-    cold_start.help_the_browser(cold)
+    if cold:
+        cold_start.help_the_browser(help_for_browser)
     forget_ended_sessions()
     with turns().take(), error_boundary(), at_once():
         Limits.of_environment()  # a setting that is none is said at once

@@ -41,9 +41,16 @@ def run(code, blocked=()):
 def test_the_core_needs_only_torch():
     code = """
 import quantviz as qv
-from tests.helpers.offered import of_today
 r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
 assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and qv.RECIPES
+found = qv.clipping_curve([[1.0, -2.0]], 'int4_per_tensor')
+assert found.exact.minima
+try:
+    found.table()
+except qv.QuantVizError as error:
+    assert error.key == 'needs_pandas'
+else:
+    raise AssertionError
 """
     done = run(code, ("streamlit", "plotly", "pandas", "PIL", "safetensors"))
     assert done.returncode == 0, done.stderr

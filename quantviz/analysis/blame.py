@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,16 +27,22 @@ from quantviz.analysis.kept_parts import (
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
+from quantviz.evaluation.with_pandas import frame_of
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.lazy import as_stored
 
+if TYPE_CHECKING:
+    import pandas
+
 #: What one bit more an element brings, in dB: half the step.
 DB_PER_BIT = decibels(4.0, 1.0)
 #: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
 LEAST_WORTH_DB = 1.0
+#: The share of the tensor's Σe² that one part must cause to be named where none is worth its bits.
+LEAST_CAUSED = 0.05
 #: Of choices that are worth nearly as much as the best, so many dB or this share of it less, the smallest is
 #: taken.
 NEARLY_DB = 0.25
@@ -86,6 +92,12 @@ class Kept:
     #: Their numbers in the grid of parts, ascending, and their places there.
     numbers: Numbers
     places: tuple[Shape, ...]
+    #: The largest magnitude in them; 0 in none.
+    absmax: float
+    #: As shares of the tensor's Σe²: that of their own cells, and how much that of all others falls with
+    #: these parts kept.
+    suffered_share: float
+    caused_share: float
     #: SQNR of all other cells, in dB: now, and with these parts kept.
     rest_before_db: float
     rest_after_db: float
@@ -144,7 +156,8 @@ class Blame:
     curve: tuple[Kept, ...]
     #: A set that costs the others much, and is worth its bits; none where nothing is to blame.
     choice: Kept | None
-    #: What else could be done about the chosen parts, the best for the whole tensor first.
+    #: What could be done about the chosen parts, or, where nothing is chosen, about the one that causes at
+    #: least `LEAST_CAUSED` of the error; the best for the whole tensor first.
     remedies: tuple[Remedy, ...]
     #: "float16", or "bfloat16" where a value is beyond that.
     kept_as: str
@@ -162,6 +175,12 @@ class Blame:
     def most_caused(self) -> float:
         """Return the largest share of the tensor's Σe² that one part causes in the others."""
         return max((each.caused_share for each in self.suspects), default=0.0)
+
+    @property
+    def costliest(self) -> Suspect | None:
+        """Return the part that causes most, where that is at least `LEAST_CAUSED` of the error."""
+        most = max(self.suspects, key=lambda each: each.caused_share, default=None)
+        return most if most is not None and most.caused_share >= LEAST_CAUSED else None
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
         """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales: what "keep"
@@ -188,17 +207,21 @@ class Blame:
                 raise QuantVizError("blame.no_part", got=each, last=self.count - 1)
         return tried.kept(kept)
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return the suspects as columns, as `pandas.DataFrame` takes them."""
-        return _columns(self.suspects, Suspect)
+    def table(self) -> pandas.DataFrame:
+        """Return a row for each suspect.
 
-    def curve_table(self) -> dict[str, list[Any]]:
-        """Return the curve as columns: `k` and what it brings."""
-        return {"k": [each.k for each in self.curve], **_columns(self.curve, Kept)}
+        Raises:
+            QuantVizError: pandas is not installed; so for the other tables.
+        """
+        return frame_of(self.suspects, Suspect)
 
-    def remedy_table(self) -> dict[str, list[Any]]:
-        """Return the remedies as columns."""
-        return _columns(self.remedies, Remedy)
+    def curve_table(self) -> pandas.DataFrame:
+        """Return a row for each point of the curve: `k` and what it brings."""
+        return frame_of(self.curve, Kept, k=[each.k for each in self.curve])
+
+    def remedy_table(self) -> pandas.DataFrame:
+        """Return a row for each remedy."""
+        return frame_of(self.remedies, Remedy)
 
 
 def blame(
@@ -230,7 +253,7 @@ def blame(
     >>> found = blame(Builtin("loud_column").tensor(), "int4_per_tensor")
     >>> found.choice.places, round(found.choice.rest_before_db), round(found.choice.rest_after_db)
     (((0, 5),), 0, 21)
-    >>> found.remedies[0].id, found.table()["number"][0]
+    >>> found.remedies[0].id, found.table()["number"].tolist()[0]
     ('keep', 5)
     """
     return _blame(Counterfactuals(x, scheme, parts), most, trials)
@@ -281,7 +304,7 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     suspects = [_suspect(tried, each, caused[each], choice) for each in alone]
     chosen = () if choice is None else choice.numbers
     suspects.sort(key=lambda each: (each.number not in chosen, -each.caused, -each.absmax))
-    return Blame(
+    made = Blame(
         scheme=tried.scheme,
         shape=tried.x.shape,
         parts=tried.parts,
@@ -291,10 +314,12 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
         suspects=tuple(suspects),
         curve=curve,
         choice=choice,
-        remedies=() if choice is None else remedies(tried, choice.numbers),
+        remedies=(),
         kept_as=str(tried.kept_as).removeprefix("torch."),
         trials=tried.made,
     )
+    about = chosen if choice is not None or made.costliest is None else (made.costliest.number,)
+    return replace(made, remedies=remedies(tried, about) if about else (), trials=tried.made)
 
 
 def _usual_trials(tried: Counterfactuals) -> int:
@@ -321,10 +346,14 @@ def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]
 def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
     after, signal = tried.noise_without(numbers), tried.others_signal(numbers)
     whole = after + (tried.kept_noise(numbers) if numbers else 0.0)
+    before, noise = tried.others_noise(numbers), tried.noise
     return Kept(
         numbers=numbers,
         places=tuple(tried.place(each) for each in numbers),
-        rest_before_db=decibels(signal, tried.others_noise(numbers)),
+        absmax=tried.absmax_of(numbers),
+        suffered_share=tried.suffered_by(numbers) / noise if noise else 0.0,
+        caused_share=(before - after) / noise if noise else 0.0,
+        rest_before_db=decibels(signal, before),
         rest_after_db=decibels(signal, after),
         whole_db=decibels(tried.signal, whole),
         bits_added=tried.kept_bits(numbers) if numbers else 0.0,
@@ -362,7 +391,7 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
     return Suspect(
         number=number,
         place=tried.place(number),
-        absmax=float(tried.values((number,)).nan_to_num(0.0).abs().max()),
+        absmax=tried.absmax_of((number,)),
         suffered=suffered,
         suffered_share=suffered / noise if noise else 0.0,
         caused=caused,
@@ -457,7 +486,3 @@ def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> 
         lo, hi = -max(-lo, hi), max(-lo, hi)
     scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))
     return scheme if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME) else None
-
-
-def _columns(rows: tuple[Any, ...], kind: Any) -> dict[str, list[Any]]:
-    return {name: [getattr(row, name) for row in rows] for name in kind.__dataclass_fields__}

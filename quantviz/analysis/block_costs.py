@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ import torch
 from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, decibels
 from quantviz.analysis.kept_parts import largest_first
 from quantviz.analysis.study import Study
+from quantviz.evaluation.with_pandas import frame_of
 from quantviz.quantization.cells import quantize_cells
 from quantviz.schemes.granularity import Flat, Shape, flat_index
 from quantviz.schemes.recipes import as_scheme
@@ -19,6 +20,9 @@ from quantviz.streaming.regions import place_of
 from quantviz.streaming.surveying import worst_blocks
 from quantviz.tensors.blocks import flat_indices_of
 from quantviz.tensors.lazy import InMemory, as_stored
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,13 @@ class BlockCosts:
     #: Those whose loudest cell costs most first.
     rows: tuple[BlockCost, ...]
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return the blocks as columns, as `pandas.DataFrame` takes them."""
-        return {name: [getattr(row, name) for row in self.rows] for name in BlockCost.__dataclass_fields__}
+    def table(self) -> pandas.DataFrame:
+        """Return a row for each block.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
+        return frame_of(self.rows, BlockCost)
 
 
 def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> BlockCosts:

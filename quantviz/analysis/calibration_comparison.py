@@ -6,12 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.calibration import (
     CALIBRATIONS,
     Calibration,
@@ -25,6 +26,9 @@ from quantviz.schemes.calibration import (
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
+
+if TYPE_CHECKING:
+    import pandas
 
 #: The percentiles that are tried where nobody says which, from hardly any clipping to a lot.
 PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
@@ -77,15 +81,21 @@ class CalibrationComparison:
         fitting = [row for row in self.rows if row.problem is None and not math.isnan(row.mse)]
         return min(fitting, key=lambda row: row.mse, default=None)
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return columns, as `pandas.DataFrame` takes them."""
+    def table(self) -> pandas.DataFrame:
+        """Return a row for each calibration.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
         numbers = ("lo", "hi", "mse", "sqnr_db", "gain_db", "clipped_share", "width_share", "seconds")
-        return {
-            "calibration": [row.calibration.id for row in self.rows],
-            "scheme": [str(row.scheme or "") for row in self.rows],
-            **{name: [getattr(row, name) for row in self.rows] for name in numbers},
-            "problem": [row.problem.message() if row.problem else "" for row in self.rows],
-        }
+        return data_frame(
+            {
+                "calibration": [row.calibration.id for row in self.rows],
+                "scheme": [str(row.scheme or "") for row in self.rows],
+                **{name: [getattr(row, name) for row in self.rows] for name in numbers},
+                "problem": [row.problem.message() if row.problem else "" for row in self.rows],
+            }
+        )
 
 
 def all_calibrations(percentiles: Sequence[float] = PERCENTILES) -> tuple[Calibration, ...]:

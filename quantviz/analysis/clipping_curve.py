@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import torch
 from quantviz.analysis.range_error import RangeCurve, range_curve, ranges_to_try
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.with_pandas import data_frame
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.qparams import params_to_try
@@ -26,6 +27,9 @@ from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import as_stored
+
+if TYPE_CHECKING:
+    import pandas
 
 Array = npt.NDArray[Any]
 
@@ -47,8 +51,12 @@ class ClippingCurve:
     #: Of integers of so many bits, from a histogram.
     estimates: Mapping[int, RangeCurve]
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return columns, as `pandas.DataFrame` takes them: the scheme's own points, then the estimates."""
+    def table(self) -> pandas.DataFrame:
+        """Return a row for each point: the scheme's own, then the estimates.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
         own = self.scheme.number_format.bits
         curves = [(own, False, self.exact), *((bits, True, each) for bits, each in self.estimates.items())]
         found: dict[str, list[Any]] = {
@@ -67,7 +75,7 @@ class ClippingCurve:
             )
             for name, column in zip(found, columns, strict=True):
                 found[name] += column
-        return found
+        return data_frame(found)
 
 
 def clipping_curve(x: Any, scheme: Scheme | str, *, block: Shape | None = None) -> ClippingCurve:

@@ -214,6 +214,14 @@ class Counterfactuals:
         rows = [read_window(self.x, self.layout, self.window(each)).flatten() for each in numbers]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=math.nan)
 
+    def absmax_of(self, numbers: Numbers) -> float:
+        """Return the largest finite magnitude in some parts; 0 in none."""
+        if not numbers:
+            return 0.0
+        if not self.of_cells:
+            return float(self.magnitudes[list(numbers)].max())
+        return float(self.values(numbers).nan_to_num(0.0, 0.0, 0.0).abs().max())
+
     def suffered_by(self, numbers: Iterable[int]) -> float:
         """Return Σe² of some parts' own cells as the tensor is quantized now."""
         numbers = tuple(numbers)

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.analysis.recipe_ranking import RecipeRow, pareto_front, priced_at, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import ABOVE_DB, RecipeRow, pareto_front, priced_at, recipe_rows, row_of
 from quantviz.analysis.source_bounds import (
     Atoms,
     best_uniform,
@@ -27,6 +27,7 @@ from quantviz.analysis.source_bounds import (
 )
 from quantviz.analysis.study import Keep, Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.with_pandas import data_frame
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor, Shape
@@ -47,6 +48,9 @@ TRAIL: tuple[Granularity, ...] = (
     PerGroup(32),
     PerGroup(16),
 )
+
+if TYPE_CHECKING:
+    import pandas
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8
 #: Elements from which on a part of the tensor is measured, and about how many of it are.
@@ -54,8 +58,6 @@ MOST_MEASURED = 2**17
 _SAMPLED = 2**16
 #: What is measured.
 _WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
-#: How far above a line a dot is said to be.
-_ABOVE_DB = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,24 +123,36 @@ class RateDistortion:
         """Return a line by its id."""
         return next(each for each in self.lines if each.id == name)
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return the rows that fit as columns, as `pandas.DataFrame` takes them."""
+    def table(self) -> pandas.DataFrame:
+        """Return the rows that fit.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
         rows = [row for row in self.rows if row.fits]
         names = ("id", "trail", "bits", "own_bits", "entropy_bits", "sqnr_db", "mse", "zeroed_share")
         flags = ("on_front", "above_lloyd_max", "is_current", "share")
-        return {
-            **{name: [getattr(row, name) for row in rows] for name in (*names, *flags)},
-            "scheme": [str(row.scheme) for row in rows],
-        }
+        return data_frame(
+            {
+                **{name: [getattr(row, name) for row in rows] for name in (*names, *flags)},
+                "scheme": [str(row.scheme) for row in rows],
+            }
+        )
 
-    def line_table(self) -> dict[str, list[Any]]:
-        """Return the points of all lines as columns."""
-        return {
-            "line": [line.id for line in self.lines for _ in line.bits],
-            "coding": [line.coding for line in self.lines for _ in line.bits],
-            "bits": [float(each) for line in self.lines for each in line.bits],
-            "sqnr_db": [float(each) for line in self.lines for each in line.sqnr_db],
-        }
+    def line_table(self) -> pandas.DataFrame:
+        """Return a row for each point of all lines.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
+        return data_frame(
+            {
+                "line": [line.id for line in self.lines for _ in line.bits],
+                "coding": [line.coding for line in self.lines for _ in line.bits],
+                "bits": [float(each) for line in self.lines for each in line.bits],
+                "sqnr_db": [float(each) for line in self.lines for each in line.sqnr_db],
+            }
+        )
 
 
 def rate_distortion(
@@ -194,7 +208,7 @@ def rate_distortion(
         dataclasses.replace(
             row,
             on_front=row in front,
-            above_lloyd_max=row.fits and row.sqnr_db > lloyd.at(row.bits) + _ABOVE_DB,
+            above_lloyd_max=row.fits and row.sqnr_db > lloyd.at(row.bits) + ABOVE_DB,
         )
         for row in measured
     )

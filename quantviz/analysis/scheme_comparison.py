@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import torch
 
 from quantviz.analysis.study import KeptHere, Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -24,6 +25,9 @@ from quantviz.streaming.tensor_facts import facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out
 from quantviz.tensors.blocks import block_sums, viewed
 from quantviz.tensors.lazy import as_stored
+
+if TYPE_CHECKING:
+    import pandas
 
 Array = npt.NDArray[Any]
 
@@ -80,9 +84,12 @@ class SchemeComparison:
         """Return the share of the parts in which two or more are equally good."""
         return float((self.winner == TIE).sum()) / max(int((self.winner != NOTHING).sum()), 1)
 
-    def table(self) -> dict[str, list[Any]]:
-        """Return metrics as columns, a scheme a row, as `pandas.DataFrame` takes them: each metric, and
-        beside it how much more it is than A's, `<metric>_minus_a`.
+    def table(self) -> pandas.DataFrame:
+        """Return the metrics, a scheme a row: each metric, and beside it how much more it is than A's,
+        `<metric>_minus_a`.
+
+        Raises:
+            QuantVizError: pandas is not installed.
         """
         columns: dict[str, list[Any]] = {"scheme": [str(each) for each in self.schemes]}
         for name, of_a in self.measured[0].metrics.items():
@@ -90,7 +97,8 @@ class SchemeComparison:
             columns[name] = values
             # Two without any error differ by nothing.
             columns[f"{name}_minus_a"] = [0.0 if value == of_a else value - of_a for value in values]
-        return columns | {"cell_share": list(self.cell_shares), "part_share": list(self.part_shares)}
+        shares = {"cell_share": list(self.cell_shares), "part_share": list(self.part_shares)}
+        return data_frame(columns | shares)
 
 
 def compare_schemes(

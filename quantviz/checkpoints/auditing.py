@@ -19,9 +19,9 @@ from quantviz.checkpoints.gguf_names import OtherNames
 from quantviz.checkpoints.opening import name_of, open_checkpoint
 from quantviz.checkpoints.originals import Original, as_converted, original_of, tensor_of
 from quantviz.checkpoints.tensor_audit import TensorAudit, audit_plain, audit_weight, result_of_rows
-from quantviz.checkpoints.with_pandas import load_pandas
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form

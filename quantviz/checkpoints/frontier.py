@@ -12,7 +12,7 @@ from quantviz.checkpoints.allocation import total
 from quantviz.checkpoints.choices import Array, Choices, choices_of
 from quantviz.checkpoints.knapsack import hull_steps
 from quantviz.checkpoints.offers import Sensitivities, Table
-from quantviz.checkpoints.with_pandas import load_pandas
+from quantviz.evaluation.with_pandas import load_pandas
 
 if TYPE_CHECKING:
     import pandas

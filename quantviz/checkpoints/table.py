@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.measuring import NUMBERS
 from quantviz.checkpoints.recipes import seen_shape
-from quantviz.checkpoints.with_pandas import load_pandas
 from quantviz.evaluation.metric_formulas import METRICS, stored_size
+from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.analysis.recipe_ranking import ABOVE_DB, CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.figures.contest_marks import (
     HOPELESS_DB,
     ROOM,
@@ -42,6 +42,8 @@ HEIGHT = 380
 #: What x tells: bits as they are stored, or as they would be if codes were entropy-coded.
 STORED, CODED = "stored", "coded"
 BITS = (STORED, CODED)
+#: What is known of a row once the other sizes of groups and the lines are.
+_OF_KNOWN = ("trail", "above_lloyd_max", "entropy_bits")
 
 #: Pixels of the frame around the plot: left, right, top, bottom.
 _MARGIN = (44, 10, 8, 40)
@@ -79,6 +81,8 @@ class RecipePoint:
     y: float
     #: Whether some other recipe has no more bits and no less SQNR.
     beaten: bool
+    #: Whether it lies above the line of one quantizer for all values, Lloyd–Max.
+    above: bool
     #: Its name's place, where it is written.
     label: RecipeLabel | None
 
@@ -100,9 +104,9 @@ class RecipePlotData:
     beyond: tuple[RecipeRow, ...] = ()
 
     @property
-    def above_lloyd_max(self) -> tuple[RecipeRow, ...]:
+    def above(self) -> tuple[RecipeRow, ...]:
         """Return the rows above the line of one quantizer for all values: recipes, then other group sizes."""
-        return tuple(point.row for point in (*self.points, *self.sizes) if point.row.above_lloyd_max)
+        return tuple(point.row for point in (*self.points, *self.sizes) if point.above)
 
     @property
     def current(self) -> RecipePoint | None:
@@ -181,7 +185,8 @@ def recipe_plot_data(
 
     def point(row: RecipeRow, label: RecipeLabel | None = None) -> RecipePoint:
         at = x_of[id(row)]
-        return RecipePoint(row, at, height_of(row), _is_beaten(at, row.sqnr_db, places), label)
+        above = known is not None and row.sqnr_db > known.line("lloyd_max").at(at) + ABOVE_DB
+        return RecipePoint(row, at, height_of(row), _is_beaten(at, row.sqnr_db, places), above, label)
 
     return RecipePlotData(
         points=tuple(point(row, labels.get(i)) for i, row in enumerate(shown)),
@@ -203,9 +208,7 @@ def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[Rec
     joined = []
     for row in shown:
         own = by_scheme.get(row.scheme) if row.id == CURRENT else found.get(row.id)
-        facts = (
-            {name: getattr(own, name) for name in ("trail", "above_lloyd_max", "entropy_bits")} if own else {}
-        )
+        facts = {name: getattr(own, name) for name in _OF_KNOWN} if own else {}
         joined.append(dataclasses.replace(row, **facts))
     taken = {row.scheme for row in shown}
     return joined, [
@@ -316,11 +319,11 @@ def recipe_plot_figure(
     if known:
         traces = [*line_traces(known, data.bits_range, colours, language)]
         traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in _placed(data)), colours))
-        traces.append(_points(data.sizes, colours, language, axes, small=True))
+        traces.append(_points(data.sizes, colours, language, axes, bits, small=True))
     traces += [
         _front(data, colours),
         *_rings(data, colours),
-        _points(data.points, colours, language, axes),
+        _points(data.points, colours, language, axes, bits),
     ]
     layout = _layout(data, colours, language, height, axes)
     layout["xaxis"]["title"] = _title(bits, language, priced_as)
@@ -357,7 +360,7 @@ def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
 
 
 def _points(
-    points: Sequence[RecipePoint], theme: Theme, language: str, axes: Axes, *, small: bool = False
+    points: Sequence[RecipePoint], theme: Theme, language: str, axes: Axes, bits: str, *, small: bool = False
 ) -> dict[str, Any]:
     colour = faint(theme.values[0], 0.55) if small else theme.values[0]
     return {
@@ -375,7 +378,7 @@ def _points(
         # A click takes the scheme; nothing is to pale then.
         "selected": {"marker": {"opacity": 1}},
         "unselected": {"marker": {"opacity": 1}},
-        "text": [_hover(point.row, language, axes) for point in points],
+        "text": [_hover(point, language, axes, bits) for point in points],
         "customdata": [str(point.row.scheme) for point in points],
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
@@ -411,7 +414,8 @@ def _name(row: RecipeRow, language: str, axes: Axes, *, short: bool) -> str:
     )
 
 
-def _hover(row: RecipeRow, language: str, axes: Axes) -> str:
+def _hover(point: RecipePoint, language: str, axes: Axes, bits: str) -> str:
+    row = point.row
     told = text(
         "recipe_plot.hover",
         language,
@@ -421,7 +425,7 @@ def _hover(row: RecipeRow, language: str, axes: Axes) -> str:
     )
     if math.isfinite(row.entropy_bits):
         told += text("recipe_plot.hover_coded", language, bits=f"{row.entropy_bits:.4g}")
-    return told + (text("recipe_plot.hover_above", language) if row.above_lloyd_max else "")
+    return told + (text(f"recipe_plot.hover_above.{bits}", language) if point.above else "")
 
 
 def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes: Axes) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import math
 
-import pandas as pd
 import pytest
 import torch
 
@@ -33,7 +32,7 @@ def test_each_row_is_a_quantization_and_the_best_has_the_least_error(form):
     within = min(row.mse for row in fitting if row.hi <= found.current.hi)
     (searched,) = (row.mse for row in found.rows if row.calibration == qv.MSE())
     assert within <= searched <= within * (1 + 1e-5)
-    assert pd.DataFrame(found.table()).shape[0] == len(found.rows) == len(all_calibrations())
+    assert found.table().shape[0] == len(found.rows) == len(all_calibrations())
 
 
 def test_a_scale_given_by_hand_is_compared_with_rules():

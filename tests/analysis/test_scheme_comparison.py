@@ -86,12 +86,12 @@ def test_metrics_stand_beside_those_of_a():
     x = normal(8, 64)
     found = compare_schemes(x, THREE, metrics=("mse", "sqnr_db", "code_entropy"))
     table, m = found.table(), [qv.metrics(qv.quantize(x, each)) for each in THREE]
-    assert table["sqnr_db"] == [each["sqnr_db"] for each in m]
-    assert table["sqnr_db_minus_a"] == [each["sqnr_db"] - m[0]["sqnr_db"] for each in m]
-    assert [len(column) for column in table.values()] == [3] * len(table)
+    assert table["sqnr_db"].tolist() == [each["sqnr_db"] for each in m]
+    assert table["sqnr_db_minus_a"].tolist() == [each["sqnr_db"] - m[0]["sqnr_db"] for each in m]
+    assert len(table) == 3
     assert list(table)[:3] == ["scheme", "mse", "mse_minus_a"]
     exact = compare_schemes([[1.0, -1.0]], ["int8_per_tensor", "int4_per_tensor"]).table()
-    assert exact["sqnr_db_minus_a"] == [0.0, 0.0]
+    assert exact["sqnr_db_minus_a"].tolist() == [0.0, 0.0]
 
 
 def test_what_is_left_out_has_no_winner():

@@ -125,7 +125,7 @@ def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
     line = next(each.value for each in at.caption if each.value.startswith("`qv."))
     x = result(at).x
     table = eval(line.strip("`"), {"qv": qv, "x": x})
-    assert table["mse" if tab == "range" else "caused_share"]
+    assert len(table["mse" if tab == "range" else "caused_share"])
     if tab == "blame":
         beyond = next(each.value for each in at.caption if ".keep(x)" in each.value)
         kept = eval(beyond.split("`")[1], {"qv": qv, "x": x})
@@ -147,11 +147,11 @@ def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():
 def test_the_costliest_is_named_where_none_is_worth_its_bits():
     """That keeping a column does not pay was told as if none were to blame."""
     state = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
-    suspects = [SimpleNamespace(number=n, caused_share=share) for n, share in ((3, 0.02), (6, 0.112))]
-    blame = SimpleNamespace(parts=qv.PerChannel(1), suspects=suspects, choice=None, most_caused=0.112)
+    costliest = SimpleNamespace(number=6, caused_share=0.112)
+    blame = SimpleNamespace(parts=qv.PerChannel(1), costliest=costliest, choice=None, remedies=())
     told = blame_tab._answer(blame, state)
     assert "The costliest is column 6: it alone causes 11 % of the error." in told
-    blame.most_caused = 0.02
+    blame.costliest = None
     assert "the error is spread over all of them" in blame_tab._answer(blame, state)
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
@@ -84,11 +85,10 @@ FRAME = """<script type=module src="/static/js/index.js"></script>
 <div data-testid=stSkeletonElement></div><div data-testid=stSkeleton></div>"""
 
 
-def test_what_draws_is_fetched_once_the_frame_is_whole_without_waiting_for_data(new_page, monkeypatch):
+def test_what_draws_is_fetched_once_the_frame_is_whole_without_waiting_for_data(new_page):
     """It took most of a second once the data had come, after the server had imported for as long."""
     page, asked, sent = new_page(), [], []
-    monkeypatch.setattr(cold_start.st, "html", lambda body, **_: sent.append(body))
-    cold_start.help_the_browser(True)
+    cold_start.help_the_browser(SimpleNamespace(html=lambda body, **_: sent.append(body)))
 
     def answer(route):
         asked.append(route.request.url)

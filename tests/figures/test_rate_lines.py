@@ -99,13 +99,13 @@ def test_every_size_has_a_name_of_its_own(known, language):
 
 def test_a_dot_above_lloyd_max_says_why(known):
     data = recipe_plot_data(rows(known), known=known)
-    above = {row.id for row in data.above_lloyd_max}
+    above = {row.id for row in data.above}
     assert "int4_per_row" in above
     shown = [point.row for point in (*data.points, *data.sizes)]
-    assert list(data.above_lloyd_max) == [row for row in shown if row.above_lloyd_max]
+    assert list(data.above) == [row for row in shown if row.above_lloyd_max]
     assert above - set(RECIPES), "other group sizes are told too"
     line = known.line("lloyd_max")
-    assert all(row.sqnr_db > line.at(row.bits) for row in data.above_lloyd_max)
+    assert all(row.sqnr_db > line.at(row.bits) for row in data.above)
     figure = go.Figure(recipe_plot_figure(rows(known), known=known))
     told = {
         name: text
@@ -116,6 +116,14 @@ def test_a_dot_above_lloyd_max_says_why(known):
     assert ["above Lloyd–Max" in told[str(row.scheme)] for row in rows(known) if row.fits] == [
         row.id in above for row in rows(known) if row.fits
     ]
+
+
+def test_a_dot_above_lloyd_max_is_judged_by_the_bits_that_are_drawn(known):
+    data = recipe_plot_data(rows(known), known=known, bits=CODED)
+    line = known.line("lloyd_max")
+    assert all(row.sqnr_db > line.at(row.entropy_bits) for row in data.above)
+    assert any(row.sqnr_db < line.at(row.bits) for row in data.above), "coding alone lifts some"
+    assert "fixed rate" in str(recipe_plot_figure(rows(known), known=known, bits=CODED).to_dict())
 
 
 def test_what_has_no_entropy_is_left_out_where_it_is_x(known):

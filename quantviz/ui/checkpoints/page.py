@@ -17,7 +17,7 @@ from quantviz.ui.checkpoints.going import go_on
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.imports import warm_up
@@ -64,7 +64,7 @@ def show_page() -> None:
 
 
 def _put_address() -> None:
-    session.put_address({**address_of(current_state()), "lang": language(), **parameters()})
+    address.write({**address_of(current_state()), "lang": language(), **parameters()})
 
 
 def _show_answer(was_running: bool) -> None:

@@ -14,7 +14,7 @@ from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 
 STATE, PROBLEMS = "checkpoints_state", "checkpoints_problems"
 #: What is scanned unless something else is chosen: what most files are shipped in, and what tells why.
@@ -62,7 +62,7 @@ class CheckpointsState:
 
 
 def current_state() -> CheckpointsState:
-    if STATE not in st.session_state or session.navigated():
+    if address.asks_anew() or STATE not in st.session_state:
         st.session_state[STATE], st.session_state[PROBLEMS] = _opening(st.query_params.to_dict())
     return cast(CheckpointsState, st.session_state[STATE])
 

@@ -17,7 +17,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.browser import read_script
-from quantviz.ui.shell.session import page_shown
+from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.streamlit_private import serve_file
 
 #: Streamlit calls a component again while its script is on the way: the last call shows what is then true.

@@ -32,7 +32,7 @@ from quantviz.ui.formats.state import (
     toggle_to_one,
     unit_of,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -106,7 +106,7 @@ def show_page() -> None:
         on_code_change=session.safely(_row_clicked),
         on_width_change=nothing,
     )
-    session.put_address({**address_of(state), "lang": language(), **parameters()})
+    address.write({**address_of(state), "lang": language(), **parameters()})
 
 
 def _formats(state: FormatsState) -> tuple[NumberFormat, NumberFormat | None]:

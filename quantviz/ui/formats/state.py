@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.words import language
 
 _STATE, PROBLEMS, UNREAD = "formats_state", "formats_problems", "formats_unread"
@@ -41,7 +41,7 @@ class FormatsState:
 
 
 def current_state() -> FormatsState:
-    if _STATE not in st.session_state or session.navigated():
+    if address.asks_anew() or _STATE not in st.session_state:
         st.session_state[_STATE], st.session_state[PROBLEMS] = _opening(st.query_params.to_dict())
         st.session_state[UNREAD] = None
     return cast(FormatsState, st.session_state[_STATE])

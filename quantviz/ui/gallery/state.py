@@ -15,7 +15,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.random import LARGEST_SEED
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language
 
@@ -52,7 +52,8 @@ def current_state() -> GalleryState:
     before = cast("GalleryState | None", st.session_state.get(_STATE))
     # The browser may go Back before the run of a change has come to its end: that address is another one.
     older = st.session_state.get(_CHANGED) == st.query_params.to_dict()
-    if before is None or (session.navigated() and not older):
+    anew = address.asks_anew() and not older
+    if anew or before is None:
         state, st.session_state[PROBLEMS] = _opening()
         # What was found out is not undone.
         st.session_state[_STATE] = dataclasses.replace(state, tries=before.tries) if before else state
@@ -127,7 +128,7 @@ def show_link() -> None:
             {} if state.seed is None or own_seed(case) in (None, state.seed) else {"seed": str(state.seed)}
         )
         wanted = {"bug": bug.id, **named, **seeded, **wanted}
-    session.put_address(wanted)
+    address.write(wanted)
 
 
 def bug_of(state: GalleryState) -> Bug:

@@ -24,7 +24,7 @@ from quantviz.teaching.golf import (
 )
 from quantviz.tensors.views import View
 from quantviz.ui.lab.tensor import facts_of, kept, stored_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language
 
@@ -60,7 +60,8 @@ def open_round() -> GolfRound:
     """
     # A button of ours may be faster than the address.
     moved = st.session_state.pop(_MOVED, False)
-    if _ROUND not in st.session_state or (session.navigated() and not moved):
+    anew = address.asks_anew() and not moved
+    if anew or _ROUND not in st.session_state:
         st.session_state[_ROUND], st.session_state[_PROBLEMS] = read_round(st.query_params.to_dict())
         st.session_state[_UNSEEN] = True
         _set_out()
@@ -109,7 +110,7 @@ def outcome() -> Outcome:
 
 def show_link() -> None:
     """Write the round to the address."""
-    session.put_address({**write_round(current_round()), "lang": language(), **parameters()})
+    address.write({**write_round(current_round()), "lang": language(), **parameters()})
 
 
 # ---- what was found out ---------------------------------------------------------------------------

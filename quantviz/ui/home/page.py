@@ -20,7 +20,7 @@ from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.title_line import tensor_name
 from quantviz.ui.lab.uploads import open_dropped
-from quantviz.ui.shell import classroom, places, session
+from quantviz.ui.shell import address, classroom, places, session
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, theme
@@ -41,7 +41,7 @@ def show_page() -> None:
     goal = st.session_state.pop(_GOAL, None)
     if goal:
         st.switch_page(goal[0], query_params=goal[1])
-    session.put_address({"lang": language()})
+    address.write({"lang": language()})
     name_tab(say("pages.home"))
     st.html(Path(__file__).with_name("home.css"))
     with st.container(key="home_drop"):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from quantviz.analysis.recipe_ranking import priced_at, priced_bits
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
@@ -24,7 +25,7 @@ from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, number, plain, say, shape_text, theme
 
 if TYPE_CHECKING:
-    from quantviz.analysis.blame import Blame, Remedy, Suspect
+    from quantviz.analysis.blame import Blame, Kept, Remedy, Suspect
     from quantviz.analysis.block_costs import BlockCosts
     from quantviz.analysis.study import Study
 
@@ -33,10 +34,8 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
-#: The share of the error that one part must cause to be named where none is worth its bits.
-_LEAST_CAUSED = 0.05
-#: Of fewer cells, what a part takes counts more than it does on a real weight.
-_SMALL = 2**16
+#: Columns of numbers that may have none, told in words.
+_NUMBERS_IN_WORDS = ("others",)
 _WIDTHS = {"part": 140, "remedy": 230, "block": 180}
 #: Cells are told to lie in so many channels where these hold half of them.
 _MOST_CHANNELS = 3
@@ -49,7 +48,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
     with sentence:
         found = _found(state)
         st.markdown(plain(_answer(found[0], state)))
-    remedy = _best_remedy(found[0])
+    remedy = _best_remedy(found[0], state)
     if remedy is not None:
         _offer(remedy, state, action)
     with body, st.container(key="blame"):
@@ -147,18 +146,19 @@ def _answer(blame: Blame, state: LabState) -> str:
         after=_db(choice.rest_after_db),
         bits=number(choice.bits_added, 2, signed=True),
     )
-    helps = _best_remedy(blame)
+    helps = _best_remedy(blame, state)
     brings = "" if helps is None else _brings(helps, state)
     return " ".join(filter(None, (told, _gathered(blame, choice.numbers, state), brings)))
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
     """Return what causes most where nothing is worth its bits: that it does not pay is no acquittal."""
-    if blame.most_caused < _LEAST_CAUSED:
+    most, helps = blame.costliest, _best_remedy(blame, state)
+    if most is None:
         return say("blame.none")
-    most = max(blame.suspects, key=lambda each: each.caused_share)
     share = number(100 * most.caused_share, 2)
-    return say("blame.costliest", what=_name(blame.parts, most, state), share=share)
+    told = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
+    return told if helps is None else f"{told} {_brings(helps, state)}"
 
 
 def _brings(remedy: Remedy, state: LabState) -> str:
@@ -167,8 +167,16 @@ def _brings(remedy: Remedy, state: LabState) -> str:
         "blame.brings",
         remedy=_capital(_scheme_words(remedy.scheme, remedy.id, state)),
         gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
-        bits=number(remedy.bits_added, 2, signed=True),
+        bits=number(_bits(remedy, state), 2, signed=True),
     )
+
+
+def _bits(remedy: Remedy, state: LabState) -> float:
+    """Return the bits an element that a remedy adds: a scheme is priced as it is everywhere in the Lab."""
+    if remedy.scheme is None:
+        return remedy.bits_added
+    shape = state.source.shape
+    return priced_bits(remedy.scheme, shape) - priced_bits(state.scheme, shape)
 
 
 def _costliest_first(blame: Blame, numbers: Sequence[int]) -> list[int]:
@@ -205,7 +213,7 @@ def _call(blame: Blame, state: LabState) -> str:
     return f'qv.blame(x, "{state.scheme}", qv.{parts})'
 
 
-def _best_remedy(blame: Blame) -> Remedy | None:
+def _best_remedy(blame: Blame, state: LabState) -> Remedy | None:
     """Return the remedy that a scheme can be and that brings most beyond its bits; None where none helps."""
     from quantviz.analysis.blame import DB_PER_BIT
 
@@ -214,7 +222,7 @@ def _best_remedy(blame: Blame) -> Remedy | None:
         for remedy in blame.remedies
         if remedy.scheme and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
     )
-    return max(helping, key=lambda each: each.whole_after_db - DB_PER_BIT * each.bits_added, default=None)
+    return max(helping, key=lambda each: each.whole_after_db - DB_PER_BIT * _bits(each, state), default=None)
 
 
 def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
@@ -282,14 +290,19 @@ def _still(words: dict[str, str]) -> str | None:
 
 
 def _show_suspects(blame: Blame, state: LabState) -> None:
-    suspects = blame.suspects
+    lines: list[Suspect | Kept] = [*blame.suspects]
+    names = [_names(blame.parts, (each.number,), state) for each in blame.suspects]
+    if blame.choice is not None and blame.choice.k > 1:
+        # Of equally loud parts none costs anything by itself.
+        lines.insert(0, blame.choice)
+        names.insert(0, say("blame.together", count=blame.choice.k))
     columns: dict[str, list[Any]] = {
-        "part": [_name(blame.parts, each, state) for each in suspects],
-        "absmax": [each.absmax for each in suspects],
-        "caused": [_percent(each.caused_share) for each in suspects],
-        "suffered": [_percent(each.suffered_share) for each in suspects],
-        "before": [each.rest_before_db for each in suspects],
-        "after": [each.rest_after_db for each in suspects],
+        "part": names,
+        "absmax": [each.absmax for each in lines],
+        "caused": [_percent(each.caused_share) for each in lines],
+        "suffered": [_percent(each.suffered_share) for each in lines],
+        "before": [each.rest_before_db for each in lines],
+        "after": [each.rest_after_db for each in lines],
     }
     formats = {
         "absmax": "%.4g",
@@ -298,7 +311,7 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         "before": "%.1f",
         "after": "%.1f",
     }
-    _table("blame_suspects", columns, formats, "part", len(suspects))
+    _table("blame_suspects", columns, formats, "part", len(lines))
 
 
 def _show_blocks(study: Study, state: LabState) -> None:
@@ -330,7 +343,7 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         "whole": [each.whole_after_db for each in remedies],
         "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
         "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
-        "bits": [each.bits_added for each in remedies],
+        "bits": [_bits(each, state) for each in remedies],
         "scheme": ["✓" if each.scheme else "–" for each in remedies],
     }
     formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
@@ -349,8 +362,9 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
     how = say("blame.how") if takes else ""
     beyond = say("blame.beyond", what=what, format=blame.kept_as)
     st.caption(f"{how} {plain(beyond)} `{_call(blame, state)}.keep(x)`".strip())
-    if math.prod(blame.shape) < _SMALL:
-        st.caption(say("blame.small", shape=shape_text(blame.shape)))
+    layer = priced_at(blame.shape)
+    if layer != blame.shape:
+        st.caption(say("blame.small", shape=shape_text(blame.shape), layer=shape_text(layer)))
 
 
 def _take_line(schemes: Sequence[Scheme | None]) -> None:
@@ -380,7 +394,9 @@ def _table(
             name: st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
             if name in formats
             else st.column_config.TextColumn(
-                say(f"blame.columns.{name}"), width=_WIDTHS[name] if name == named else 84
+                say(f"blame.columns.{name}"),
+                width=_WIDTHS[name] if name == named else 84,
+                alignment="right" if name in _NUMBERS_IN_WORDS else None,
             )
             for name in columns
         },
@@ -427,10 +443,6 @@ def _form(parts: Granularity, state: LabState) -> tuple[str, int]:
 def _kind(parts: Granularity, state: LabState) -> str:
     form, axis = _form(parts, state)
     return say(f"blame.kinds.{form}", axis=axis)
-
-
-def _name(parts: Granularity, suspect: Suspect, state: LabState) -> str:
-    return _names(parts, (suspect.number,), state)
 
 
 def _names(parts: Granularity, numbers: Sequence[int], state: LabState) -> str:

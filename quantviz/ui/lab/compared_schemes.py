@@ -306,7 +306,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
     }
     for column, tile in (("sqnr_db", "sqnr"), ("mse", "mse")):
         if visible(f"tiles.{tile}"):
-            columns |= {column: table[column], f"{column}_minus_a": table[f"{column}_minus_a"]}
+            columns |= {name: table[name].tolist() for name in (column, f"{column}_minus_a")}
     if visible("tiles.bits"):
         columns |= {"bits": bits, "bits_minus_a": [each - bits[0] for each in bits]}
     formats = {

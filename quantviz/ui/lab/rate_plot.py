@@ -78,7 +78,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     st.html(_legend(known))
     if known:
         data = recipe_plot_data(rows, now, known=known, bits=bits)
-        told += [say("recipes.sizes"), *_puzzles(data, known, state)]
+        told += [say("recipes.sizes"), *_puzzles(data, known, state, bits)]
     if usual != shape:
         told.append(say("recipes.priced", shape=" × ".join(map(str, usual))))
     st.caption(plain(say("recipe_plot.answer.between").join(told)))
@@ -132,17 +132,17 @@ def _legend(known: RateDistortion | None) -> str:
     return f'<div class="qv-lines">{keys}</div>'
 
 
-def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState) -> list[str]:
+def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits: str) -> list[str]:
     """Return what would puzzle: dots above a line, what lies outside, and what was measured on a part."""
     from quantviz.figures.rate_lines import row_name
 
     told = []
-    above = [row_name(row, language(), state.source.axes) for row in data.above_lloyd_max]
+    above = [row_name(row, language(), state.source.axes) for row in data.above]
     if above:
         names = say("recipes.between").join(above[:_MOST_NAMES])
         if len(above) > _MOST_NAMES:
             names = say("recipes.above_more", names=names, count=len(above) - _MOST_NAMES)
-        told.append(say("recipes.above", names=names))
+        told.append(say(f"recipes.above.{bits}", names=names))
     if data.beyond:
         rows = (
             say("recipes.beyond_row", name=format_name(row.scheme.format), db=number(row.sqnr_db, 3))

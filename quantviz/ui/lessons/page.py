@@ -26,7 +26,7 @@ from quantviz.ui.lessons.progress import (
     unreadable,
 )
 from quantviz.ui.lessons.step import show_step
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import classroom, parameters
 from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
@@ -76,9 +76,9 @@ def show_page() -> None:
 
 def _place() -> Place:
     # A button of ours may be faster than the address.
-    navigated = session.navigated() and not st.session_state.get(MOVED)
+    anew = address.asks_anew() and not st.session_state.get(MOVED)
     st.session_state[MOVED] = False
-    if PLACE not in st.session_state or navigated:
+    if anew or PLACE not in st.session_state:
         st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(
             st.query_params.get("l"), st.query_params.get("p", "1"), st.query_params.get("term")
         )
@@ -114,7 +114,7 @@ def _opening(
 def _write_address(place: Place) -> None:
     wanted = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
     wanted |= {"lang": language(), **parameters()}
-    session.put_address(wanted)
+    address.write(wanted)
 
 
 def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:

@@ -9,6 +9,7 @@ And while the server imports torch, the browser can do what it would have to do 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import streamlit as st
 
@@ -69,11 +70,10 @@ def _started() -> float:
     return time.monotonic()
 
 
-def help_the_browser(cold: bool) -> None:
+def help_the_browser(place: Any) -> None:
     """Close the message that the page was not found, which only a first run can show, and have the browser
-    fetch what draws before there is something to draw.
+    fetch what draws before there is something to draw. `place` is an empty element to put it in.
     """
-    if cold:
-        name = streamlit_private.drawing_script()
-        draws = _FETCH_WHAT_DRAWS.replace("NAME", name) if name else ""
-        st.html(_CLOSE + draws, unsafe_allow_javascript=True)
+    name = streamlit_private.drawing_script()
+    draws = _FETCH_WHAT_DRAWS.replace("NAME", name) if name else ""
+    place.html(_CLOSE + draws, unsafe_allow_javascript=True)

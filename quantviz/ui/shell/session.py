@@ -25,7 +25,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
-from quantviz.ui.shell import classroom, streamlit_private
+from quantviz.ui.shell import address, classroom, streamlit_private
 from quantviz.ui.shell.desks import LAB, sit_at
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
 from quantviz.ui.shell.startup import turns
@@ -41,10 +41,8 @@ _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 #: What `history.js` adds to the Lab's address where the browser's buttons went to it.
 _WENT = "went"
-_OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
+_OPENED, _GOOD = "lab_opened", "lab_good"
 _WIDGETS = "widgets"
-#: The page on the screen, and whether it is another one than before.
-_PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: Where the state was opened from, if not in the Lab itself.
 _ORIGIN = "lab_origin"
 #: The tensor that was opened from a model's map.
@@ -480,16 +478,10 @@ def _widgets() -> _Widgets:
     return cast(_Widgets, known)
 
 
-def page_shown() -> str:
-    """Return the path of the page on the screen; "" for the front door."""
-    return cast(str, st.session_state.get(_PAGE, ""))
-
-
 def arrive(page: str) -> None:
     """Note which page this run shows, and sit down at its desk."""
     sit_at(page if page in _OWN_DESKS else LAB, _ON_DESK)
-    st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
-    st.session_state[_PAGE] = page
+    address.arrive(page)
     _widgets().showing = {}
 
 
@@ -501,26 +493,5 @@ def leave() -> None:
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
     _widgets().language = language()
-    put_address({**write_link(state(), language()), **classroom.parameters()})
+    address.write({**write_link(state(), language()), **classroom.parameters()})
     return state().source.link_problem()
-
-
-def put_address(wanted: dict[str, str]) -> None:
-    """Write a page's parameters to the address bar."""
-    asked = st.query_params.to_dict()
-    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
-    # emptied them, writing them again would keep the person on this page for ever.
-    went_back = (
-        not asked and not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
-    )
-    if asked != wanted and not went_back:
-        st.query_params.from_dict(wanted)
-    st.session_state[_LINK] = wanted
-
-
-def navigated() -> bool:
-    """Return whether the browser shows another address of this page than we last wrote: by its buttons for
-    back and forward.
-    """
-    asked = st.query_params.to_dict()
-    return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)

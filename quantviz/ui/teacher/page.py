@@ -29,7 +29,7 @@ from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.shell import session
+from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import PARAMETER, parameters
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error
@@ -122,7 +122,7 @@ def show_page() -> None:
             st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
     with link, st.container(key="teacher_link", gap="small"):
         _show_link()
-    session.put_address({"lang": language(), **parameters()})
+    address.write({"lang": language(), **parameters()})
 
 
 def _show_what() -> None:
@@ -304,25 +304,25 @@ def _show_link() -> None:
     if problem:
         st.warning(f"{say_error(problem)} {say('teacher.no_link')}")
         return
-    address = link(choice, app)
+    opened = link(choice, app)
     if only_here(app):
         host = plain(urlsplit(app).hostname)
         st.info(
             f"{say('teacher.only_here', host=host)}\n\n"
             f"1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
         )
-    elif len(address) > LONGEST:
-        st.warning(say("teacher.too_long", length=len(address), longest=LONGEST))
+    elif len(opened) > LONGEST:
+        st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
     else:
-        st.html(qr_image(address, say("teacher.qr_alt")))
-    st.code(address, language=None, wrap_lines=True)
+        st.html(qr_image(opened, say("teacher.qr_alt")))
+    st.code(opened, language=None, wrap_lines=True)
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
-        copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=address)
-        st.link_button(say("teacher.preview"), address, help=say("teacher.preview_help"))
+        copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=opened)
+        st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
         if st.button(say("teacher.project"), key="teacher_project", help=say("teacher.project_help")):
             _project(choice)
-    if len(address) <= LONGEST:
-        st.caption(say("teacher.length", length=len(address), longest=LONGEST))
+    if len(opened) <= LONGEST:
+        st.caption(say("teacher.length", length=len(opened), longest=LONGEST))
 
 
 def qr_image(address: str, alt: str) -> str:

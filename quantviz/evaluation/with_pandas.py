@@ -1,0 +1,49 @@
+"""Tables as pandas has them: only what makes one needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def load_pandas() -> Any:
+    """Return pandas, which nothing but tables needs.
+
+    Raises:
+        QuantVizError: It is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise QuantVizError("needs_pandas") from None
+    return pandas
+
+
+def data_frame(columns: Mapping[str, Sequence[Any]]) -> pandas.DataFrame:
+    """Return columns of one length as a table.
+
+    Raises:
+        QuantVizError: pandas is not installed.
+    """
+    made: pandas.DataFrame = load_pandas().DataFrame(dict(columns))
+    return made
+
+
+def frame_of(rows: Sequence[Any], kind: Any, **columns: Sequence[Any]) -> pandas.DataFrame:
+    """Return dataclasses of one `kind` as a table: first `columns`, then a column for each of their fields.
+
+    Raises:
+        QuantVizError: pandas is not installed.
+
+    >>> from quantviz.errors import Note
+    >>> list(frame_of([Note.of("own_scales")], Note).columns)[0]
+    'key'
+    """
+    names = [each.name for each in fields(kind)]
+    return data_frame({**columns, **{name: [getattr(row, name) for row in rows] for name in names}})

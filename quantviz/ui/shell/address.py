@@ -1,0 +1,55 @@
+"""The address bar: which page it shows, and the parameters that the page wrote there."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import streamlit as st
+
+#: The path of the page on the screen, and of the one before it where this run shows another.
+_PAGE, _FROM = "page_shown", "page_before"
+#: What each page wrote to the address last, by its path.
+_WRITTEN = "addresses_written"
+
+
+def arrive(page: str) -> None:
+    """Note the path of the page that this run shows."""
+    before = st.session_state.get(_PAGE)
+    st.session_state[_FROM] = before if before != page else None
+    st.session_state[_PAGE] = page
+
+
+def page_shown() -> str:
+    """Return the path of the page on the screen; "" for the front door."""
+    return cast(str, st.session_state.get(_PAGE, ""))
+
+
+def write(wanted: dict[str, str]) -> None:
+    """Write a page's parameters to the address bar."""
+    asked = st.query_params.to_dict()
+    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
+    # emptied them, writing them again would keep the person on this page for ever.
+    went_back = not asked and st.session_state.get(_FROM) is None and _written(page_shown()) == wanted
+    if asked != wanted and not went_back:
+        st.query_params.from_dict(wanted)
+    _remember(wanted)
+
+
+def asks_anew() -> bool:
+    """Return whether the address asks for another state of this page than the page wrote there last, as after
+    the browser's Back and Forward, also from another page. Once for each such address.
+    """
+    asked = st.query_params.to_dict()
+    # The address of the page before may still be there.
+    if not asked or asked in (_written(page_shown()), _written(st.session_state.get(_FROM))):
+        return False
+    _remember(asked)
+    return True
+
+
+def _remember(address: dict[str, str]) -> None:
+    st.session_state[_WRITTEN] = {**st.session_state.get(_WRITTEN, {}), page_shown(): address}
+
+
+def _written(page: str | None) -> dict[str, str] | None:
+    return cast("dict[str | None, dict[str, str]]", st.session_state.get(_WRITTEN, {})).get(page)
