@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from quantviz.analysis.recipe_ranking import ABOVE_DB, RecipeRow, pareto_front, priced_at, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import ABOVE_DB, RecipeRow, pareto_front, priced_at
+from quantviz.analysis.sampled_part import SampledPart
 from quantviz.analysis.source_bounds import (
     Atoms,
     best_uniform,
@@ -25,17 +25,12 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.analysis.study import Keep, Study
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
-from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.recipes import RECIPES, as_scheme
 from quantviz.schemes.scheme import MODES, Scheme
-from quantviz.streaming import measuring
-from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 Array = npt.NDArray[Any]
 
@@ -53,11 +48,6 @@ if TYPE_CHECKING:
     import pandas
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8
-#: Elements from which on a part of the tensor is measured, and about how many of it are.
-MOST_MEASURED = 2**17
-_SAMPLED = 2**16
-#: What is measured.
-_WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +166,7 @@ def rate_distortion(
     Raises:
         QuantVizError: As `quantize` does.
 
+    >>> import torch
     >>> x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
     >>> found = rate_distortion(x)
     >>> found.priced_as, found.family, [line.id for line in found.lines][:3]
@@ -184,22 +175,13 @@ def rate_distortion(
     (24.1, 5)
     """
     current = as_scheme(current)
-    stored, _ = as_stored(x)
-    known = facts(stored)
-    stored, _ = measuring.as_asked(stored, stored, current, known)
-    known = known if known.found is None or current.nonfinite == "ignore" else facts(stored)
-    part = _Part.of(stored, known)
-    if rows is None:
-        rows = (
-            recipe_rows(part.x, current=current, priced_as=priced_at(stored.shape, priced_as))
-            if part.share == 1
-            else [part.row(name, _with(current, scheme), priced_as) for name, scheme in RECIPES.items()]
-        )
+    part = SampledPart.of(x, current)
+    shape = part.whole.shape
+    rows = part.recipes(current, priced_as) if rows is None else rows
     measured = [*_counted(part, rows, priced_as)]
-    measured += [
-        part.row(f"{trail}_{_suffix(scheme.granularity)}", _with(current, scheme), priced_as, trail)
-        for trail, scheme in _trail_schemes()
-    ]
+    for trail, usual in _trail_schemes():
+        scheme = usual.replace(nonfinite=current.nonfinite)
+        measured.append(part.row(f"{trail}_{_suffix(scheme.granularity)}", scheme, priced_as, trail))
     atoms = Atoms.of(part.values)
     lines = _lines(atoms)
     front = pareto_front(measured)
@@ -213,17 +195,13 @@ def rate_distortion(
         for row in measured
     )
     return RateDistortion(
-        stored.shape,
-        priced_at(stored.shape, priced_as),
+        shape,
+        priced_at(shape, priced_as),
         tuple(flagged),
         lines,
         atoms.family,
         part.share,
     )
-
-
-def _with(current: Scheme, scheme: Scheme) -> Scheme:
-    return scheme.replace(nonfinite=current.nonfinite)
 
 
 def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
@@ -269,7 +247,7 @@ def _suffix(granularity: Granularity) -> str:
     return f"g{size}" if size else granularity.id
 
 
-def _counted(part: _Part, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:
+def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:
     """Yield recipes' rows with what their codes would take if they were entropy-coded, and their trails."""
     for row in rows:
         trail = row.id if getattr(row.scheme.granularity, "size", None) else ""
@@ -279,80 +257,6 @@ def _counted(part: _Part, rows: Sequence[RecipeRow], priced_as: Shape | None) ->
         if row.fits and math.isnan(bits):
             bits = part.row(row.id, row.scheme, priced_as).entropy_bits
         yield dataclasses.replace(row, entropy_bits=bits, trail=trail)
-
-
-# ---- measuring ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """What is measured of a tensor: all of it, or some of its slices along the first axis."""
-
-    whole: Stored
-    facts: Facts
-    x: Stored
-    #: Keeps ranges of the whole tensor.
-    keep: Keep
-
-    @classmethod
-    def of(cls, x: Stored, known: Facts) -> _Part:
-        kept: dict[str, Any] = {}
-
-        def keep(name: str, make: Callable[[], Any]) -> Any:
-            if name not in kept:
-                kept[name] = make()
-            return kept[name]
-
-        length = math.prod(x.shape[1:])
-        if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
-            return cls(x, known, x, keep)
-        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 1)).astype(np.int64)
-        # The largest value is among them: second-level scales are those of the whole tensor.
-        slices = np.unique(np.append(places, known.largest[0])).tolist()
-        rest = (slice(None),) * (len(x.shape) - 1)
-        read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices])
-        return cls(x, known, InMemory(read), keep)
-
-    @property
-    def share(self) -> float:
-        """Return the share of the tensor's cells."""
-        return self.x.count / self.whole.count
-
-    @property
-    def values(self) -> Array:
-        """Return its finite values; of a large part some runs of it, and its ends."""
-        count, most = self.x.count, MOST_MEASURED
-        starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
-        found: Array = (
-            self.x.run(0, count)
-            if count <= most
-            else np.concatenate([self.x.run(at, at + most // 64) for at in starts])
-        )
-        finite: Array = found[np.isfinite(found)]
-        return finite
-
-    def row(self, name: str, scheme: Scheme, priced_as: Shape | None, trail: str = "") -> RecipeRow:
-        """Return what a scheme makes of it, priced as the whole tensor is; with a problem in place of numbers
-        where it does not fit.
-        """
-        try:
-            for problem in scheme.problems(self.whole.shape):
-                raise problem
-            if needs_lines(scheme) and len(self.whole.shape) == 1:
-                raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
-            own = measuring.measure(self.x, scheme, qparams=self._params(scheme), metrics=_WANTED)
-        except QuantVizError as problem:
-            return RecipeRow(name, scheme, problem=problem, trail=trail)
-        own = dataclasses.replace(own, scheme=scheme, shape=self.whole.shape)
-        row = row_of(own, name, is_current=False, priced_as=priced_as)
-        coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
-        return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
-
-    def _params(self, scheme: Scheme) -> QParams | None:
-        """Return the whole tensor's scales where blocks reach beyond the part."""
-        if self.x is self.whole or scheme.layout(self.whole.shape).grid_shape[0] > 1:
-            return None
-        return Study.of(self.whole, scheme, facts=self.facts, keep=self.keep).qparams
 
 
 # ---- lines --------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis import rate_distortion as module
+from quantviz.analysis import sampled_part
 from quantviz.analysis.rate_distortion import rate_distortion
 from quantviz.analysis.source_bounds import (
     LAPLACE_EXCESS,
@@ -148,8 +149,8 @@ def test_blocks_may_lie_above_one_quantizer_for_all():
 def test_a_large_tensor_is_told_by_slices_with_its_own_scales(monkeypatch):
     x = normal(512, 64)
     x[300, 5] = 9.0
-    monkeypatch.setattr(module, "MOST_MEASURED", 2**12)
-    monkeypatch.setattr(module, "_SAMPLED", 2**11)
+    monkeypatch.setattr(sampled_part, "MOST_MEASURED", 2**12)
+    monkeypatch.setattr(sampled_part, "_SAMPLED", 2**11)
     monkeypatch.setattr(module, "TRAIL", (qv.PerTensor(), qv.PerGroup(32)))
     found = rate_distortion(x, priced_as=(512, 64))
     assert 0 < found.share < 0.1
@@ -160,6 +161,11 @@ def test_a_large_tensor_is_told_by_slices_with_its_own_scales(monkeypatch):
             assert row.share == found.share
             assert row.bits == m["effective_bits"]
             assert row.sqnr_db == pytest.approx(m["sqnr_db"], abs=0.6)
+    recipes = sampled_part.sampled_rows(x, current=qv.Scheme())
+    told = [row for row in found.rows if row.id in qv.RECIPES]
+    assert [(row.id, row.sqnr_db, row.share) for row in recipes if row.fits] == [
+        (row.id, row.sqnr_db, row.share) for row in told if row.fits
+    ]
     known = rate_distortion(x, rows=[row for row in found.rows if row.id == "int4_g32"])
     assert known.rows[0].id == "int4_g32"
 

@@ -19,7 +19,7 @@ from quantviz.ui.lab import compared_engines, compared_schemes, engine_compariso
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import kept, stored_of, study_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -27,6 +27,9 @@ from quantviz.ui.shell.words import language, number, plain, say, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+
+#: Whether the recipes are measured on all values of a large tensor.
+_EXACT = "recipes_exact"
 
 
 def show_compare(
@@ -41,21 +44,23 @@ def show_compare(
     recipes take longer.
     """
     # What the last tab said does not stand here until all recipes are tried.
-    answer, use = sentence.empty(), action.empty()
+    told, use = sentence.empty(), action.empty()
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
                 compared_schemes.show_choices(state)
             engine_comparison.show_button(state)
-        if visible("compare"):
-            compared_schemes.show_compared_schemes(state)
+        answered = visible("compare") and compared_schemes.show_compared_schemes(state, told, use)
         if compared:
             show_engines(compared, state)
         if not visible("recipes"):
             return
         with st.container(key="recipes"):
+            if answered:
+                # Who was asked for first has answered first.
+                told, use = st.empty(), st.empty()
             rows = recipe_rows_of(state)
-            _best(rows, row_of(study.measured), state, answer, use)
+            _answer(rows, row_of(study.measured), state, told, use)
             _recipes(rows, study, state)
 
 
@@ -65,26 +70,26 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
         engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
 
 
-def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
-    """Say which recipe is best for as few bits as there are now, and offer it."""
-    best = best_within(rows, now.scheme.number_format.bits)
+def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
+    """Say which recipe is best for as few bits as there are now, and offer it; and which of all is enough."""
+    from quantviz.figures.recipe_plot import answer_sentence
+
+    best = _measured(best_within(rows, now.scheme.number_format.bits), state)
     gain = gain_db(best.sqnr_db if best else None, now.sqnr_db)
-    with sentence:
-        if best is None or not gain:
-            st.markdown(plain(say("stage.compare.none", bits=now.scheme.number_format.bits)))
-            return
-        name = say_recipe(best.id, state.source)
-        st.markdown(
-            plain(
-                say(
-                    "stage.compare.best",
-                    name=name,
-                    gain=number(gain, 2, signed=True),
-                    code=best.scheme.number_format.bits,
-                    bits=f"{best.bits:.4g}",
-                )
-            )
+    told = say("stage.compare.none", bits=now.scheme.number_format.bits)
+    if best is not None and gain:
+        told = say(
+            "stage.compare.best",
+            name=say_recipe(best.id, state.source),
+            gain=number(gain, 2, signed=True),
+            code=best.scheme.number_format.bits,
+            bits=f"{best.bits:.4g}",
         )
+    enough = answer_sentence(answer(rows), language(), state.source.axes)
+    with sentence:
+        st.markdown(plain(say("recipe_plot.answer.between").join((told, enough))))
+    if best is None or not gain:
+        return
     with action:
         st.button(
             say("stage.compare.use"),
@@ -96,16 +101,24 @@ def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence
         )
 
 
+def _measured(row: RecipeRow | None, state: LabState) -> RecipeRow | None:
+    """Return a row with the numbers of the whole tensor, where they are those of a part of it."""
+    if row is None or row.share == 1:
+        return row
+    return row_of(study_of(state, row.scheme).measured, row.id, is_current=row.is_current)
+
+
 def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
     """Show the recipes on this very tensor; a click loads one."""
-    from quantviz.figures.recipe_plot import answer_sentence
-
-    axes = state.source.axes
-    st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
     if locked("scheme"):
         show_lock("scheme")
     else:
         st.caption(say("recipes.how"))
+    if state.large:
+        share = min((row.share for row in rows if row.fits), default=1.0)
+        if share < 1:
+            st.caption(say("recipes.estimated", share=f"{100 * share:.2g}"))
+        st.toggle(say("recipes.exact"), key=_EXACT, help=say("recipes.exact_help", count=len(RECIPES)))
     table, plot = st.columns([7, 5], gap="small")
     with table:
         _table(rows, state)
@@ -115,13 +128,19 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
-    """Return the rows of this tensor: computed once for it."""
+    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until it
+    is asked for all values.
+    """
+    from quantviz.analysis.sampled_part import sampled_rows
+
     source, scheme = state.source, state.scheme
+    sampled = state.large and not st.session_state.get(_EXACT)
+    make = sampled_rows if sampled else recipe_rows
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
         rows = kept(
             source,
-            f"recipes {scheme.nonfinite}",
-            lambda: recipe_rows(stored_of(source), current=scheme),
+            f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
+            lambda: make(stored_of(source), current=scheme),
             aside=True,
         )
     now = current_recipe(scheme, source.shape)

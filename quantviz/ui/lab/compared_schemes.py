@@ -144,18 +144,20 @@ def _names(state: LabState) -> tuple[str, ...]:
 # ---- the comparison ------------------------------------------------------------------------------
 
 
-def show_compared_schemes(state: LabState) -> None:
-    """Show who has the smaller error where, and what each makes of the tensor, once there are two."""
+def show_compared_schemes(state: LabState, sentence: Any, action: Any) -> bool:
+    """Show who has the smaller error where, and what each makes of the tensor, once there are two: the answer
+    in `sentence`, and in `action` the button that takes the best. Return whether there was an answer.
+    """
     if len(state.contenders) < 2:
-        return
+        return False
     with st.container(key="contest"):
         _show_kept(state)
         if not (visible("error") and visible("x_hat")):
-            return
+            return False
         if state.large and not st.toggle(say("contest.show"), key=_OPEN):
-            return
+            return False
         schemes = tuple(_answering(each, state) for each in state.contenders)
-        names, told = _names(state), st.container(key="contest_told")
+        names = _names(state)
         with st.container(key="contest_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
             beside = choose_beside(names)
             parts = _asked_for(state)
@@ -163,12 +165,30 @@ def show_compared_schemes(state: LabState) -> None:
             found = _compared(state, schemes, parts)
         except QuantVizError as problem:
             st.warning(say_error(problem))
-            return
-        told.markdown(f"**{plain(_sentence(found, state, parts))}**")
+            return False
+        sentence.markdown(plain(_sentence(found, state, parts)))
+        _offer_best(found, state, action)
         show_schemes_beside(found, state, names, beside, _granularities(state).get(parts))
         _show_table(found, state)
         forms = ", ".join(f'"{each}"' for each in schemes)
         st.caption(f"`qv.compare_schemes(x, [{forms}]).table()`")
+    return True
+
+
+def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
+    """Offer the scheme of the highest SQNR, where it is not the present one."""
+    best = max(range(len(found.measured)), key=lambda k: found.measured[k].metrics["sqnr_db"])
+    if state.contenders[best] == state.scheme:
+        return
+    with action:
+        st.button(
+            say("contest.take", letter=_letter(best)),
+            key="contest_take",
+            on_click=session.safely(lambda scheme: session.change(scheme=scheme)),
+            args=(state.contenders[best],),
+            disabled=locked("scheme"),
+            help=say("room.locked") if locked("scheme") else None,
+        )
 
 
 def _show_kept(state: LabState) -> None:

@@ -14,6 +14,7 @@ import streamlit as st
 
 from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, row_of
 from quantviz.lab.state import LabState
+from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.recipe_plot import RecipePlotData
 
-_PLOT, _BITS, _LINES = "recipe_plot", "recipe_bits", "recipe_lines"
+_PLOT, _BITS = "recipe_plot", "recipe_bits"
 #: Names that a line below the plot tells at most.
 _MOST_NAMES = 3
 
@@ -41,17 +42,15 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     if session.state() != state:
         st.rerun()  # A dot was clicked: the whole page follows.
     known = _known(state, rows)
-    bits = BITS[0]
-    if known:
-        bits = choose(
-            st.segmented_control,
-            say("recipes.bits_label"),
-            BITS,
-            key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
-            required=True,
-            format_func=lambda name: say(f"recipes.bits_of.{name}"),
-            label_visibility="collapsed",
-        )
+    bits = choose(
+        st.segmented_control,
+        say("recipes.bits_label"),
+        BITS,
+        key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
+        required=True,
+        format_func=lambda name: say(f"recipes.bits_of.{name}"),
+        label_visibility="collapsed",
+    )
     now, axes = _now(study), state.source.axes
     shape, usual = state.source.shape, priced_at(state.source.shape)
     figure = recipe_plot_figure(
@@ -76,24 +75,18 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     )
     told = [] if fixed else [say("recipes.plot_how")]
     st.html(_legend(known))
-    if known:
-        data = recipe_plot_data(rows, now, known=known, bits=bits)
-        told += [say("recipes.sizes"), *_puzzles(data, known, state, bits)]
+    data = recipe_plot_data(rows, now, known=known, bits=bits)
+    told += [say("recipes.sizes"), *_puzzles(data, known, state, bits)]
     if usual != shape:
         told.append(say("recipes.priced", shape=" × ".join(map(str, usual))))
     st.caption(plain(say("recipe_plot.answer.between").join(told)))
-    if known:
-        st.caption("`qv.rate_distortion(x).table()`")
+    st.caption("`qv.rate_distortion(x).table()`")
 
 
-def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion | None:
-    """Return the other sizes of groups and the lines: computed once for a tensor, of a large one when it is
-    asked for.
-    """
+def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
+    """Return the other sizes of groups and the lines: computed once for a tensor."""
     from quantviz.analysis.rate_distortion import rate_distortion
 
-    if state.large and not st.toggle(say("recipes.lines"), key=_LINES):
-        return None
     source, scheme = state.source, state.scheme
     with st.spinner(say("recipes.lines_trying"), show_time=True):
         return kept(
@@ -112,7 +105,7 @@ def _now(study: Study) -> RecipeRow:
     return dataclasses.replace(row, entropy_bits=row.bits - row.scheme.number_format.bits + entropy)
 
 
-def _legend(known: RateDistortion | None) -> str:
+def _legend(known: RateDistortion) -> str:
     """Return what each line is, as HTML: it wraps as the page needs, which a figure's own legend does not."""
     from quantviz.figures.rate_lines import line_keys
     from quantviz.figures.recipe_plot import front_key
@@ -124,7 +117,7 @@ def _legend(known: RateDistortion | None) -> str:
         )
         return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
-    bounds = line_keys(known, theme(), language()) if known else ()
+    bounds = line_keys(known, theme(), language())
     keys = "".join(
         f'<span><img src="{swatch(key.colour, key.dash)}" alt=""> {html.escape(key.words)}</span>'
         for key in (front_key(theme(), language()), *bounds)
@@ -149,7 +142,7 @@ def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits:
             for row in data.beyond
         )
         told.append(say("recipes.beyond", rows=say("recipes.between").join(rows)))
-    if known.share < 1:
+    if known.share < 1 and any(point.row.share == 1 for point in data.points if point.row.id in RECIPES):
         told.append(say("recipes.measured_share", share=f"{100 * known.share:.2g}"))
     return told
 

@@ -1,0 +1,141 @@
+"""The part of a large tensor that schemes are measured on, where there are many of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, recipe_rows, row_of
+from quantviz.analysis.study import Keep, Study
+from quantviz.errors import QuantVizError
+from quantviz.quantization.result import QParams
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import measuring
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.tensors.lazy import InMemory, Stored, as_stored
+
+Array = npt.NDArray[Any]
+
+#: Elements from which on a part of the tensor is measured, and about how many of it are.
+MOST_MEASURED = 2**17
+_SAMPLED = 2**16
+#: What is measured.
+_WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
+
+
+@dataclass(frozen=True, eq=False)
+class SampledPart:
+    """What is measured of a tensor: all of it, or some slices of a large one along the first axis."""
+
+    whole: Stored
+    facts: Facts
+    x: Stored
+    #: Keeps ranges of the whole tensor.
+    keep: Keep
+
+    @classmethod
+    def of(cls, x: Any, current: Scheme) -> SampledPart:
+        """Return the part of a tensor, list or `Stored` that is measured. What is done with NaN and Inf
+        is `current`'s choice.
+
+        Raises:
+            QuantVizError: As `quantize` does.
+        """
+        stored, _ = as_stored(x)
+        known = facts(stored)
+        stored, _ = measuring.as_asked(stored, stored, current, known)
+        known = known if known.found is None or current.nonfinite == "ignore" else facts(stored)
+        return cls._of(stored, known)
+
+    @classmethod
+    def _of(cls, x: Stored, known: Facts) -> SampledPart:
+        kept: dict[str, Any] = {}
+
+        def keep(name: str, make: Callable[[], Any]) -> Any:
+            if name not in kept:
+                kept[name] = make()
+            return kept[name]
+
+        length = math.prod(x.shape[1:])
+        if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
+            return cls(x, known, x, keep)
+        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 1)).astype(np.int64)
+        # The largest value is among them: second-level scales are those of the whole tensor.
+        slices = np.unique(np.append(places, known.largest[0])).tolist()
+        rest = (slice(None),) * (len(x.shape) - 1)
+        read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices])
+        return cls(x, known, InMemory(read), keep)
+
+    @property
+    def share(self) -> float:
+        """Return the share of the tensor's cells."""
+        return self.x.count / self.whole.count
+
+    @property
+    def values(self) -> Array:
+        """Return its finite values; of a large part some runs of it, and its ends."""
+        count, most = self.x.count, MOST_MEASURED
+        starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
+        found: Array = (
+            self.x.run(0, count)
+            if count <= most
+            else np.concatenate([self.x.run(at, at + most // 64) for at in starts])
+        )
+        finite: Array = found[np.isfinite(found)]
+        return finite
+
+    def recipes(self, current: Scheme, priced_as: Shape | None = None) -> tuple[RecipeRow, ...]:
+        """Return a row for each recipe, in their order; `current` says what is done with NaN and Inf."""
+        if self.share == 1:
+            return recipe_rows(self.x, current=current, priced_as=priced_at(self.whole.shape, priced_as))
+        return tuple(
+            self.row(name, scheme.replace(nonfinite=current.nonfinite), priced_as)
+            for name, scheme in RECIPES.items()
+        )
+
+    def row(self, name: str, scheme: Scheme, priced_as: Shape | None, trail: str = "") -> RecipeRow:
+        """Return what a scheme makes of it, priced as the whole tensor is; with a problem in place of numbers
+        where it does not fit.
+        """
+        try:
+            for problem in scheme.problems(self.whole.shape):
+                raise problem
+            if needs_lines(scheme) and len(self.whole.shape) == 1:
+                raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
+            own = measuring.measure(self.x, scheme, qparams=self._params(scheme), metrics=_WANTED)
+        except QuantVizError as problem:
+            return RecipeRow(name, scheme, problem=problem, trail=trail)
+        own = dataclasses.replace(own, scheme=scheme, shape=self.whole.shape)
+        row = row_of(own, name, is_current=False, priced_as=priced_as)
+        coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
+        return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
+
+    def _params(self, scheme: Scheme) -> QParams | None:
+        """Return the whole tensor's scales where blocks reach beyond the part."""
+        if self.x is self.whole or scheme.layout(self.whole.shape).grid_shape[0] > 1:
+            return None
+        return Study.of(self.whole, scheme, facts=self.facts, keep=self.keep).qparams
+
+
+def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
+    """Return what every recipe makes of `x`, as `recipe_rows` does, or, of a large tensor, what it makes of a
+    part of it under the scales of the whole: `RecipeRow.share` says of how many cells.
+
+    Raises:
+        QuantVizError: As `quantize` does.
+
+    >>> rows = sampled_rows(torch.ones(4, 32), current="int4_g32")
+    >>> rows[0].id, rows[0].share
+    ('int8_per_tensor', 1.0)
+    """
+    current = as_scheme(current)
+    return SampledPart.of(x, current).recipes(current)
