@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import Study
+from quantviz.analysis.touched_blocks import TouchedBlocks
 from quantviz.evaluation.metric_formulas import bits_per_element, sqnr_db_of_lines, stored_bits
 from quantviz.evaluation.moments import Moments, number_of
 from quantviz.quantization.cells import quantize_cells
@@ -257,7 +258,10 @@ class Counterfactuals:
             return self.noise
         if numbers not in self._noises:
             self.made += 1
-            if not self._zeros_cost_nothing and self.study.result is None:
+            touched = self._blocks.noise_without(self.places(numbers)) if self._blocks else None
+            if touched is not None:
+                self._noises[numbers] = touched
+            elif not self._zeros_cost_nothing and self.study.result is None:
                 # Scales first: sums of what ignores NaN take many times as long.
                 self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
             else:
@@ -284,6 +288,10 @@ class Counterfactuals:
         zeros, at = torch.zeros(len(places)), torch.from_numpy(places)
         error = quantize_cells(zeros, self.scheme, params, self.x.shape, at).error
         return max(total - float(error.to(torch.float64).square().sum()), 0.0)
+
+    @cached_property
+    def _blocks(self) -> TouchedBlocks | None:
+        return TouchedBlocks.of(self.study)
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:

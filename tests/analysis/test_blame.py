@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,8 @@ from quantviz.analysis import study
 from quantviz.analysis.blame import LEAST_WORTH_DB, blame, culprits
 from quantviz.analysis.block_costs import block_costs
 from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, Rotated, decibels
+from quantviz.analysis.touched_blocks import TouchedBlocks
+from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import InMemory
 
 COLUMNS = qv.PerChannel(1)
@@ -149,6 +152,22 @@ def test_a_planted_cell_is_named_rather_than_its_row_or_column():
         assert best.parts == qv.Flat(1)
         assert best.choice.numbers == (3 * 32 + 7,)
         assert {type(each.parts) for each in others} == {qv.PerChannel}
+
+
+@pytest.mark.parametrize("recipe", qv.RECIPES)
+def test_only_the_blocks_of_what_is_left_out_are_quantized_again(recipe):
+    x = normal(32, 256)
+    x[3, 7], x[20, 40:60] = 40.0, 9.0
+    tried = Counterfactuals(x, recipe, qv.Flat(1))
+    touched = TouchedBlocks.of(tried.study)
+    if touched is None:
+        assert tried.study.layout.block_count == 1 or recipe in ("nvfp4", "ternary_absmean", "binary_absmean")
+        return
+    for places in ([3 * 256 + 7], [5, 700, 701], list(range(20 * 256 + 40, 20 * 256 + 60))):
+        without = LeftOut(tried.x, np.array(places))
+        expected = measure(without, tried.scheme.replace(nonfinite="ignore"), metrics=("mse",)).moments.e2
+        assert touched.noise_without(np.array(places)) == pytest.approx(float(expected), rel=1e-9)
+    assert touched.noise_without(np.arange(x.numel())) is None, "most of it is quantized as a whole"
 
 
 def test_nothing_is_to_blame_where_all_are_alike():
