@@ -53,7 +53,7 @@ REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups",
 #: Parts of which it is told exactly what they cost by themselves.
 _SUSPECTS = 12
 #: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
-_MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**26
+_MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**25
 #: Sums of one arithmetic agree to this.
 _SAME = 1e-6
 #: Parts that are kept at most: so many, or this share of them, up to a limit.

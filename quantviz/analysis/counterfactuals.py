@@ -266,9 +266,12 @@ class Counterfactuals:
                 self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
             else:
                 fill = 0.0 if self._zeros_cost_nothing else math.nan
-                without = LeftOut(self.x, self.places(numbers), fill)
                 scheme = self.scheme if self._zeros_cost_nothing else self._ignoring
-                self._noises[numbers] = self._measured(without, scheme, numbers)
+                if self.study.result is not None:
+                    self._noises[numbers] = _noise_of(self.study.result.x, self.places(numbers), fill, scheme)
+                else:
+                    without = LeftOut(self.x, self.places(numbers), fill)
+                    self._noises[numbers] = self._measured(without, scheme, numbers)
         return self._noises[numbers]
 
     def _measured(
@@ -422,6 +425,13 @@ class Counterfactuals:
         place = place_of(int(self.places(numbers[:1])[0]), self.x.shape)
         found = NonFinite(known.nonfinite + count, 0, 0, place, math.nan)
         return Facts(known.lo, known.hi, known.largest, found, known.negative)
+
+
+def _noise_of(x: torch.Tensor, places: Array, fill: float, scheme: Scheme) -> float:
+    """Return Σe² of a small tensor with another value at some places, of which NaN is left out."""
+    values = x.clone()
+    viewed(values, (-1,))[torch.from_numpy(places)] = fill
+    return float(quantize(values, scheme).error.to(torch.float64).square().nansum())
 
 
 def _number(values: torch.Tensor | None) -> float:

@@ -81,8 +81,7 @@ class TouchedBlocks:
         if len(touched):
             values = self._rows[torch.from_numpy(touched)]
             values[torch.from_numpy(rows), self._inside(places)] = torch.nan
-            error = quantize(values, self._scheme).error
-            noise += float(error[torch.isfinite(values)].to(torch.float64).square().sum())
+            noise += float(quantize(values, self._scheme).error.to(torch.float64).square().nansum())
         return noise
 
     def _inside(self, places: Array) -> torch.Tensor:
