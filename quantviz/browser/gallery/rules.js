@@ -56,7 +56,7 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-bar { font-size: 0.8rem; color: ${muted}; padding-left: 0.87rem;
       max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
     .qv-bar i { display: block; height: 6px; }
-    .qv-bar span { display: flex; justify-content: space-between; line-height: 1.2; }
+    .qv-bar > span { display: flex; flex-wrap: wrap; justify-content: space-between; line-height: 1.2; }
     .qv-one { grid-area: 1 / 1; }
     .qv-legend { grid-area: 1 / 2 / auto / -1; padding: 18px 0 0 6px; font-size: 0.8667rem; color: ${muted}; }
     .qv-handled .qv-legend { grid-area: auto / 1 / auto / -1; padding: 2px 0 0; }
