@@ -9,6 +9,8 @@ import streamlit as st
 
 #: CSS pixels of the page below which a table is a phone's.
 _PHONE = 560
+#: CSS pixels of a line, for a pointer and for a finger, and of a table's edges.
+_LINE, _TOUCHED_LINE, _EDGES = 29, 44, 10
 
 
 def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: float) -> list[str]:
@@ -17,6 +19,12 @@ def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: f
     Streamlit's menu of the table shows the others.
     """
     return [name for name in names if page_width >= _PHONE or name in on_phone]
+
+
+def heights(lines: int, page_width: float) -> dict[str, int]:
+    """Return how high a line of a table is, and the table that shows so many; on a phone, for a finger."""
+    line = _TOUCHED_LINE if page_width < _PHONE else _LINE
+    return {"row_height": line, "height": line * (lines + 1) + _EDGES}
 
 
 def held_column(label: str, width: int, page_width: float) -> Any:

@@ -17,9 +17,12 @@ from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import columns_shown, heights, held_column
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, number, plain, say, shape_text, theme
@@ -34,6 +37,8 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
+#: Columns that a phone shows at first.
+_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "bits")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
 _WIDTHS = {"part": 140, "remedy": 230, "block": 180}
@@ -382,20 +387,23 @@ def _table(
     lines: int,
     on_select: Any = "ignore",
 ) -> None:
+    width = bridge_width(BRIDGE_KEY)
     st.dataframe(
         columns,
         key=key,
+        column_order=columns_shown(columns, _ON_PHONE, width),
         hide_index=True,
         on_select=on_select,
         selection_mode="single-cell",
-        row_height=29,
-        height=29 * (lines + 1) + 10,
+        **heights(lines, width),
         column_config={
-            name: st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
+            name: held_column(say(f"blame.columns.{name}"), _WIDTHS[name], width)
+            if name == named
+            else st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
             if name in formats
             else st.column_config.TextColumn(
                 say(f"blame.columns.{name}"),
-                width=_WIDTHS[name] if name == named else 84,
+                width=84,
                 alignment="right" if name in _NUMBERS_IN_WORDS else None,
             )
             for name in columns
