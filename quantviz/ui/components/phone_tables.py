@@ -21,10 +21,14 @@ def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: f
     return [name for name in names if page_width >= _PHONE or name in on_phone]
 
 
-def heights(lines: int, page_width: float) -> dict[str, int]:
-    """Return how high a line of a table is, and the table that shows so many; on a phone, for a finger."""
-    line = _TOUCHED_LINE if page_width < _PHONE else _LINE
-    return {"row_height": line, "height": line * (lines + 1) + _EDGES}
+def line_height(page_width: float) -> int:
+    """Return how high a line of a table is; on a phone, for a finger."""
+    return _TOUCHED_LINE if page_width < _PHONE else _LINE
+
+
+def table_height(lines: int, page_width: float) -> int:
+    """Return how high a table is that shows so many lines and their headings."""
+    return line_height(page_width) * (lines + 1) + _EDGES
 
 
 def held_column(label: str, width: int, page_width: float) -> Any:

@@ -18,7 +18,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, heights, held_column
+from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of
@@ -395,7 +395,8 @@ def _table(
         hide_index=True,
         on_select=on_select,
         selection_mode="single-cell",
-        **heights(lines, width),
+        row_height=line_height(width),
+        height=table_height(lines, width),
         column_config={
             name: held_column(say(f"blame.columns.{name}"), _WIDTHS[name], width)
             if name == named

@@ -13,7 +13,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, heights, held_column
+from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.lab import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
@@ -169,7 +169,8 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         if locked("scheme")
         else session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
-        **{**heights(len(fitting), width), "height": HEIGHT},
+        row_height=line_height(width),
+        height=HEIGHT,
         column_config={
             "group": st.column_config.TextColumn(say("recipes.group"), width=80),
             "name": held_column(say("recipes.name"), 168, width),

@@ -19,7 +19,7 @@ from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, heights, held_column
+from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
 from quantviz.ui.components.scheme_words import convention_name, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
@@ -346,7 +346,8 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
         hide_index=True,
         on_select="ignore" if locked("scheme") else session.safely(lambda: _take_line(schemes)),
         selection_mode="single-cell",
-        **heights(len(schemes), width),
+        row_height=line_height(width),
+        height=table_height(len(schemes), width),
         column_config={
             name: st.column_config.NumberColumn(
                 say(f"contest.columns.{name}"),

@@ -21,7 +21,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, heights, held_column
+from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
@@ -321,7 +321,8 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         if locked("range")
         else session.safely(lambda: _take_line([row.calibration for row in rows])),
         selection_mode="single-cell",
-        **heights(min(len(rows), 12), width),
+        row_height=line_height(width),
+        height=table_height(min(len(rows), 12), width),
         column_config={
             "name": held_column(headings["name"], 250, width),
             "range": st.column_config.TextColumn(headings["range"], width=110),
