@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, priced_at, recipe_rows, row_of
 from quantviz.analysis.study import Keep, Study
 from quantviz.errors import QuantVizError
 from quantviz.quantization.result import QParams
@@ -128,7 +128,8 @@ class SampledPart:
 
 def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
     """Return what every recipe makes of `x`, as `recipe_rows` does, or, of a large tensor, what it makes of a
-    part of it under the scales of the whole: `RecipeRow.share` says of how many cells.
+    part of it under the scales of the whole: `RecipeRow.share` says of how many cells. Of a part the last row
+    is `CURRENT`, what `current` makes of the same cells.
 
     Raises:
         QuantVizError: As `quantize` does.
@@ -138,4 +139,6 @@ def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
     ('int8_per_tensor', 1.0)
     """
     current = as_scheme(current)
-    return SampledPart.of(x, current).recipes(current)
+    part = SampledPart.of(x, current)
+    rows = part.recipes(current)
+    return rows if part.share == 1 else (*rows, part.row(CURRENT, current, None))

@@ -38,7 +38,7 @@ _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first.
-_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "bits")
+_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
 _WIDTHS = {"part": 140, "remedy": 230, "block": 180}
@@ -168,11 +168,12 @@ def _costliest(blame: Blame, state: LabState) -> str:
 
 def _brings(remedy: Remedy, state: LabState) -> str:
     assert remedy.scheme is not None
+    more = round(_bits(remedy, state), 6)
     return say(
-        "blame.brings",
+        "blame.brings" if more else "blame.brings_for_nothing",
         remedy=_capital(_scheme_words(remedy.scheme, remedy.id, state)),
         gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
-        bits=number(_bits(remedy, state), 2, signed=True),
+        **({"bits": number(more, 2, signed=True)} if more else {}),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.analysis.better_schemes import gain_db
-from quantviz.analysis.recipe_ranking import RecipeRow, answer, best_within, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
@@ -19,7 +19,7 @@ from quantviz.ui.lab import compared_engines, compared_schemes, engine_compariso
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
-from quantviz.ui.lab.tensor import kept, stored_of, study_of
+from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -59,8 +59,11 @@ def show_compare(
             if answered:
                 # Who was asked for first has answered first.
                 told, use = st.empty(), st.empty()
-            rows = recipe_rows_of(state)
-            _answer(rows, row_of(study.measured), state, told, use)
+            found = recipe_rows_of(state)
+            # What is set now is measured on the same values.
+            now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
+            rows = tuple(row for row in found if row.id != CURRENT)
+            _answer(rows, now, state, told, use)
             _recipes(rows, study, state)
 
 
@@ -74,7 +77,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
     """Say which recipe is best for as few bits as there are now, and offer it; and which of all is enough."""
     from quantviz.figures.recipe_plot import answer_sentence
 
-    best = _measured(best_within(rows, now.scheme.number_format.bits), state)
+    best = best_within(rows, now.scheme.number_format.bits)
     gain = gain_db(best.sqnr_db if best else None, now.sqnr_db)
     told = say("stage.compare.none", bits=now.scheme.number_format.bits)
     if best is not None and gain:
@@ -86,8 +89,10 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
             bits=f"{best.bits:.4g}",
         )
     enough = answer_sentence(answer(rows), language(), state.source.axes)
+    share = min((row.share for row in rows if row.fits), default=1.0)
+    of_a_part = (say("recipes.of_a_part", share=f"{100 * share:.2g}"),) if share < 1 else ()
     with sentence:
-        st.markdown(plain(say("recipe_plot.answer.between").join((told, enough))))
+        st.markdown(plain(say("recipe_plot.answer.between").join((told, enough, *of_a_part))))
     if best is None or not gain:
         return
     with action:
@@ -101,13 +106,6 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
         )
 
 
-def _measured(row: RecipeRow | None, state: LabState) -> RecipeRow | None:
-    """Return a row with the numbers of the whole tensor, where they are those of a part of it."""
-    if row is None or row.share == 1:
-        return row
-    return row_of(study_of(state, row.scheme).measured, row.id, is_current=row.is_current)
-
-
 def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
     """Show the recipes on this very tensor; a click loads one."""
     if locked("scheme"):
@@ -115,9 +113,6 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
     else:
         st.caption(say("recipes.how"))
     if state.large:
-        share = min((row.share for row in rows if row.fits), default=1.0)
-        if share < 1:
-            st.caption(say("recipes.estimated", share=f"{100 * share:.2g}"))
         st.toggle(say("recipes.exact"), key=_EXACT, help=say("recipes.exact_help", count=len(RECIPES)))
     table, plot = st.columns([7, 5], gap="small")
     with table:

@@ -275,7 +275,10 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
     ]
     if ties > 0:
         told.append(say("contest.ties", share=_percent(ties)))
-    furthest = [_furthest(found, number, state, parts) for number, share in shares if share > 0]
+    # A scheme may win some cells and yet no pixel of many.
+    furthest = [
+        _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
+    ]
     where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
     return f"{say('contest.between').join(told)}{say('contest.end')} {where}".strip()
 
