@@ -15,11 +15,14 @@ import torch
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, priced_at, recipe_rows, row_of
 from quantviz.analysis.study import Keep, Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
+from quantviz.evaluation.moments import Moments, number_of
 from quantviz.quantization.result import QParams
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import measuring
+from quantviz.streaming.measuring import Measured
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
@@ -39,6 +42,8 @@ class SampledPart:
     whole: Stored
     facts: Facts
     x: Stored
+    #: How many slices of the tensor each of these stands for, float64 (slices,).
+    weights: Array
     #: Keeps ranges of the whole tensor.
     keep: Keep
 
@@ -67,13 +72,16 @@ class SampledPart:
 
         length = math.prod(x.shape[1:])
         if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
-            return cls(x, known, x, keep)
+            return cls(x, known, x, np.ones(x.shape[0]), keep)
         places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 1)).astype(np.int64)
-        # The largest value is among them: second-level scales are those of the whole tensor.
-        slices = np.unique(np.append(places, known.largest[0])).tolist()
+        # The slice of the largest value is among them, so that second-level scales are those of the whole
+        # tensor. It stands for itself alone: an outlier counts as much as it does there.
+        largest = known.largest[0]
+        slices = np.unique(np.append(places, largest))
+        weights = np.where(slices == largest, 1.0, (x.shape[0] - 1) / (len(slices) - 1))
         rest = (slice(None),) * (len(x.shape) - 1)
-        read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices])
-        return cls(x, known, InMemory(read), keep)
+        read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices.tolist()])
+        return cls(x, known, InMemory(read), weights, keep)
 
     @property
     def share(self) -> float:
@@ -82,7 +90,15 @@ class SampledPart:
 
     @property
     def values(self) -> Array:
-        """Return its finite values; of a large part some runs of it, and its ends."""
+        """Return its finite values, but those of the slice that stands for itself alone; of a large part some
+        runs of it, and its ends.
+        """
+        if self.share < 1:
+            usual = np.flatnonzero(self.weights == self.weights.max()).tolist()
+            rest = (slice(None),) * (len(self.x.shape) - 1)
+            picked = torch.cat([self.x.read((slice(at, at + 1), *rest)).flatten() for at in usual]).numpy()
+            usual_values: Array = picked[np.isfinite(picked)]
+            return usual_values
         count, most = self.x.count, MOST_MEASURED
         starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
         found: Array = (
@@ -111,13 +127,26 @@ class SampledPart:
                 raise problem
             if needs_lines(scheme) and len(self.whole.shape) == 1:
                 raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
-            own = measuring.measure(self.x, scheme, qparams=self._params(scheme), metrics=_WANTED)
+            own = measuring.measure(
+                self.x, scheme, qparams=self._params(scheme), metrics=_WANTED, by_axis=self.share < 1
+            )
         except QuantVizError as problem:
             return RecipeRow(name, scheme, problem=problem, trail=trail)
+        if self.share < 1:
+            own = dataclasses.replace(own, metrics={**own.metrics, **self._weighted(own)})
         own = dataclasses.replace(own, scheme=scheme, shape=self.whole.shape)
         row = row_of(own, name, is_current=False, priced_as=priced_as)
         coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
         return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
+
+    def _weighted(self, own: Measured) -> dict[str, float]:
+        """Return SQNR and MSE with each slice counted as often as it stands for."""
+        sums = own.axes[0]
+        assert sums.x2 is not None
+        assert sums.e2 is not None
+        x2, e2 = (float(self.weights @ each.numpy()) for each in (sums.x2, sums.e2))
+        sqnr_db = sqnr_db_of_lines(Moments(x2=number_of(x2), e2=number_of(e2)))
+        return {"sqnr_db": float(sqnr_db), "mse": e2 / self.whole.count}
 
     def _params(self, scheme: Scheme) -> QParams | None:
         """Return the whole tensor's scales where blocks reach beyond the part."""

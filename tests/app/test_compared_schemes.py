@@ -53,6 +53,18 @@ def test_a_link_opens_the_comparison_with_a_first(held):
     assert table["name"].tolist()[2].endswith("(now)")
 
 
+def test_the_tab_answers_who_is_better_first_and_offers_the_best():
+    at = comparing(b=ROW, y=COLUMN)
+    said = [each.value.replace("\\", "").replace("\u2060", "") for each in at.markdown]
+    contest = next(k for k, words in enumerate(said) if "has the smaller error" in words)
+    recipes = next(k for k, words in enumerate(said) if "recipes with 4-bit codes" in words)
+    assert contest < recipes
+    assert at.button(key="contest_take").label == "Use B"
+    at.button(key="contest_take").click().run()
+    assert address(healthy(at))["s"] == COLUMN
+    assert "contest_take" not in {button.key for button in at.button}, "the best is the present one"
+
+
 def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
     at = comparing()
     assert shown(at)[1] == []

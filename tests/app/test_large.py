@@ -120,7 +120,17 @@ def test_the_ranked_table(what, first):
     assert list(table.index) == list(range(1, 21))
 
 
-def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
+def said_of(at):
+    return " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
+
+
+def recipes(at):
+    """SQNR of the recipes in the table, by their names."""
+    table = next(each.value for each in at.dataframe if "zeroed" in each.value)
+    return dict(zip(table["name"], table["sqnr_db"], strict=True))
+
+
+def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     """The same page from streaming passes: what it says stays the same."""
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     said = [(metric.label, metric.value, metric.delta) for metric in numbers(at)]
@@ -130,6 +140,18 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     assert [(metric.label, metric.value, metric.delta) for metric in numbers(at)] == said
     assert turned(at, "compare").button(key="compare_open").disabled
+    assert "Measured on" not in said_of(at), "the part is all of it"
+    monkeypatch.setattr("quantviz.analysis.sampled_part.MOST_MEASURED", 2**12)
+    monkeypatch.setattr("quantviz.analysis.sampled_part._SAMPLED", 2**11)
+    shared_cache._cache.clear()
+    assert re.search(r"Measured on [\d.]+.% of the values", said_of(healthy(at.run())))
+    estimated = recipes(at)
+    at.toggle(key="recipes_exact").set_value(True).run()
+    assert "Measured on" not in said_of(healthy(at))
+    exact = recipes(at)
+    assert set(exact) == set(estimated)
+    assert exact["int4 per row"] == pytest.approx(qv.metrics(qv.quantize(x, "int4_per_row"))["sqnr_db"])
+    assert exact["int4 per row"] != estimated["int4 per row"] == pytest.approx(exact["int4 per row"], abs=3)
     turned(at, "cell")
     # One more pass is taken only for who wants to see what comes of it.
     surveyed = []

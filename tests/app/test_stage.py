@@ -144,6 +144,18 @@ def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():
     assert blame_tab._gathered(blame, (3, 11), state) == ""
 
 
+def test_what_loud_parts_cost_together_stands_above_what_each_costs():
+    """Of four equally loud columns none costs much by itself, and all together cost most of the error."""
+    link = "loud_columns(rows=64,cols=64,every=16,factor=30.0)"
+    at = turned(opened(t=link, s="int4,symmetric,per_tensor,min_max,course", lang="en"), "blame")
+    table = next(each.value for each in at.dataframe if "absmax" in each.value)
+    found = qv.blame(result(at).x, "int4_per_tensor", qv.PerChannel(1))
+    assert found.choice.k == 4
+    assert table["part"][0] == "all 4 together"
+    assert table["caused"][0] == pytest.approx(100 * found.choice.caused_share, abs=0.051)
+    assert table["caused"][0] > 50 > max(table["caused"][1:5])
+
+
 def test_the_costliest_is_named_where_none_is_worth_its_bits():
     """That keeping a column does not pay was told as if none were to blame."""
     state = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
