@@ -261,17 +261,15 @@ class Counterfactuals:
             touched = self._blocks.noise_without(self.places(numbers)) if self._blocks else None
             if touched is not None:
                 self._noises[numbers] = touched
-            elif not self._zeros_cost_nothing and self.study.result is None:
+            elif self.study.result is not None:
+                fill, scheme = (0.0, self.scheme) if self._zeros_cost_nothing else (math.nan, self._ignoring)
+                self._noises[numbers] = _noise_of(self.study.result.x, self.places(numbers), fill, scheme)
+            elif self._zeros_cost_nothing:
+                without = LeftOut(self.x, self.places(numbers), 0.0)
+                self._noises[numbers] = self._measured(without, self.scheme, numbers)
+            else:
                 # Scales first: sums of what ignores NaN take many times as long.
                 self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
-            else:
-                fill = 0.0 if self._zeros_cost_nothing else math.nan
-                scheme = self.scheme if self._zeros_cost_nothing else self._ignoring
-                if self.study.result is not None:
-                    self._noises[numbers] = _noise_of(self.study.result.x, self.places(numbers), fill, scheme)
-                else:
-                    without = LeftOut(self.x, self.places(numbers), fill)
-                    self._noises[numbers] = self._measured(without, scheme, numbers)
         return self._noises[numbers]
 
     def _measured(

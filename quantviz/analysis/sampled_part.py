@@ -73,7 +73,7 @@ class SampledPart:
         length = math.prod(x.shape[1:])
         if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
             return cls(x, known, x, np.ones(x.shape[0]), keep)
-        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 1)).astype(np.int64)
+        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 2)).astype(np.int64)
         # The slice of the largest value is among them, so that second-level scales are those of the whole
         # tensor. It stands for itself alone: an outlier counts as much as it does there.
         largest = known.largest[0]
