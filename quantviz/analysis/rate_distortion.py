@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quantviz.analysis.recipe_ranking import ABOVE_DB, RecipeRow, pareto_front, priced_at
+from quantviz.analysis.recipe_ranking import RecipeRow, pareto_front, priced_at
 from quantviz.analysis.sampled_part import SampledPart
 from quantviz.analysis.source_bounds import (
     Atoms,
@@ -46,6 +46,8 @@ TRAIL: tuple[Granularity, ...] = (
 
 if TYPE_CHECKING:
     import pandas
+#: How far above a line a dot is said to be, in dB.
+_ABOVE_DB = 0.05
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8
 
@@ -71,6 +73,10 @@ class RateLine:
         if not len(self.bits) or not self.bits[0] <= bits <= self.bits[-1]:
             return math.nan
         return float(np.interp(bits, self.bits, self.sqnr_db))
+
+    def is_below(self, bits: float, sqnr_db: float) -> bool:
+        """Return whether so many bits and dB lie clearly above the line; beyond its ends nothing does."""
+        return sqnr_db > self.at(bits) + _ABOVE_DB
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +196,7 @@ def rate_distortion(
         dataclasses.replace(
             row,
             on_front=row in front,
-            above_lloyd_max=row.fits and row.sqnr_db > lloyd.at(row.bits) + ABOVE_DB,
+            above_lloyd_max=row.fits and lloyd.is_below(row.bits, row.sqnr_db),
         )
         for row in measured
     )

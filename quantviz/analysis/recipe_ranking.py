@@ -23,8 +23,6 @@ SMALL = 2**16
 USUAL_SHAPE = (4096, 4096)
 #: An error a tenth as large as the values, both as root mean squares: 20 dB.
 TARGET_DB = 20.0
-#: How far above a line a row is said to be.
-ABOVE_DB = 0.05
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quantviz.analysis.recipe_ranking import ABOVE_DB, CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.figures.contest_marks import (
     HOPELESS_DB,
     ROOM,
@@ -185,7 +185,7 @@ def recipe_plot_data(
 
     def point(row: RecipeRow, label: RecipeLabel | None = None) -> RecipePoint:
         at = x_of[id(row)]
-        above = known is not None and row.sqnr_db > known.line("lloyd_max").at(at) + ABOVE_DB
+        above = known is not None and known.line("lloyd_max").is_below(at, row.sqnr_db)
         return RecipePoint(row, at, height_of(row), _is_beaten(at, row.sqnr_db, places), above, label)
 
     return RecipePlotData(

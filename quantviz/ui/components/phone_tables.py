@@ -22,7 +22,7 @@ def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: f
 
 
 def line_height(page_width: float) -> int:
-    """Return how high a line of a table is; on a phone, for a finger."""
+    """Return how high a line of a table is: on a phone high enough for a finger."""
     return _TOUCHED_LINE if page_width < _PHONE else _LINE
 
 

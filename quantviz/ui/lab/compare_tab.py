@@ -57,7 +57,7 @@ def show_compare(
             return
         with st.container(key="recipes"):
             if answered:
-                # Who was asked for first has answered first.
+                # The tab's sentence is taken: this one stands above the table.
                 told, use = st.empty(), st.empty()
             found = recipe_rows_of(state)
             # What is set now is measured on the same values.

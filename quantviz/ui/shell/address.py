@@ -37,7 +37,7 @@ def write(wanted: dict[str, str]) -> None:
 
 def asks_anew() -> bool:
     """Return whether the address asks for another state of this page than the page wrote there last, as after
-    the browser's Back and Forward, also from another page. Once for each such address.
+    the browser's Back and Forward, also from another page. It is told once for each such address.
     """
     asked = st.query_params.to_dict()
     # The address of the page before may still be there.
