@@ -6,36 +6,36 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from quantviz.analysis.recipe_ranking import RecipeRow, row_of
-from quantviz.errors import QuantVizError
+from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.schemes.scheme import Scheme
 
 #: A smaller gain is none: it would not change the last digit that is shown.
 LEAST_GAIN_DB = 0.05
 
 
-def best_of(x: Any, schemes: Iterable[Scheme], *, now_db: float = -math.inf) -> RecipeRow | None:
+def best_of(
+    x: Any, schemes: Iterable[Scheme], *, now_db: float = -math.inf, cells: int | None = None
+) -> RecipeRow | None:
     """Return what the scheme that brings most beyond its bits makes of `x`, a tensor, nested list or
     `Stored`: see `worth_db`. None where none can be used on it, or none has a higher SQNR than `now_db`.
+
+    Of a large tensor about so many `cells` are measured, rows that are spread over it; all by default.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> loud = [[0.1, 8.0], [0.2, -7.0], [-0.3, 6.0]]
     >>> best_of(loud, [Scheme("int4"), Scheme("int4", granularity=PerChannel(1))]).scheme.granularity.id
     'per_channel'
     """
-    from quantviz.streaming.measuring import measure
+    from quantviz.analysis.sampled_part import SampledPart
     from quantviz.tensors.lazy import as_stored
 
     stored, _ = as_stored(x)
-    rows = []
-    for scheme in schemes:
-        try:
-            row = row_of(measure(stored, scheme), is_current=False)
-        except QuantVizError:
-            # It cannot be used on this tensor, so it is none to choose.
-            continue
-        if row.sqnr_db > now_db:
-            rows.append(row)
+    schemes = tuple(schemes)
+    if not schemes:
+        return None
+    part = SampledPart.of(stored, schemes[0], cells or stored.count)
+    # What cannot be used on this tensor has no SQNR.
+    rows = [row for row in (part.row("", scheme, None) for scheme in schemes) if row.sqnr_db > now_db]
     return max(rows, key=lambda row: worth_db(row.sqnr_db, row.bits), default=None)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from quantviz.analysis.sampled_part import SampledPart, has_whole_blocks
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
@@ -69,6 +70,8 @@ class CalibrationComparison:
     rows: tuple[CalibrationRow, ...]
     #: The block's place in the grid of blocks; None for the whole tensor.
     block: Shape | None = None
+    #: The share of the cells that was looked at.
+    share: float = 1.0
 
     @property
     def current(self) -> CalibrationRow:
@@ -119,6 +122,7 @@ def compare_calibrations(
     calibrations: Sequence[Calibration] | None = None,
     *,
     block: Shape | None = None,
+    cells: int | None = None,
 ) -> CalibrationComparison:
     """Return what each calibration makes of `x` under a scheme that is otherwise the same.
 
@@ -127,6 +131,8 @@ def compare_calibrations(
         scheme: The scheme, a recipe or a text form. Its own calibration is what the others are compared with.
         calibrations: What is tried; `all_calibrations()` where nothing is named.
         block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
+        cells: About how many cells of a large tensor are looked at, rows of it that are spread over it; all
+            where nothing is said, and where a scale is for values of several rows.
 
     Raises:
         QuantVizError: Where the scheme itself cannot be used on `x`, or there is no such block.
@@ -139,26 +145,39 @@ def compare_calibrations(
     """
     from quantviz.tensors.lazy import as_stored
 
-    stored, _ = as_stored(x)
-    study = Study.of(stored, as_scheme(scheme))
+    scheme, (stored, _) = as_scheme(scheme), as_stored(x)
+    part = None
+    if block is None and cells and stored.own_scales(scheme) is None:
+        for problem in scheme.problems(stored.shape):
+            raise problem
+        if has_whole_blocks(scheme, stored.shape):
+            part = SampledPart.of(stored, scheme, cells)
+    study = Study.of(part.x if part else stored, scheme)
     if block is not None:
         study = study.alone(block)
     scheme = study.scheme
     tried = all_calibrations() if calibrations is None else calibrations
     whole = _whole_range(study)
-    current = _row(study, scheme.calibration, None, whole)
-    rows = [current, *(_row(study, each, current, whole) for each in tried if each != scheme.calibration)]
-    return CalibrationComparison(tuple(rows), block)
+    current = _row(part, study, scheme.calibration, None, whole)
+    rows = [
+        current,
+        *(_row(part, study, each, current, whole) for each in tried if each != scheme.calibration),
+    ]
+    return CalibrationComparison(tuple(rows), block, part.share if part else 1.0)
 
 
 def _row(
-    study: Study, calibration: Calibration, current: CalibrationRow | None, whole: Range | None
+    part: SampledPart | None,
+    study: Study,
+    calibration: Calibration,
+    current: CalibrationRow | None,
+    whole: Range | None,
 ) -> CalibrationRow:
     scheme, began = None, time.perf_counter()
     try:
         scheme = study.scheme.replace(calibration=calibration)
         own = Study.of(study.x, scheme, facts=study.facts, keep=study.keep)
-        m = own.measured.metrics
+        m = (part.weighted(own.measured) if part else own.measured).metrics
     except QuantVizError as problem:
         return CalibrationRow(calibration, scheme, problem=problem)
     seconds = time.perf_counter() - began

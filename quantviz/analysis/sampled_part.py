@@ -28,9 +28,8 @@ from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 Array = npt.NDArray[Any]
 
-#: Elements from which on a part of the tensor is measured, and about how many of it are.
-MOST_MEASURED = 2**17
-_SAMPLED = 2**16
+#: About how many elements are measured where nobody says. Of a tensor of twice as many or fewer all are.
+SAMPLED = 2**16
 #: What is measured.
 _WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
 
@@ -48,9 +47,9 @@ class SampledPart:
     keep: Keep
 
     @classmethod
-    def of(cls, x: Any, current: Scheme) -> SampledPart:
-        """Return the part of a tensor, list or `Stored` that is measured. What is done with NaN and Inf
-        is `current`'s choice.
+    def of(cls, x: Any, current: Scheme, cells: int | None = None) -> SampledPart:
+        """Return the part of a tensor, list or `Stored` that is measured, of about so many `cells`. What is
+        done with NaN and Inf is `current`'s choice.
 
         Raises:
             QuantVizError: As `quantize` does.
@@ -59,10 +58,10 @@ class SampledPart:
         known = facts(stored)
         stored, _ = measuring.as_asked(stored, stored, current, known)
         known = known if known.found is None or current.nonfinite == "ignore" else facts(stored)
-        return cls._of(stored, known)
+        return cls._of(stored, known, cells or SAMPLED)
 
     @classmethod
-    def _of(cls, x: Stored, known: Facts) -> SampledPart:
+    def _of(cls, x: Stored, known: Facts, cells: int) -> SampledPart:
         kept: dict[str, Any] = {}
 
         def keep(name: str, make: Callable[[], Any]) -> Any:
@@ -71,9 +70,9 @@ class SampledPart:
             return kept[name]
 
         length = math.prod(x.shape[1:])
-        if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
+        if x.count <= 2 * cells or len(x.shape) == 1 or length > 2 * cells:
             return cls(x, known, x, np.ones(x.shape[0]), keep)
-        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 2)).astype(np.int64)
+        places = np.linspace(0, x.shape[0] - 1, max(cells // length, 2)).astype(np.int64)
         # The slice of the largest value is among them, so that second-level scales are those of the whole
         # tensor. It stands for itself alone: an outlier counts as much as it does there.
         largest = known.largest[0]
@@ -99,7 +98,7 @@ class SampledPart:
             picked = torch.cat([self.x.read((slice(at, at + 1), *rest)).flatten() for at in usual]).numpy()
             usual_values: Array = picked[np.isfinite(picked)]
             return usual_values
-        count, most = self.x.count, MOST_MEASURED
+        count, most = self.x.count, 2 * SAMPLED
         starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
         found: Array = (
             self.x.run(0, count)
@@ -128,31 +127,50 @@ class SampledPart:
             if needs_lines(scheme) and len(self.whole.shape) == 1:
                 raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
             own = measuring.measure(
-                self.x, scheme, qparams=self._params(scheme), metrics=_WANTED, by_axis=self.share < 1
+                self.x,
+                scheme,
+                qparams=self._params(scheme),
+                metrics=_WANTED,
+                by_axis=self.share < 1,
+                known=self.facts if self.x is self.whole else None,
             )
         except QuantVizError as problem:
             return RecipeRow(name, scheme, problem=problem, trail=trail)
-        if self.share < 1:
-            own = dataclasses.replace(own, metrics={**own.metrics, **self._weighted(own)})
-        own = dataclasses.replace(own, scheme=scheme, shape=self.whole.shape)
+        own = dataclasses.replace(self.weighted(own), scheme=scheme, shape=self.whole.shape)
         row = row_of(own, name, is_current=False, priced_as=priced_as)
         coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
         return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
 
-    def _weighted(self, own: Measured) -> dict[str, float]:
-        """Return SQNR and MSE with each slice counted as often as it stands for."""
+    def weighted(self, own: Measured) -> Measured:
+        """Return what was measured of the part, by axis, with each slice counted in SQNR and MSE as often as
+        it stands for.
+        """
+        if self.share == 1:
+            return own
         sums = own.axes[0]
         assert sums.x2 is not None
         assert sums.e2 is not None
         x2, e2 = (float(self.weights @ each.numpy()) for each in (sums.x2, sums.e2))
         sqnr_db = sqnr_db_of_lines(Moments(x2=number_of(x2), e2=number_of(e2)))
-        return {"sqnr_db": float(sqnr_db), "mse": e2 / self.whole.count}
+        told = {"sqnr_db": float(sqnr_db), "mse": e2 / self.whole.count}
+        return dataclasses.replace(own, metrics={**own.metrics, **told})
 
     def _params(self, scheme: Scheme) -> QParams | None:
         """Return the whole tensor's scales where blocks reach beyond the part."""
         if self.x is self.whole or scheme.layout(self.whole.shape).grid_shape[0] > 1:
             return None
         return Study.of(self.whole, scheme, facts=self.facts, keep=self.keep).qparams
+
+
+def has_whole_blocks(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether slices of a tensor along its first axis hold whole blocks of a scheme.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> has_whole_blocks(Scheme(granularity=PerGroup(32)), (4, 64)), has_whole_blocks(Scheme(), (4, 64))
+    (True, False)
+    """
+    layout = scheme.layout(shape)
+    return layout.view_shape == shape and layout.block_shape[0] == 1
 
 
 def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:

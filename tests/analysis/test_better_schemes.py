@@ -40,3 +40,14 @@ def test_the_best_recipe_within_some_bits(bits):
     best = best_within(rows, bits)
     assert best in within
     assert best.sqnr_db == max(row.sqnr_db for row in within)
+
+
+def test_of_a_large_tensor_some_rows_may_be_measured():
+    x = torch.randn(400, 64, generator=torch.Generator().manual_seed(2))
+    schemes = [qv.Scheme("int4", granularity=each) for each in (qv.PerChannel(0), qv.PerChannel(1))]
+    part, whole = (best_of(x, schemes, cells=cells) for cells in (4096, None))
+    assert part.share < 0.2
+    assert whole.share == 1
+    assert part.scheme == whole.scheme
+    assert part.sqnr_db != whole.sqnr_db == pytest.approx(part.sqnr_db, abs=0.3)
+    assert best_of(x, []) is None

@@ -80,3 +80,23 @@ def test_zero_points_that_are_searched_for_have_their_row_and_what_cannot_be_use
     (row,) = (row for row in found.rows if row.calibration.id == "hqq")
     assert math.isnan(row.lo)
     assert row.gain_db > 0
+
+
+def test_of_a_large_tensor_some_rows_may_be_looked_at():
+    """The largest value's row counts once there: what is told is near what all rows give."""
+    x = torch.randn(400, 64, generator=torch.Generator().manual_seed(2))
+    x[123, 7] = 60.0
+    scheme, tried = qv.Scheme("int4", granularity=qv.PerChannel(0)), [qv.Percentile(99.0), qv.MSE()]
+    part, whole = (compare_calibrations(x, scheme, tried, cells=cells) for cells in (4096, None))
+    assert 0.1 < part.share < 0.2
+    assert whole.share == 1
+    for told, exact in zip(part.rows, whole.rows, strict=True):
+        assert told.calibration == exact.calibration
+        assert told.mse != exact.mse
+        assert told.sqnr_db == pytest.approx(exact.sqnr_db, abs=0.3)
+        assert told.gain_db == pytest.approx(exact.gain_db, abs=0.3)
+    of_columns = scheme.replace(granularity=qv.PerChannel(1))
+    assert compare_calibrations(x, of_columns, tried, cells=4096).share == 1, "no row has whole blocks"
+    assert compare_calibrations(x, scheme, tried, block=(0, 0), cells=4096).share == 1
+    with pytest.raises(QuantVizError, match="group size"):
+        compare_calibrations(x, qv.Scheme("int4", granularity=qv.PerGroup(48)), tried, cells=4096)

@@ -149,8 +149,7 @@ def test_blocks_may_lie_above_one_quantizer_for_all():
 def test_a_large_tensor_is_told_by_slices_with_its_own_scales(monkeypatch):
     x = normal(512, 64)
     x[300, 5] = 9.0
-    monkeypatch.setattr(sampled_part, "MOST_MEASURED", 2**12)
-    monkeypatch.setattr(sampled_part, "_SAMPLED", 2**11)
+    monkeypatch.setattr(sampled_part, "SAMPLED", 2**11)
     monkeypatch.setattr(module, "TRAIL", (qv.PerTensor(), qv.PerGroup(32)))
     found = rate_distortion(x, priced_as=(512, 64))
     assert 0 < found.share < 0.1

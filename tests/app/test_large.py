@@ -13,7 +13,7 @@ from quantviz.sources import OneOutlier
 from quantviz.streaming import surveying
 from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui.lab import navigation
+from quantviz.ui.lab import navigation, range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.session import address, healthy, numbers, opened, turned
 
@@ -130,6 +130,11 @@ def recipes(at):
     return dict(zip(table["name"], table["sqnr_db"], strict=True))
 
 
+def gains(at):
+    """Decibels gained by the calibrations in the table, the least error first."""
+    return next(each.value for each in at.dataframe if "gain" in each.value)["gain"].tolist()
+
+
 def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     """The same page from streaming passes: what it says stays the same."""
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
@@ -141,8 +146,7 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     assert [(metric.label, metric.value, metric.delta) for metric in numbers(at)] == said
     assert turned(at, "compare").button(key="compare_open").disabled
     assert "Measured on" not in said_of(at), "the part is all of it"
-    monkeypatch.setattr("quantviz.analysis.sampled_part.MOST_MEASURED", 2**12)
-    monkeypatch.setattr("quantviz.analysis.sampled_part._SAMPLED", 2**11)
+    monkeypatch.setattr("quantviz.analysis.sampled_part.SAMPLED", 2**11)
     shared_cache._cache.clear()
     assert re.search(r"Measured on [\d.]+.% of the values", said_of(healthy(at.run())))
     estimated = recipes(at)
@@ -152,6 +156,20 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch, x):
     assert set(exact) == set(estimated)
     assert exact["int4 per row"] == pytest.approx(qv.metrics(qv.quantize(x, "int4_per_row"))["sqnr_db"])
     assert exact["int4 per row"] != estimated["int4 per row"] == pytest.approx(exact["int4 per row"], abs=3)
+    monkeypatch.setattr(range_tab, "_CELLS", 2**13)
+    at = healthy(turned(at, "range"))
+    assert re.search(r"Measured on [\d.]+.% of the values", said_of(at))
+    estimated = gains(at)
+    assert any(each.value.endswith(", cells=8192).table()`") for each in at.caption)
+    tried = [qv.Percentile(99.9), qv.Percentile(99.0), qv.MSE()]
+    part = qv.compare_calibrations(x, SCHEME, tried, cells=8192)
+    assert part.share < 0.2
+    assert estimated == sorted((row.gain_db for row in part.rows), reverse=True)
+    at.toggle(key="calibrations_exact").set_value(True).run()
+    assert "Measured on" not in said_of(healthy(at))
+    whole = qv.compare_calibrations(x, SCHEME, tried)
+    assert gains(at) == sorted((row.gain_db for row in whole.rows), reverse=True)
+    assert estimated == pytest.approx(gains(at), abs=0.5)
     turned(at, "cell")
     # One more pass is taken only for who wants to see what comes of it.
     surveyed = []

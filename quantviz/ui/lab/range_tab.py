@@ -5,7 +5,6 @@ each calibration makes of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
 _TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
+#: Whether all values of a large tensor are measured, and about how many cells are where they are not.
+_EXACT, _CELLS = "calibrations_exact", 2**20
 _MARK_ALL = "calibrations_marked"
 #: What the table is about.
 _WHOLE, _BLOCK = "tensor", "block"
@@ -48,45 +49,40 @@ _BY_HISTOGRAM, _MOST_HISTOGRAMS = (EntropyTensorRT, EntropyONNXRuntime, MSETorch
 _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The best of what was tried."""
-
-    range: CalibrationRow | None
-    scales: RecipeRow | None
-
-
 def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
     """Say what another range and finer scales would bring, and offer what brings most beyond its bits. Finer
     scales that bring less than their bits would in the format are neither told nor offered.
     """
     with sentence:
-        now = study.measured.metrics["sqnr_db"]
-        found = _found(state, now)
-        by_range = gain_db(found.range.sqnr_db if found.range else None, now)
-        by_scales = gain_db(found.scales.sqnr_db if found.scales else None, now)
+        ranges = _compared(state, None)
+        now, finer = ranges.current.sqnr_db, _finer_scales(state, ranges)
+        by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
+        by_scales = gain_db(finer.sqnr_db if finer else None, now)
         worth = 0.0
-        if found.scales and by_scales:
-            more = found.scales.bits - priced_bits(state.scheme, state.source.shape)
-            worth = worth_db(by_scales, more)
+        if finer and by_scales:
+            worth = worth_db(by_scales, finer.bits - priced_bits(state.scheme, state.source.shape))
         told = []
-        if found.range and by_range:
-            told.append(_range_told(found.range, by_range))
-        if found.scales and worth > 0:
+        if ranges.best and by_range:
+            told.append(_range_told(ranges.best, by_range))
+        if finer and worth > 0:
             told.append(
                 say(
                     "stage.range.by_scales",
-                    what=_scales(found.scales.scheme, state),
+                    what=_scales(finer.scheme, state),
                     gain=_gain(by_scales),
-                    bits=f"{found.scales.bits:.4g}",
+                    bits=f"{finer.bits:.4g}",
                 )
             )
-        words = say("stage.range.and").join(told) + say("stage.range.end")
-        st.markdown(plain(_capital(words)) if told else say("stage.range.none"))
+        words = _capital(say("stage.range.and").join(told) + say("stage.range.end"))
+        of_a_part = (say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}"),) if ranges.share < 1 else ()
+        words = say("recipe_plot.answer.between").join(
+            (words if told else say("stage.range.none"), *of_a_part)
+        )
+        st.markdown(plain(words))
     if not told:
         return
     scales = worth > by_range
-    best = found.scales if scales else found.range
+    best = finer if scales else ranges.best
     assert best is not None
     assert best.scheme is not None
     group = "scheme" if scales else "range"
@@ -105,22 +101,19 @@ def _take(scheme: Scheme) -> None:
     session.change(scheme=scheme)
 
 
-def _found(state: LabState, now_db: float) -> _Found:
-    """Return the best range and the best scales for this tensor and scheme, whose SQNR is `now_db`: computed
-    once for both.
+def _finer_scales(state: LabState, ranges: CalibrationComparison) -> RecipeRow | None:
+    """Return the best scales for this tensor and scheme, measured on the cells that ranges were tried on:
+    computed once for both.
     """
-    source, scheme = state.source, state.scheme
+    source, scheme, now = state.source, state.scheme, ranges.current.sqnr_db
+    cells = _CELLS if ranges.share < 1 else None
 
     def look() -> RecipeRow | None:
-        return best_of(
-            stored_of(source),
-            (scheme.replace(granularity=each) for each in other_granularities(state)),
-            now_db=now_db,
-        )
+        finer = (scheme.replace(granularity=each) for each in other_granularities(state))
+        return best_of(stored_of(source), finer, now_db=now, cells=cells)
 
-    compared = _compared(state, None)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return _Found(compared.best, kept(source, f"scales {scheme}", look, aside=True))
+        return kept(source, f"scales {cells} {scheme}", look, aside=True)
 
 
 def _range_told(row: CalibrationRow, gain: float) -> str:
@@ -214,6 +207,8 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
         with st.container(horizontal=True, gap="medium"):
             if _is_far(state, block):
                 st.toggle(say("stage.range.all_calibrations"), key=_ALL, help=say("stage.range.all_help"))
+                if found.share < 1 or st.session_state.get(_EXACT):
+                    st.toggle(say("recipes.exact"), key=_EXACT, help=say("stage.range.exact_help"))
             if marked:
                 st.toggle(say("stage.range.mark_all"), key=_MARK_ALL)
         if not locked("range"):
@@ -222,8 +217,9 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
             st.caption(say("stage.range.ghosts"))
         show_refused((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
         place = "" if block is None else f", block={block}"
-        for call in ("compare_calibrations", "clipping_curve"):
-            st.caption(f'`qv.{call}(x, "{state.scheme}"{place}).table()`')
+        cells = f", cells={_CELLS}" if found.share < 1 else ""
+        for call, asked in (("compare_calibrations", place + cells), ("clipping_curve", place)):
+            st.caption(f'`qv.{call}(x, "{state.scheme}"{asked}).table()`')
 
 
 def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
@@ -273,14 +269,15 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
     from quantviz.analysis.calibration_comparison import compare_calibrations
 
     source, scheme = state.source, state.scheme
-    tried = None
+    tried = cells = None
     if _is_far(state, block):
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
+        cells = None if st.session_state.get(_EXACT) else _CELLS
     with st.spinner(say("stage.range.trying"), show_time=True):
         return kept(
             source,
-            f"calibrations {tried} {block} {scheme}",
-            lambda: compare_calibrations(stored_of(source), scheme, tried, block=block),
+            f"calibrations {tried} {block} {cells} {scheme}",
+            lambda: compare_calibrations(stored_of(source), scheme, tried, block=block, cells=cells),
             aside=True,
         )
 
