@@ -22,10 +22,11 @@ import torch
 from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")
+from tests.helpers.kernels import KERNELS, NEW, compiled_for_the_run  # noqa: E402
 
 #: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share
 #: what is compiled.
-DAY, KERNELS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR"
+DAY = "QUANTVIZ_TEST_DAY"
 os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
 
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -83,6 +84,20 @@ NOT_QUICK = (
 )
 
 
+#: What asks for kernels that are the same for all schemes: tests of these wait until they are compiled.
+OF_LARGE_TENSORS = (
+    "analysis",
+    "app",
+    "browser",
+    "checkpoints",
+    "compiled",
+    "quantization/test_computed_ranges.py",
+    "quantization/test_range_search.py",
+    "quantization/test_scale_search.py",
+    "streaming",
+)
+
+
 def pytest_xdist_auto_num_workers():
     """One process more than there are cores: tests in a browser wait more than they compute."""
     return (os.cpu_count() or 1) + 1
@@ -96,14 +111,19 @@ def pytest_configure(config):
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
+        (Path(made) / NEW).touch()
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
 
 
 @cache
 def is_quick(path):
     """Whether the file's tests belong to `-m quick`."""
+    return not _is_among(path, NOT_QUICK)
+
+
+def _is_among(path, names):
     here = Path(__file__).parent
-    return not any((here / name) in (path, *path.parents) for name in NOT_QUICK)
+    return any((here / name) in (path, *path.parents) for name in names)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -116,6 +136,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if _is_among(item.path, OF_LARGE_TENSORS):
+        compiled_for_the_run()
 
 
 def pytest_collection_finish():
