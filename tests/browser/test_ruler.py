@@ -141,7 +141,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize(("name", "by"), of_today(itertools.product(MOVES, ("mouse", "touch", "keys")), 9))
+@pytest.mark.parametrize(("name", "by"), of_today(itertools.product(MOVES, ("mouse", "touch", "keys")), 6))
 def test_each_handle_tells_its_owner(ruler, name, by):
     page = ruler(touch=by == "touch", width=1000)
     pixels, key, expected, holds = MOVES[name]
@@ -313,7 +313,7 @@ LABELS = """() => {
 
 @pytest.mark.parametrize(
     ("width", "bits", "asymmetric"),
-    of_today(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 8),
+    of_today(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 5),
 )
 def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
     page = ruler(width=width)

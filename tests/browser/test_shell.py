@@ -177,7 +177,7 @@ def visited(page, url, places):
 
 def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
     page = new_page(1024, 900)
-    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 3)):
+    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 2)):
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
             page.set_viewport_size({"width": width, "height": 900})
@@ -193,7 +193,7 @@ def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(n
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
-    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 3)):
+    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 2)):
         page.wait_for_timeout(600)
         shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)

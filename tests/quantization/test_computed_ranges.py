@@ -52,7 +52,7 @@ def test_each_has_its_function():
     assert set(COMPUTED) == {qv.MSE, qv.CALIBRATIONS["searched"], *ENGINE_CALIBRATIONS}
 
 
-@pytest.mark.parametrize("calibration", of_today(OWN, 6), ids=lambda each: each.id)
+@pytest.mark.parametrize("calibration", of_today(OWN, 4), ids=lambda each: each.id)
 def test_every_path_finds_the_same(calibration, monkeypatch):
     """The reference, the kernels in small pieces, and neither; values that are left out, too."""
     monkeypatch.setattr(limits, "BAND", 256)
