@@ -22,7 +22,7 @@ import torch
 from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")
-from tests.helpers.kernels import KERNELS, NEW, compiled_for_the_run  # noqa: E402
+from tests.helpers.kernels import KERNELS, compiled_for_the_run, start_compiling  # noqa: E402
 
 #: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share
 #: what is compiled.
@@ -111,8 +111,10 @@ def pytest_configure(config):
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
-        (Path(made) / NEW).touch()
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
+        if config.getoption("dist", "no") != "no" and config.option.markexpr != "quick":
+            compiling = start_compiling(Path(made))
+            config.add_cleanup(lambda: (compiling.terminate(), compiling.wait()))
 
 
 @cache

@@ -37,7 +37,9 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
-#: Columns that a phone shows at first.
+#: How the page is shared out between the tables and the curve beside them.
+_TABLE_AND_CURVE = (7, 5)
+#: Columns that a phone shows at first, and a tablet, where the curve stands beside them.
 _ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
@@ -61,7 +63,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
         if shown is None:
             _show_blocks(study, state)
             return
-        tables, plot = st.columns([7, 5], gap="small")
+        tables, plot = st.columns(_TABLE_AND_CURVE, gap="small")
         with tables:
             _show_suspects(shown, state)
             if shown.remedies:
@@ -389,10 +391,11 @@ def _table(
     on_select: Any = "ignore",
 ) -> None:
     width = bridge_width(BRIDGE_KEY)
+    share = _TABLE_AND_CURVE[0] / sum(_TABLE_AND_CURVE)
     st.dataframe(
         columns,
         key=key,
-        column_order=columns_shown(columns, _ON_PHONE, width),
+        column_order=columns_shown(columns, _ON_PHONE, width * share),
         hide_index=True,
         on_select=on_select,
         selection_mode="single-cell",
