@@ -59,12 +59,14 @@ export function foundOf({ chart, curve }) {
 // out while the hand holds something else.
 export function curveToShow(points, found, data, choice, now) {
   if (!points) return null;
-  const { ghosts, block } = data.curve;
+  const { ghosts, block, key } = data.curve;
   const present = choice.variant === data.current && !choice.edits.size;
   const bits = data.variants[choice.variant].bits_label;
   return {
     ...points,
     now,
+    // In a lesson it stands beside what the step is about.
+    main: key !== "",
     marks: (present && found?.marks) || [],
     ghosts:
       choice.edits.size || (block && !present) ? [] : ghosts.filter((ghost) => `${ghost.bits}` !== bits),

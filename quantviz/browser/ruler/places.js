@@ -15,10 +15,13 @@ const LOW_BANDS = [44, 31, 0];
 // With a curve below, dots have less.
 const WALL_BANDS = [54, 41, 0];
 const WALL_BANDS_WITH_CURVE = [46, 41, 40];
+// A curve that is what the ruler is looked at for is higher in a window at least so high.
+const HIGH_WINDOW = 700;
 
 // The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve.
-export function bandsOf(width, picture, wall = false) {
+export function bandsOf(width, picture, wall = false, windowHeight = 0) {
   const narrow = width < NARROW;
+  const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
   const [dots, comb, curve] = picture.single
     ? LOW_BANDS
@@ -27,9 +30,9 @@ export function bandsOf(width, picture, wall = false) {
         ? WALL_BANDS_WITH_CURVE
         : WALL_BANDS
       : !narrow
-        ? [84, 40, picture.curve ? 60 : 0]
+        ? [84, 40, picture.curve ? (high ? 110 : 60) : 0]
         : picture.curve
-          ? [50, 34, 36]
+          ? [50, 34, high ? 80 : 36]
           : [84, 36, 0];
   const top = sliders;
   const rows = ROW * (picture.rows?.length ?? 0);

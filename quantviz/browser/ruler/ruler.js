@@ -108,7 +108,7 @@ export class Ruler {
     const { hand } = this.grasp;
     const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
     const words = { ...this.settings.words, ...picture.words };
-    this.bands = bandsOf(this.width, picture, this.settings.wall);
+    this.bands = bandsOf(this.width, picture, this.settings.wall, innerHeight);
     // While a hand holds something the axis stays under it.
     this.axis = hand?.axis ?? new Axis(picture.domain, this.width);
     this.fitCanvas();

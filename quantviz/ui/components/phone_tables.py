@@ -18,12 +18,12 @@ def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: f
 
     Streamlit's menu of the table shows the others.
     """
-    return [name for name in names if page_width >= _PHONE or name in on_phone]
+    return [name for name in names if not is_phone(page_width) or name in on_phone]
 
 
 def line_height(page_width: float) -> int:
     """Return how high a line of a table is: on a phone high enough for a finger."""
-    return _TOUCHED_LINE if page_width < _PHONE else _LINE
+    return _TOUCHED_LINE if is_phone(page_width) else _LINE
 
 
 def table_height(lines: int, page_width: float) -> int:
@@ -31,10 +31,15 @@ def table_height(lines: int, page_width: float) -> int:
     return line_height(page_width) * (lines + 1) + _EDGES
 
 
-def held_column(label: str, width: int, page_width: float) -> Any:
+def is_phone(page_width: float) -> bool:
+    """Return whether a table stands on a page as narrow as a phone's."""
+    return page_width < _PHONE
+
+
+def held_column(label: str, width: int, page_width: float, *, width_on_phone: int = 172) -> Any:
     """Return the table's first column, which names its lines: on a phone it stays while others are scrolled.
 
     On a wider page all fit, and it grows with them, which a column that stays does not.
     """
-    on_phone = page_width < _PHONE
-    return st.column_config.TextColumn(label, width=172 if on_phone else width, pinned=on_phone)
+    on_phone = is_phone(page_width)
+    return st.column_config.TextColumn(label, width=width_on_phone if on_phone else width, pinned=on_phone)

@@ -20,7 +20,13 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
+from quantviz.ui.components.phone_tables import (
+    columns_shown,
+    held_column,
+    is_phone,
+    line_height,
+    table_height,
+)
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
@@ -296,9 +302,12 @@ def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
 
 
 def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
-    now = state.scheme.calibration
+    now, width = state.scheme.calibration, bridge_width(BRIDGE_KEY)
     columns: dict[str, list[Any]] = {
-        "name": [_name(row, is_now=row.calibration == now, is_best=row is rows[0]) for row in rows],
+        "name": [
+            _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
+            for row in rows
+        ],
         "gain": [row.gain_db for row in rows],
         "sqnr_db": [row.sqnr_db for row in rows],
         "range": [_ends(row) for row in rows],
@@ -308,7 +317,6 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     }
     headings = {name: say(f"stage.range.columns.{name}") for name in columns}
     numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
-    width = bridge_width(BRIDGE_KEY)
     st.dataframe(
         columns,
         key=_TABLE,
@@ -321,10 +329,10 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         row_height=line_height(width),
         height=table_height(min(len(rows), 12), width),
         column_config={
-            "name": held_column(headings["name"], 250, width),
-            "range": st.column_config.TextColumn(headings["range"], width=110),
+            "name": held_column(headings["name"], 250, width, width_on_phone=204),
+            "range": st.column_config.TextColumn(headings["range"], width=84 if is_phone(width) else 110),
             **{
-                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=84)
+                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=76)
                 for name in numbers
             },
         },
@@ -332,9 +340,20 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     )
 
 
-def _name(row: CalibrationRow, *, is_now: bool, is_best: bool) -> str:
-    marks = [say(f"stage.range.{mark}") for mark, holds in (("now", is_now), ("best", is_best)) if holds]
+def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> str:
+    """Return what finds the range, and what is special about it. A phone has room for a `short` name: without
+    settings that are as they begin, and without a word for the best, which stands first.
+    """
+    from quantviz.analysis.calibration_comparison import all_calibrations
+
+    marks = [
+        say(f"stage.range.{mark}")
+        for mark, holds in (("now", is_now), ("best", is_best and not short))
+        if holds
+    ]
     words = _capital(calibration_words(row.calibration))
+    if short and row.calibration in all_calibrations(percentiles=()):
+        words = say(f"calibrations.{row.calibration.id}.name")
     return f"{words} ({', '.join(marks)})" if marks else words
 
 
