@@ -287,7 +287,7 @@ def answer_sentence(
                 others=text("recipe_plot.answer.between_others", language).join(others),
             )
         )
-    return text("recipe_plot.answer.between", language).join(sentences)
+    return text("sentences.between", language).join(sentences)
 
 
 # ---- drawing ------------------------------------------------------------------------------------

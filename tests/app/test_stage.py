@@ -18,6 +18,7 @@ from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.components import refusals
+from quantviz.ui.shell import words
 from quantviz.ui.lab import blame_tab, compare_tab, range_tab
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy, numbers, opened, result, turned
@@ -303,7 +304,7 @@ def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
     shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
     monkeypatch.setattr(refusals.st, "caption", shown.append)
     for language in ("en", "zh"):
-        monkeypatch.setattr(refusals, "say", lambda key, _=language, **words: text(key, _, **words))
+        monkeypatch.setattr(words, "language", lambda _=language: _)
         monkeypatch.setattr(refusals, "say_error", lambda _: "…")
         refusals.show_refused((name, problem) for name in ("a", "b"))
     assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]

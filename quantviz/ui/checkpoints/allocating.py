@@ -20,7 +20,7 @@ from quantviz.figures.model_map_plot import (
 from quantviz.ui.checkpoints.spending import Spending, show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import language, number, plain, say, say_error, theme
+from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 #: Columns of a table that an allocation reads.
 _COLUMNS = ("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db")
@@ -147,7 +147,7 @@ def _sentence(found: Any) -> str:
             ),
             say("checkpoints.allocate.tenth", db=number(found.with_more().sqnr_db - found.sqnr_db, 3)),
         ]
-    return html.escape(" ".join(words))
+    return html.escape(sentences(*words))
 
 
 def _show_exports(found: Any) -> None:

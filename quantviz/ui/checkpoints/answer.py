@@ -22,7 +22,7 @@ from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import show_python_call, show_table
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import language, number, say, share, theme
+from quantviz.ui.shell.words import language, number, say, sentences, share, theme
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.model_map import Square
@@ -100,7 +100,7 @@ def _sentence(model: Model, recipe: str) -> str:
     words = say("checkpoints.worst", recipe=html.escape(recipe_words(recipe, language())), tensors=parts)
     fix = first_fix(model, worst[0].tensor, recipe)
     if fix is None:
-        return f"{words} {say('checkpoints.no_fix')}"
+        return sentences(words, say("checkpoints.no_fix"))
     key = "fix_same" if abs(fix.more_bits) < 0.005 else "fix_more" if fix.more_bits > 0 else "fix_less"
     told = say(
         f"checkpoints.{key}",
@@ -108,7 +108,7 @@ def _sentence(model: Model, recipe: str) -> str:
         db=number(fix.gain_db, 3),
         bits=number(abs(fix.more_bits), 3),
     )
-    return f"{words} {told}"
+    return sentences(words, told)
 
 
 def _finding(finding: Finding) -> str:

@@ -9,8 +9,8 @@ import streamlit as st
 
 #: CSS pixels of the page below which a table is a phone's.
 _PHONE = 560
-#: CSS pixels of a line, for a pointer and for a finger, and of a table's edges.
-_LINE, _TOUCHED_LINE, _EDGES = 29, 44, 10
+#: CSS pixels of a line, for a pointer and for a finger, and of the headings with a table's edges.
+_LINE, _TOUCHED_LINE, _HEADINGS = 29, 44, 38
 
 
 def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: float) -> list[str]:
@@ -28,7 +28,7 @@ def line_height(page_width: float) -> int:
 
 def table_height(lines: int, page_width: float) -> int:
     """Return how high a table is that shows so many lines and their headings."""
-    return line_height(page_width) * (lines + 1) + _EDGES
+    return line_height(page_width) * lines + _HEADINGS
 
 
 def is_phone(page_width: float) -> bool:

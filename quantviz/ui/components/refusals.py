@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.ui.shell.words import plain, say, say_error, sentences
 
 
 def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
@@ -18,4 +18,4 @@ def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
             names.setdefault(say_error(problem), []).append(name)
     for reason, kept_out in names.items():
         told = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
-        st.caption(say("recipe_plot.answer.between").join((told, reason)))
+        st.caption(sentences(told, reason))

@@ -25,7 +25,7 @@ from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import language, number, plain, say, shape_text, theme
+from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Kept, Remedy, Suspect
@@ -155,7 +155,7 @@ def _answer(blame: Blame, state: LabState) -> str:
     )
     helps = _best_remedy(blame, state)
     brings = "" if helps is None else _brings(helps, state)
-    return " ".join(filter(None, (told, _gathered(blame, choice.numbers, state), brings)))
+    return sentences(told, _gathered(blame, choice.numbers, state), brings)
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
@@ -165,7 +165,7 @@ def _costliest(blame: Blame, state: LabState) -> str:
         return say("blame.none")
     share = number(100 * most.caused_share, 2)
     told = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
-    return told if helps is None else f"{told} {_brings(helps, state)}"
+    return told if helps is None else sentences(told, _brings(helps, state))
 
 
 def _brings(remedy: Remedy, state: LabState) -> str:
@@ -369,7 +369,7 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
     )
     how = say("blame.how") if takes else ""
     beyond = say("blame.beyond", what=what, format=blame.kept_as)
-    st.caption(f"{how} {plain(beyond)} `{_call(blame, state)}.keep(x)`".strip())
+    st.caption(f"{sentences(how, plain(beyond))} `{_call(blame, state)}.keep(x)`")
     layer = priced_at(blame.shape)
     if layer != blame.shape:
         st.caption(say("blame.small", shape=shape_text(blame.shape), layer=shape_text(layer)))
@@ -402,7 +402,7 @@ def _table(
         row_height=line_height(width),
         height=table_height(lines, width),
         column_config={
-            name: held_column(say(f"blame.columns.{name}"), _WIDTHS[name], width)
+            name: held_column(say(f"blame.columns.{name}"), _WIDTHS[name], width, width_on_phone=204)
             if name == named
             else st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
             if name in formats

@@ -23,7 +23,7 @@ from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, number, plain, say, say_recipe
+from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -90,9 +90,9 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
         )
     enough = answer_sentence(answer(rows), language(), state.source.axes)
     share = min((row.share for row in rows if row.fits), default=1.0)
-    of_a_part = (say("recipes.of_a_part", share=f"{100 * share:.2g}"),) if share < 1 else ()
+    of_a_part = say("recipes.of_a_part", share=f"{100 * share:.2g}") if share < 1 else ""
     with sentence:
-        st.markdown(plain(say("recipe_plot.answer.between").join((told, enough, *of_a_part))))
+        st.markdown(plain(sentences(told, enough, of_a_part)))
     if best is None or not gain:
         return
     with action:

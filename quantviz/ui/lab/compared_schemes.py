@@ -28,7 +28,7 @@ from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number as shown
-from quantviz.ui.shell.words import plain, say, say_error, say_recipe
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
@@ -280,7 +280,7 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
         _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
     ]
     where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
-    return f"{say('contest.between').join(told)}{say('contest.end')} {where}".strip()
+    return sentences(f"{say('contest.between').join(told)}{say('contest.end')}", where)
 
 
 def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:

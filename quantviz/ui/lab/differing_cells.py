@@ -13,7 +13,7 @@ from quantviz.ui.components.scheme_words import field_name, value_words
 from quantviz.ui.lab.compared_engines import Shown, engine_name, lit_cells, rule_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
-from quantviz.ui.shell.words import number, plain, say
+from quantviz.ui.shell.words import number, plain, say, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.engine_comparison import Reason
@@ -143,7 +143,7 @@ def show_difference(shown: Shown, state: LabState) -> None:
     lead += html.escape(say("compare.x", x=number(reason.one.x, 7)))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     st.html(
-        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(" ".join(told))}</p>'
+        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(sentences(*told))}</p>'
         f"{table}</div>"
     )
 

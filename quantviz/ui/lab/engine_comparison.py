@@ -35,7 +35,7 @@ from quantviz.ui.lab.compared_engines import (
 from quantviz.ui.lab.differing_cells import show_difference, show_differing_cells
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import number, plain, say, say_error
+from quantviz.ui.shell.words import number, plain, say, say_error, sentences
 
 if TYPE_CHECKING:
     from quantviz.errors import QuantVizError
@@ -120,11 +120,9 @@ def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
     elif not can_be_framed(shown.lit, state.view):
         st.caption(
             plain(
-                " ".join(
-                    (
-                        say("compare.too_many", count=f"{int(shown.lit.sum()):,}"),
-                        *_ways_to_frame(shown, state.view),
-                    )
+                sentences(
+                    say("compare.too_many", count=f"{int(shown.lit.sum()):,}"),
+                    *_ways_to_frame(shown, state.view),
                 )
             )
         )

@@ -35,7 +35,7 @@ from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import number, plain, say
+from quantviz.ui.shell.words import number, plain, say, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
@@ -80,11 +80,8 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
                 )
             )
         words = _capital(say("stage.range.and").join(told) + say("stage.range.end"))
-        of_a_part = (say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}"),) if ranges.share < 1 else ()
-        words = say("recipe_plot.answer.between").join(
-            (words if told else say("stage.range.none"), *of_a_part)
-        )
-        st.markdown(plain(words))
+        of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
+        st.markdown(plain(sentences(words if told else say("stage.range.none"), of_a_part)))
     if not told:
         return
     scales = worth > by_range

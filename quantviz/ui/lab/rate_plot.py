@@ -22,7 +22,7 @@ from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment
-from quantviz.ui.shell.words import language, number, plain, say, theme
+from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.rate_distortion import RateDistortion
@@ -79,7 +79,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     told += [say("recipes.sizes"), *_puzzles(data, known, state, bits)]
     if usual != shape:
         told.append(say("recipes.priced", shape=" × ".join(map(str, usual))))
-    st.caption(plain(say("recipe_plot.answer.between").join(told)))
+    st.caption(plain(sentences(*told)))
     st.caption("`qv.rate_distortion(x).table()`")
 
 

@@ -30,7 +30,7 @@ from quantviz.ui.lab.tensor_panels import (
 )
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
-from quantviz.ui.shell.words import language, number, plain, say
+from quantviz.ui.shell.words import language, number, plain, say, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
@@ -87,7 +87,7 @@ def show_schemes_beside(
         alt=say("contest.panels_alt", what=words, names=", ".join(lettered[k] for k in which)),
     )
     pooled = "_pooled" if data.pixels is not None else ""
-    st.caption(plain(f"{say(f'contest.held_{what}')} {say(f'contest.map_how{pooled}')}"))
+    st.caption(plain(sentences(say(f"contest.held_{what}"), say(f"contest.map_how{pooled}"))))
 
 
 def _title(found: SchemeComparison, k: int, name: str) -> str:

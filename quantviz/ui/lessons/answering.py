@@ -19,7 +19,7 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import say, sentences
 
 #: Whether a teacher wants to count hands.
 HANDS = "lesson_hands"
@@ -100,7 +100,7 @@ def _first_try(now: Now, question: Question, answer: Answer) -> str:
     """Return what is said to a wrong answer that can be given once more."""
     diagnosis = question.judge(answer.given, now.scenes).diagnosis
     hint = question.hint.say(now.scenes) if question.hint else ""
-    return " ".join(filter(None, (say("lessons.wrong"), diagnosis, hint, say("lessons.once_more"))))
+    return sentences(say("lessons.wrong"), diagnosis or "", hint, say("lessons.once_more"))
 
 
 def _commit(now: Now, i: int, question: Question) -> None:
@@ -158,7 +158,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
             verdict.diagnosis or say("lessons.no_diagnosis"),
             say("lessons.the_answer", truth=truth),
         ]
-        st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))
+        st.error(sentences(*said, say("lessons.was_too_sure") if answer.sure else ""))
         questions.show_drawn(question, answer.given, now.scenes)
     if question.why:
         st.markdown(question.why.say(question.told(now.scenes)))

@@ -38,7 +38,7 @@ from quantviz.ui.components.component import component
 from quantviz.ui.components.component import told as told_by_browser
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.shell.words import language, say, say_error, sentences
 
 _ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
 #: The popover and its uploader, and what came of the last file.
@@ -231,7 +231,7 @@ def _show_loaded() -> None:
     elif loaded:
         count, left_out = loaded
         more = [say("lessons.progress.left_out", count=left_out)] if left_out else []
-        st.success(" ".join([say("lessons.progress.loaded", count=count), *more]))
+        st.success(sentences(say("lessons.progress.loaded", count=count), *more))
 
 
 def _clear() -> None:

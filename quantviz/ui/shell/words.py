@@ -66,6 +66,11 @@ def say(key: str, /, **params: object) -> str:
     return text(key, language(), **params)
 
 
+def sentences(*told: str) -> str:
+    """Return sentences one after the other, as the language sets them; empty ones are left out."""
+    return say("sentences.between").join(filter(None, told))
+
+
 def say_axis(source: Source, axis: int, form: str = "name") -> str:
     """Return an axis of a source's tensor in the session's language; `form` is one of those of
     `Axes.words`.

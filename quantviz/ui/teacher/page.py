@@ -32,7 +32,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import PARAMETER, parameters
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, plain, say, say_error
+from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 
 _CHOICE = "teacher_choice"
 #: What a link can open.
@@ -302,7 +302,7 @@ def _show_link() -> None:
     choice, app = _choice(), app_address(st.context.url or _UNKNOWN)
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
-        st.warning(f"{say_error(problem)} {say('teacher.no_link')}")
+        st.warning(sentences(say_error(problem), say("teacher.no_link")))
         return
     opened = link(choice, app)
     if only_here(app):
