@@ -18,8 +18,8 @@ from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.components import refusals
-from quantviz.ui.shell import words
 from quantviz.ui.lab import blame_tab, compare_tab, range_tab
+from quantviz.ui.shell import words
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy, numbers, opened, result, turned
 

@@ -10,15 +10,23 @@ import streamlit as st
 #: CSS pixels of the page below which a table is a phone's.
 _PHONE = 560
 #: CSS pixels of a line, for a pointer and for a finger, and of the headings with a table's edges.
-_LINE, _TOUCHED_LINE, _HEADINGS = 29, 44, 38
+_LINE, _TOUCHED_LINE, _HEADINGS = 29, 44, 36
 
 
-def columns_shown(names: Iterable[str], on_phone: Collection[str], page_width: float) -> list[str]:
-    """Return the columns of a table that are shown at first, in their order: on a phone `on_phone` alone.
+#: How a page is shared out between a table and the plot beside it.
+TABLE_AND_PLOT = (7, 5)
+
+
+def columns_shown(
+    names: Iterable[str], on_phone: Collection[str], page_width: float, *, beside_plot: bool = False
+) -> list[str]:
+    """Return the columns of a table that are shown at first, in their order: on a phone `on_phone` alone, and
+    on a tablet where the table stands beside a plot.
 
     Streamlit's menu of the table shows the others.
     """
-    return [name for name in names if not is_phone(page_width) or name in on_phone]
+    room = page_width * TABLE_AND_PLOT[0] / sum(TABLE_AND_PLOT) if beside_plot else page_width
+    return [name for name in names if not is_phone(room) or name in on_phone]
 
 
 def line_height(page_width: float) -> int:
@@ -36,7 +44,7 @@ def is_phone(page_width: float) -> bool:
     return page_width < _PHONE
 
 
-def held_column(label: str, width: int, page_width: float, *, width_on_phone: int = 172) -> Any:
+def held_column(label: str, width: int, width_on_phone: int, page_width: float) -> Any:
     """Return the table's first column, which names its lines: on a phone it stays while others are scrolled.
 
     On a wider page all fit, and it grows with them, which a column that stays does not.

@@ -18,7 +18,13 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
+from quantviz.ui.components.phone_tables import (
+    TABLE_AND_PLOT,
+    columns_shown,
+    held_column,
+    line_height,
+    table_height,
+)
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of
@@ -37,13 +43,12 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
-#: How the page is shared out between the tables and the curve beside them.
-_TABLE_AND_CURVE = (7, 5)
-#: Columns that a phone shows at first, and a tablet, where the curve stands beside them.
+#: Columns that a phone shows at first, and a tablet.
 _ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
-_WIDTHS = {"part": 140, "remedy": 230, "block": 180}
+#: Of the columns that name lines, on a wide page and on a phone.
+_WIDTHS = {"part": (140, 172), "remedy": (230, 204), "block": (180, 172)}
 #: Cells are told to lie in so many channels where these hold half of them.
 _MOST_CHANNELS = 3
 #: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
@@ -63,7 +68,7 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
         if shown is None:
             _show_blocks(study, state)
             return
-        tables, plot = st.columns(_TABLE_AND_CURVE, gap="small")
+        tables, plot = st.columns(TABLE_AND_PLOT, gap="small")
         with tables:
             _show_suspects(shown, state)
             if shown.remedies:
@@ -391,18 +396,17 @@ def _table(
     on_select: Any = "ignore",
 ) -> None:
     width = bridge_width(BRIDGE_KEY)
-    share = _TABLE_AND_CURVE[0] / sum(_TABLE_AND_CURVE)
     st.dataframe(
         columns,
         key=key,
-        column_order=columns_shown(columns, _ON_PHONE, width * share),
+        column_order=columns_shown(columns, _ON_PHONE, width, beside_plot=True),
         hide_index=True,
         on_select=on_select,
         selection_mode="single-cell",
         row_height=line_height(width),
         height=table_height(lines, width),
         column_config={
-            name: held_column(say(f"blame.columns.{name}"), _WIDTHS[name], width, width_on_phone=204)
+            name: held_column(say(f"blame.columns.{name}"), *_WIDTHS[name], width)
             if name == named
             else st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
             if name in formats

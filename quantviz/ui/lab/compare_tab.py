@@ -13,7 +13,14 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height
+from quantviz.ui.components.phone_tables import (
+    TABLE_AND_PLOT,
+    columns_shown,
+    held_column,
+    is_phone,
+    line_height,
+    table_height,
+)
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.lab import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Whether the recipes are measured on all values of a large tensor.
 _EXACT = "recipes_exact"
+#: Recipes that are seen at once: as many as stand beside the plot and what is said of it.
+_LINES, _LINES_ON_PHONE = 20, 8
 
 
 def show_compare(
@@ -114,7 +123,7 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
         st.caption(say("recipes.how"))
     if state.large:
         st.toggle(say("recipes.exact"), key=_EXACT, help=say("recipes.exact_help", count=len(RECIPES)))
-    table, plot = st.columns([7, 5], gap="small")
+    table, plot = st.columns(TABLE_AND_PLOT, gap="small")
     with table:
         _table(rows, state)
     with plot:
@@ -143,8 +152,6 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
 
 
 def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
-    from quantviz.figures.recipe_plot import HEIGHT
-
     fitting = [row for row in rows if not row.problem]
     columns: dict[str, list[Any]] = {
         "group": [group_of(row.id) for row in fitting],
@@ -158,17 +165,17 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     st.dataframe(
         columns,
         key="recipe_table",
-        column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width),
+        column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width, beside_plot=True),
         hide_index=True,
         on_select="ignore"
         if locked("scheme")
         else session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=line_height(width),
-        height=HEIGHT,
+        height=table_height(min(len(fitting), _LINES_ON_PHONE if is_phone(width) else _LINES), width),
         column_config={
             "group": st.column_config.TextColumn(say("recipes.group"), width=80),
-            "name": held_column(say("recipes.name"), 168, width),
+            "name": held_column(say("recipes.name"), 168, 172, width),
             "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
             "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
             "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),

@@ -358,7 +358,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
                 width=88 if name.startswith("mse") else 68,
             )
             if name in formats
-            else held_column(say(f"contest.columns.{name}"), 160, width)
+            else held_column(say(f"contest.columns.{name}"), 160, 172, width)
             for name in columns
         },
         alt=say("contest.table_alt"),

@@ -326,7 +326,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         row_height=line_height(width),
         height=table_height(min(len(rows), 12), width),
         column_config={
-            "name": held_column(headings["name"], 250, width, width_on_phone=204),
+            "name": held_column(headings["name"], 250, 204, width),
             "range": st.column_config.TextColumn(headings["range"], width=84 if is_phone(width) else 110),
             **{
                 name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=76)
