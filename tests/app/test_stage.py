@@ -120,6 +120,23 @@ def test_it_is_told_which_blocks_curve_and_table_are_of():
     assert not any(words in each.value for each in at.caption)
 
 
+def names_of_calibrations(at):
+    return list(next(each.value for each in at.dataframe if "gain" in each.value)["name"])
+
+
+def test_a_phone_names_calibrations_shortly(monkeypatch):
+    wide = names_of_calibrations(turned(opened(lang="en"), "range"))
+    monkeypatch.setattr(range_tab, "bridge_width", lambda _: 366.0)
+    narrow = names_of_calibrations(turned(opened(lang="en"), "range"))
+    assert wide[0] == "Least squared error (least error)"
+    assert narrow[0] == "Least squared error"
+    assert "MSE of llm-compressor, up to 0.2 narrower, by 1/100" in wide
+    assert "MSE of llm-compressor" in narrow
+    assert "Percentile 99.5" in narrow, "percentiles differ in nothing else"
+    assert "Min to max (now)" in narrow
+    assert len(set(narrow)) == len(wide)
+
+
 @pytest.mark.parametrize("tab", ["range", "blame"])
 def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
     at = turned(opened(), tab)

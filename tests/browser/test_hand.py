@@ -278,6 +278,15 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     assert qv.Scheme.parse(address(page)["s"]).calibration == by_error[1].calibration
 
 
+def the_curve_is_higher_where_the_window_has_room(page):
+    ruler, size = page.locator(".st-key-ruler canvas").first, page.viewport_size
+    low = ruler.bounding_box()["height"]
+    page.set_viewport_size({"width": size["width"] - 16, "height": 900})
+    expect(ruler).to_have_css("height", f"{low + 50:g}px")
+    page.set_viewport_size(size)
+    wait_idle(page)
+
+
 def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     page.locator(".st-key-per_column button:visible").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s').includes('per_channel(axis=1)')")
@@ -325,6 +334,7 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     the_selected_cell_is_dragged_in_xs_panel(page)
     edited_cells_stay_when_the_scheme_is_dragged(page)
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
+    the_curve_is_higher_where_the_window_has_room(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
 
 
