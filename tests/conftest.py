@@ -134,42 +134,10 @@ def pytest_ignore_collect(collection_path, config):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    if workers > 1:
-        items[:] = shared_out(items, workers)
+def pytest_collection_modifyitems(items):
     for item in items:
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
-
-
-def shared_out(items, workers):
-    """The tests in an order in which all workers are done at about the same time. xdist gives each of them a
-    run of as many tests, and who is done takes from the end of another's.
-
-    Each worker begins with small tests, which wait for no kernels, goes on with its share of those that take
-    longest, whole files in a browser first, and ends with small ones.
-    """
-    by_file, larger, small = {}, [], []
-    for item in items:
-        if _is_among(item.path, ("browser",)):
-            by_file.setdefault(item.path, []).append(item)
-        else:
-            (larger if _is_among(item.path, OF_LARGE_TENSORS) else small).append(item)
-    long = [[] for _ in range(workers)]
-    work = [0] * workers
-    # The longer a file, the longer it takes.
-    for path in sorted(by_file, key=lambda path: (-path.stat().st_size, path)):
-        least = work.index(min(work))
-        long[least] += by_file[path]
-        work[least] += path.stat().st_size
-    order = []
-    for k, own in enumerate(long):
-        own += larger[k * len(larger) // workers : (k + 1) * len(larger) // workers]
-        count = (len(items) - len(order)) // (workers - k) - len(own)
-        first, small = small[:count], small[count:]
-        order += [*first[: count // 5], *own, *first[count // 5 :]]
-    return order
 
 
 @pytest.hookimpl(tryfirst=True)
