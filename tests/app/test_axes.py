@@ -145,7 +145,7 @@ BOXES = ("view_rows", "view_cols", "group_axis", "recipe", "convention", "format
 
 @pytest.mark.parametrize(
     ("key", "stale"),
-    of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 8),
+    of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 5),
 )
 def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypatch):
     """What a browser sends that still shows the tensor before, with a click on something else."""

@@ -71,7 +71,7 @@ def told(cell):
     return float(cell.replace("≈ ", "").replace("−", "-").replace("∞", "inf"))
 
 
-@pytest.mark.parametrize("name", of_today(FORMATS, 12))
+@pytest.mark.parametrize("name", of_today(FORMATS, 8))
 def test_every_format_opens_and_says_its_values(name):
     fmt, at = FORMATS[name], opened(a=name, b="none", x="0.3", lang="en")
     assert len(at.warning) == 0
@@ -128,7 +128,7 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     assert address(at)["t"] == "up"
 
 
-@pytest.mark.parametrize("name", of_today(FORMATS, 12))
+@pytest.mark.parametrize("name", of_today(FORMATS, 8))
 def test_every_bit_can_be_turned_over(name):
     fmt = FORMATS[name]
     at = opened(a=name, b="none", x="0.3", lang="en")

@@ -87,6 +87,11 @@ def test_finer_scales_that_bring_less_than_their_bits_are_not_offered():
 def test_the_opening_says_that_a_scale_for_each_column_brings_most():
     at = turned(opened(lang="en"), "range")
     assert at.button(key="range_use").label.replace("\\", "") == "One scale for each column"
+    # The page shows the Python that gives what it says.
+    line = next(each.value for each in at.caption if each.value.startswith("`qv.measure"))
+    gained = eval(line.strip("`"), {"qv": qv, "x": result(at).x})
+    said = " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
+    assert f"one scale for each column would bring +{gained:.1f} dB" in said
     healthy(at.button(key="range_use").click().run())
     assert address(at)["s"] == "int4,symmetric,per_channel(axis=1),min_max,course"
 

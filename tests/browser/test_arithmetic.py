@@ -309,7 +309,7 @@ def layouts():
 def test_blocks_are_those_of_the_layout(page):
     own = {"asymmetric": (qv.MinMax(), qv.Percentile(80.0)), "symmetric": (qv.AbsMean(), qv.Percentile(99.0))}
     cases, numbered, expected = [], [], []
-    for i, (shape, scheme) in enumerate(of_today(layouts(), 120)):
+    for i, (shape, scheme) in enumerate(of_today(layouts(), 80)):
         layout = scheme.layout(shape)
         numbered.append(layout_spec(layout, shape))
         expected.append(blocks.block_ids(layout, shape).flatten().tolist())

@@ -637,7 +637,7 @@ SIZES = ((390, 844), (1366, 625), (1920, 1080))
 
 
 @pytest.mark.parametrize(
-    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 2)
+    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 1)
 )
 def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
     width, height = size

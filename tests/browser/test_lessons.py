@@ -159,6 +159,8 @@ def the_address_is_the_step_and_the_lab_opens_from_it(page):
         assert f"p={step}" in page.url
     page.go_forward()
     page.go_forward()
+    page.wait_for_function("location.pathname.endsWith('/lab')")
+    wait_idle(page)
     page.get_by_role("button", name="Back to the lesson").click()
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 2 of')")
     wait_idle(page)
@@ -645,7 +647,7 @@ def test_a_projector(new_page, url, shot, room, theme):
     opened(page, url, l="range_to_grid", p=7, lang="en", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
     a_step_is_on_one_screen(page)
-    for lesson, step in of_today(EVERY_STEP, 3):
+    for lesson, step in of_today(EVERY_STEP, 2):
         gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
         a_step_is_on_one_screen(page)
     gone(page, "range_to_grid", 3, until=f"{PANELS} .qv-overlay text", k=room)

@@ -83,7 +83,7 @@ def test_short_lines_give_the_references_numbers(format_id):
     assert done >= (5 if named else 0)
 
 
-@pytest.mark.parametrize("recipe", of_today(["nf4_64", "mxfp4", "mxfp8_e4m3", "nvfp4"], 2))
+@pytest.mark.parametrize("recipe", of_today(["nf4_64", "mxfp4", "mxfp8_e4m3", "nvfp4"], 1))
 @pytest.mark.parametrize("size", [1.0, 1e-38, 1e-42, 3e37])
 def test_blocks_that_short_lines_are_not_for_are_measured_all_the_same(recipe, size):
     # The last block is not full; of the smallest values the scale has no exact inverse.

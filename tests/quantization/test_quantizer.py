@@ -287,7 +287,7 @@ INPUTS = {
 RANGES = (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(0.1))
 
 
-@pytest.mark.parametrize(("format_id", "mode"), of_today(itertools.product(qv.FORMATS, qv.MODES), 36))
+@pytest.mark.parametrize(("format_id", "mode"), of_today(itertools.product(qv.FORMATS, qv.MODES), 24))
 def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
     """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in
     turn.

@@ -64,9 +64,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         now, finer = ranges.current.sqnr_db, _finer_scales(state, ranges)
         by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
         by_scales = gain_db(finer.sqnr_db if finer else None, now)
-        worth = 0.0
-        if finer and by_scales:
-            worth = worth_db(by_scales, finer.bits - priced_bits(state.scheme, state.source.shape))
+        worth = _worth(finer, now, state)
         told = []
         if ranges.best and by_range:
             told.append(_range_told(ranges.best, by_range))
@@ -98,6 +96,14 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
             disabled=locked(group),
             help=say("room.locked") if locked(group) else None,
         )
+
+
+def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
+    """Return what finer scales bring beyond their bits, in dB; 0 where they bring nothing."""
+    gained = gain_db(finer.sqnr_db if finer else None, now_db)
+    if finer is None or not gained:
+        return 0.0
+    return worth_db(gained, finer.bits - priced_bits(state.scheme, state.source.shape))
 
 
 def _take(scheme: Scheme) -> None:
@@ -223,6 +229,15 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
         cells = f", cells={_CELLS}" if found.share < 1 else ""
         for call, asked in (("compare_calibrations", place + cells), ("clipping_curve", place)):
             st.caption(f'`qv.{call}(x, "{state.scheme}"{asked}).table()`')
+        ranges = _compared(state, None)
+        finer = _finer_scales(state, ranges)
+        if finer is not None and _worth(finer, ranges.current.sqnr_db, state) > 0:
+            gained = " - ".join(_sqnr_call(each) for each in (finer.scheme, state.scheme))
+            st.caption(f"`{gained}`")
+
+
+def _sqnr_call(scheme: Scheme) -> str:
+    return f'qv.measure(x, "{scheme}").metrics["sqnr_db"]'
 
 
 def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
