@@ -5,6 +5,7 @@ import io
 import time
 import urllib.request
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,4 +122,6 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
             await asyncio.sleep(0.2)
 
     with server_process(ROOT / "app.py", cwd=ROOT) as (address, process):
-        asyncio.run(both(address, process))
+        # Where a browser is open, its loop is this thread's.
+        with ThreadPoolExecutor(1) as aside:
+            aside.submit(asyncio.run, both(address, process)).result()
