@@ -121,7 +121,6 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
             assert time.monotonic() < until, (before, held, memory(process))
             await asyncio.sleep(0.2)
 
-    with server_process(ROOT / "app.py", cwd=ROOT) as (address, process):
-        # Where a browser is open, its loop is this thread's.
-        with ThreadPoolExecutor(1) as aside:
-            aside.submit(asyncio.run, both(address, process)).result()
+    # Where a browser is open, its loop is this thread's.
+    with server_process(ROOT / "app.py", cwd=ROOT) as (address, process), ThreadPoolExecutor(1) as aside:
+        aside.submit(asyncio.run, both(address, process)).result()
