@@ -5,9 +5,14 @@ The steps are the operations of `quantviz/quantization`; no code asks which engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
+
+#: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 
 
 @dataclass(frozen=True)
