@@ -179,11 +179,18 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
-    if scheme.mode == "symmetric" and bool(other.any()):
-        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
     if scheme.mode == "symmetric":
-        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+        middle = scheme.symmetric_zero_point
+        other = (grid_zero != 0) & (grid_zero != middle)
+        if scheme.zero_point_follows:
+            other &= (grid_zero < scheme.code_min) | (grid_zero > scheme.code_max)
+        if bool(other.any()):
+            raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+        # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+        if not scheme.zero_point_follows:
+            grid_zero = torch.full_like(grid_zero, middle)
+        elif not chosen:
+            grid_zero = torch.where(grid_zero == 0, middle, grid_zero)
     return QParams(
         grid_scale.to(torch_dtype(kept)),
         grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),
