@@ -1,0 +1,25 @@
+"""AutoGPTQ's and GPTQModel's grid: from a record, since their packages are compiled.
+
+`record_weights.py` makes the record. A case answers for the recorded tensors only, those of `tensors()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from tests.engines import Case
+from tests.engines.record_weights import COMMITS, RECORD
+from tests.engines.records import read_record, recorded_cases, recorded_tensors
+
+PRODUCER = "AutoGPTQ, GPTQModel"
+VERSION = f"{COMMITS['GPTQModel']} (recorded)"
+
+
+def tensors() -> Iterator[tuple[str, torch.Tensor]]:
+    """The recorded tensors, by name."""
+    return recorded_tensors(read_record(RECORD))
+
+
+CASES: dict[str, Case] = recorded_cases(read_record(RECORD), ("AutoGPTQ", "GPTQModel"))
