@@ -7,6 +7,7 @@ that asks it, when it is asked.
 
 import itertools
 import math
+import re
 from collections import defaultdict
 from functools import cache
 from importlib import metadata
@@ -147,6 +148,9 @@ NARROWER = {
         )
     },
     ("compressed_tensors", PerBlock): not_a_matrix,
+    **{(convention, PerGroup): one_axis for convention in ("mlx", "mlx_mxfp4", "mlx_mxfp8")},
+    # Rows of its packed words are a multiple of 32 elements.
+    ("mlx_nvfp4", PerGroup): lambda shape, scheme: len(shape) == 1 or shape[-1] % 32 != 0,
     ("torchao_nvfp4", PerGroup): lambda shape, scheme: len(shape) not in (2, 3),
     ("quanto_qbits", Flat): across_rows,
     ("hqq", PerChannel): lambda shape, scheme: not_a_matrix(shape, scheme) or unpacked(shape, scheme),
@@ -251,7 +255,8 @@ def test_each_engine_is_installed_as_pinned():
     pinned = {}
     for listing in ("requirements.txt", "tests/requirements.txt"):
         lines = (ROOT / listing).read_text(encoding="utf-8").splitlines()
-        pinned |= dict(line.split("==") for line in lines if "==" in line)
+        # Without what else a distribution is asked to bring, as in `mlx[cpu]`.
+        pinned |= dict(re.sub(r"\[.*\]", "", line).split("==") for line in lines if "==" in line)
     # What has a version of its own was asked elsewhere, and its answers are recorded.
     producers = {module.PRODUCER for module in map(engine, ENGINES) if not hasattr(module, "VERSION")}
     assert producers <= pinned.keys()

@@ -70,4 +70,4 @@ def test_everything_installed_is_pinned():
             for line in (ROOT / listing).read_text(encoding="utf-8").splitlines()
             if line and not line.startswith("#")
         ]
-        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), listing
+        assert all(re.fullmatch(r"[\w.-]+(\[\w+\])?==[\w.]+", line) for line in lines), listing

@@ -332,6 +332,80 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
     ),
+    # AutoAWQ's pseudo_quantize_tensor with zero_point=True. What WQLinear_GEMM stores of it is
+    # scale.format=float16 with scale.codes_from=exact.
+    Arithmetic(
+        "awq",
+        ScaleSpec(floor=1e-5, floor_rule="width_at_least"),
+        zero_point_rule="low_minus_rounded",
+        order="divide_round_add",
+        zero_width="as_any",
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_channel", "per_group"), usual_size=128),
+    ),
+    # find_params and quantize of AutoGPTQ's and GPTQModel's Quantizer. The zero point is stored less 1 in
+    # the layout's first version, which no code or value depends on.
+    Arithmetic(
+        "gptq",
+        ScaleSpec("mirrored_if_negative"),
+        zero_in_range=True,
+        zero_point_clamp=False,
+        unsigned_zero="middle",
+        order="divide_round_add",
+        zero_width="minus_one_to_one",
+        offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
+    ),
+    # mlx.core.quantize, mode="affine".
+    Arithmetic(
+        "mlx",
+        ScaleSpec(asymmetric_rule="end_on_code", floor=1e-7),
+        zero_domain="value",
+        order="divide_round_add",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, ("per_group",), (32, 64, 128), usual_size=64),
+    ),
+    # Its modes mxfp4, mxfp8 and nvfp4. The codes of four bits are looked up: the first of two nearest.
+    Arithmetic(
+        "mlx_mxfp4",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        ties="toward_zero",
+        zero_width="one",
+        negative_zero="never",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_mxfp8",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        zero_width="one",
+        scale_bits=8,
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_nvfp4",
+        ScaleSpec(format="float8_e4m3fn", inverse_of_zero="quotient_zero"),
+        ties="toward_zero",
+        zero_width="as_any",
+        negative_zero="never",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # coremltools' linear_quantize_weights; a model of float16 has its weights in that before.
+    Arithmetic(
+        "coreml",
+        ScaleSpec("absmax_over_half_range"),
+        zero_in_range=True,
+        zero_point_rule="ends_weighted",
+        unsigned_zero="lower_middle",
+        order="divide_round_add",
+        narrow_symmetric_from=1,
+        zero_width="as_any",
+        offer=Offer(
+            _ids("int4", "int8", "uint4", "uint8"),
+            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
+            usual_size=32,
+        ),
+    ),
     # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
     Arithmetic(
         "gguf",

@@ -29,6 +29,10 @@ ENGINES = {
     "bitsandbytes": ("bitsandbytes", "bitsandbytes_dynamic8", "bitsandbytes_int8"),
     "gguf": ("gguf_signed", "gguf_minimum", "gguf", "gguf_mx"),
     "llama_cpp": ("gguf_k", "gguf_iq4_nl", "gguf_iq4_xs"),
+    "mlx": ("mlx", "mlx_mxfp4", "mlx_mxfp8", "mlx_nvfp4"),
+    "coreml": ("coreml",),
+    "autoawq": ("awq",),
+    "gptq": ("gptq",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",
