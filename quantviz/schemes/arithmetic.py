@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
+#: What engines are for, in the order of lists of them.
+PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
+
 
 @dataclass(frozen=True)
 class ScaleSpec:
@@ -176,3 +179,7 @@ class Arithmetic:
     code_bits: float = 0.0
     #: What the engine offers.
     offer: Offer = field(default_factory=Offer)
+    #: What it is for, one of `PURPOSES`.
+    purpose: str = ""
+    #: Programs and formats that people know it by, besides its name.
+    known_as: tuple[str, ...] = ()

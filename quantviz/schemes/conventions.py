@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import Arithmetic, ScaleSpec
+from quantviz.schemes.arithmetic import PURPOSES, Arithmetic, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.scale_search import SEARCHES
@@ -258,10 +258,13 @@ class Convention(Arithmetic):
         return known.replace(**changes) if changes else known
 
 
+#: What a convention says of its engine besides the arithmetic.
+_NO_RULES = ("id", "scale", "offer", "purpose", "known_as")
+
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
 FIELDS: tuple[str, ...] = (
     *(f"scale.{f.name}" for f in dataclasses.fields(ScaleSpec)),
-    *(f.name for f in dataclasses.fields(Convention) if f.name not in ("id", "scale", "offer")),
+    *(f.name for f in dataclasses.fields(Convention) if f.name not in _NO_RULES),
 )
 
 _FLOATS = ("float32", "float64")
@@ -354,6 +357,12 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
 #: Every engine's arithmetic by id.
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {each.id: Convention(**vars(each)) for each in ENGINES}
+)
+
+
+#: Their ids by what the engine is for.
+CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
 )
 
 

@@ -128,6 +128,18 @@ class Scheme:
         return self.value_min - self.symmetric_zero_point
 
     @property
+    def signed_scale(self) -> bool:
+        """Whether the convention gives some blocks a negative scale.
+
+        >>> Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,mlx").signed_scale
+        True
+        """
+        spec = self.arithmetic.scale
+        if self.mode == "asymmetric":
+            return spec.asymmetric_rule == "end_on_code"
+        return self.search is not None or spec.rule in ("extreme_over_code_min", "larger_end_over_code_min")
+
+    @property
     def shifted(self) -> bool:
         """Whether there is a zero point other than 0."""
         return self.mode == "asymmetric" or self.symmetric_zero_point != 0
