@@ -31,6 +31,7 @@ def range_operations(scheme: Scheme) -> Operations:
     by_width = _scale_by_width(scheme)
     operations = (
         *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
+        *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *_one_sided(scheme),
         *(_mirrored(scheme) if by_width and scheme.mode == "symmetric" else ()),
         *(_width_operations(scheme) if by_width else _absmax_operations(scheme)),
@@ -38,6 +39,7 @@ def range_operations(scheme: Scheme) -> Operations:
         *(() if by_width else _scale_of_one_side(scheme)),
         *((_SCALE_SINGLE,) if convention.zero_point_scale == "single" else ()),
         *_scale_floor(scheme),
+        *_end_on_code(scheme),
         *_zero_point(scheme),
         *_after_zero_point(scheme),
     )
@@ -117,11 +119,10 @@ def _mirrored(scheme: Scheme) -> Operations:
     unit = Operation(
         "mirrored_unit",
         line,
-        lambda v: (
-            torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept)
-        ),
+        lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
     )
-    return unit, end("lo", below), end("hi", above)
+    # What was too small for a step of its own is a range of zeros now.
+    return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
 
 
 def _scale_of_one_side(scheme: Scheme) -> Operations:
@@ -138,6 +139,28 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
             silent=True,
         ),
     )
+
+
+_RANGE_OF_ZEROS: Operations = (
+    Operation(
+        "range_of_zeros",
+        "of_zeros = (lo == 0) & (hi == 0)",
+        lambda v: (v["lo"] == 0) & (v["hi"] == 0),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "lo = where(of_zeros, -1, lo)",
+        lambda v: torch.where(v["of_zeros"] != 0, -1, v["lo"]),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "hi = where(of_zeros, 1, hi)",
+        lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"]),
+        silent=True,
+    ),
+)
 
 
 def _absmax_operations(scheme: Scheme) -> Operations:
@@ -293,6 +316,18 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
     return (larger, *_extreme_over_code_min(scheme))
 
 
+def _mirrored_if_negative(scheme: Scheme) -> Operations:
+    low, high = scheme.code_min, scheme.code_max
+    # The lower end is minus the upper one where there are negative values, else it stays at 0.
+    return (
+        Operation(
+            "scale_mirrored",
+            f"scale = (absmax - where(lo < 0, -absmax, 0)) / ({high} - {low})",
+            lambda v: (v["absmax"] - torch.where(v["lo"] < 0, -v["absmax"], 0)) / (high - low),
+        ),
+    )
+
+
 def _power_of_two(
     key: str, expression: str, exponent: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[Scheme], Operations]:
@@ -394,6 +429,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even": _power_of_two_even,
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
         "power_of_two_fitting": _power_of_two_fitting,
+        "mirrored_if_negative": _mirrored_if_negative,
     }
 )
 
@@ -403,6 +439,33 @@ def _asymmetric_scale(scheme: Scheme) -> Operations:
     if scheme.arithmetic.scale.first == "scale":
         return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
+
+
+def _end_on_code(scheme: Scheme) -> Operations:
+    """Return the operations that move the scale so that the end farther from 0 is whole steps from it."""
+    if scheme.mode == "symmetric" or scheme.arithmetic.scale.asymmetric_rule != "end_on_code":
+        return ()
+    rounded = TIES[scheme.arithmetic.zero_point_ties]
+    return (
+        Operation(
+            "end_sign",
+            "scale = where(abs(lo) > abs(hi), scale, -scale)",
+            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["scale"], -v["scale"]),
+        ),
+        Operation(
+            "end_farther",
+            "edge = where(abs(lo) > abs(hi), lo, hi)",
+            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["lo"], v["hi"]),
+        ),
+        Operation(
+            "zero_point_steps", "steps = round(edge / scale)", lambda v: rounded(v["edge"] / v["scale"])
+        ),
+        Operation(
+            "end_on_code",
+            "scale = where(steps == 0, scale, edge / steps)",
+            lambda v: torch.where(v["steps"] == 0, v["scale"], v["edge"] / v["steps"]),
+        ),
+    )
 
 
 def _scale_floor(scheme: Scheme) -> Operations:
@@ -477,16 +540,22 @@ def _stretch(floor: float) -> Operations:
             silent=True,
         )
 
-    def factor_of(v: NamedTensors) -> torch.Tensor:
-        # A number over a tensor would be a product with the reciprocal, rounded twice.
-        single = v["scale"].to(torch.float32)
-        return torch.where(v["scale"] < floor, torch.full_like(single, floor) / single, 1.0)
-
-    line = f"stretch = where(scale < {floor!r}, {floor!r} / float32(scale), 1)"
-    factor = Operation("stretch", line, factor_of, silent=True)
+    # A number over a tensor would be a product with the reciprocal, rounded twice.
+    ratio = Operation(
+        "stretch",
+        f"stretch = {floor!r} / scale",
+        lambda v: torch.full_like(v["scale"], floor) / v["scale"],
+        silent=True,
+    )
+    factor = Operation(
+        "stretch",
+        f"stretch = where(scale < {floor!r}, float32(stretch), 1)",
+        lambda v: torch.where(v["scale"] < floor, v["stretch"].to(torch.float32).to(v["stretch"].dtype), 1.0),
+        silent=True,
+    )
     line = f"scale = max(scale, {floor!r})"
     kept = Operation("scale_floor", line, lambda v: v["scale"].clamp(min=floor), silent=True)
-    return factor, stretched("lo"), stretched("hi"), kept
+    return ratio, factor, stretched("lo"), stretched("hi"), kept
 
 
 def _zero_point_is_dropped(scheme: Scheme) -> bool:
@@ -528,6 +597,9 @@ def _zero_point(scheme: Scheme) -> Operations:
                 lambda v: torch.full_like(v["scale"], middle),
             ),
         )
+    if scheme.mode == "asymmetric" and convention.scale.asymmetric_rule == "end_on_code":
+        line = "zero_point = where(steps == 0, 0, edge)"
+        return (Operation("zero_point_end", line, lambda v: torch.where(v["steps"] == 0, 0, v["edge"])),)
     if domain == "value":
         return (Operation("zero_point_value", "zero_point = lo", lambda v: v["lo"]),)
     if domain == "value_middle":
@@ -578,6 +650,12 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     elif convention.zero_point_rule == "low_minus_rounded":
         line = f"zero_point = {low} - round(lo / scale)"
         return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
+    elif convention.zero_point_rule == "ends_weighted":
+        shift = Operation(
+            "zero_point_ends",
+            f"zero_point = ({low} * hi - {high} * lo) / width",
+            lambda v: (low * wide(v, "hi") - high * wide(v, "lo")) / wide(v, "width"),
+        )
     elif domain == "code_float":
         shift = Operation(
             "zero_point_float",

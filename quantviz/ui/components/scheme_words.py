@@ -78,6 +78,20 @@ def convention_name(convention: Convention) -> str:
     return say(f"conventions.{convention.id}.name")
 
 
+def convention_option(convention_id: str) -> str:
+    """Return a convention as lists of engines show it: its name, others people search it by, its purpose.
+
+    >>> convention_option("gguf_k")
+    'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
+    """
+    convention = CONVENTIONS[convention_id]
+    name, purpose = convention_name(convention), say(f"purposes.{convention.purpose}")
+    also = say("arithmetic.also_between").join(each for each in convention.known_as if each not in name)
+    if not also:
+        return say("arithmetic.option_plain", name=name, purpose=purpose)
+    return say("arithmetic.option", name=name, also=also, purpose=purpose)
+
+
 def convention_words(convention: Convention) -> str:
     """Return whose arithmetic it is, and what was changed in it."""
     changed = [

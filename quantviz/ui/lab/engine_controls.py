@@ -6,11 +6,18 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.schemes.conventions import CHOICES, CONVENTIONS, FIELDS
+from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
 from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.scheme_words import changes, convention_name, field_help, field_name, value_words
+from quantviz.ui.components.scheme_words import (
+    changes,
+    convention_name,
+    convention_option,
+    field_help,
+    field_name,
+    value_words,
+)
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -60,6 +67,7 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
+        filter_mode="contains",
         help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
         disabled=locked("scheme"),
     )
@@ -87,10 +95,11 @@ def show_convention(state: LabState) -> None:
     choose(
         st.selectbox,
         say("arithmetic.label"),
-        tuple(CONVENTIONS),
+        (name for group in CONVENTION_GROUPS.values() for name in group),
         key=session.show(_CONVENTION, convention.id),
         on_change=session.safely(_set_convention),
-        format_func=lambda name: convention_name(CONVENTIONS[name]),
+        format_func=convention_option,
+        filter_mode="contains",
         help=explained(
             _CONVENTION,
             f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
