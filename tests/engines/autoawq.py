@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import torch
 
-from tests.engines import Case
+from tests.engines import Case, Path
+from tests.engines.data import Trial, own_trials
 from tests.engines.record_weights import COMMITS, RECORD
 from tests.engines.records import read_record, recorded_cases, recorded_tensors
 
@@ -17,9 +18,16 @@ PRODUCER = "AutoAWQ"
 VERSION = f"{COMMITS['AutoAWQ']} (recorded)"
 
 
+def trials() -> Iterator[Trial]:
+    """Yield the recorded tensors, in their own range."""
+    return own_trials(tensors())
+
+
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
     """The recorded tensors, by name."""
     return recorded_tensors(read_record(RECORD))
 
 
-CASES: dict[str, Case] = recorded_cases(read_record(RECORD), ("AutoAWQ",))
+_CASES: dict[str, Case] = recorded_cases(read_record(RECORD), ("AutoAWQ",))
+
+PATHS = (Path("pseudo_quantize_tensor", _CASES),)

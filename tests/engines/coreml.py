@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -89,9 +89,11 @@ def _overflows(x: torch.Tensor, codes: types.type_mapping.RangeTuple) -> bool:
     return bool(x.abs().max().double() * max(abs(codes.low), abs(codes.high)) > most)
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     f"{fmt},{mode},{granularity},min_max,coreml": _case(fmt, mode, granularity)
     for fmt in _FORMATS
     for mode in _MODES
     for granularity in _GRANULARITIES
 }
+
+PATHS = (Path("blockwise_compress_by_dtype", _CASES),)

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "mlx"
 
@@ -69,7 +69,7 @@ def _float(mode: str, size: int, bits: int, largest: float) -> Case:
     return run
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     **{
         f"uint{bits},asymmetric,per_group(size={size}),min_max,mlx": _affine(bits, size)
         for bits in _BITS
@@ -80,3 +80,5 @@ CASES: dict[str, Case] = {
         for mode, fmt, size, bits, largest in _FLOATS
     },
 }
+
+PATHS = (Path("mx.quantize", _CASES),)
