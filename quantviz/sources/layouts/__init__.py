@@ -53,13 +53,13 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 )
 
 
-def quantized_weights(catalog: Catalog) -> tuple[QuantizedWeight, ...]:
+def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
     """Return every quantized weight of an open file, those that cannot be decoded with their problem.
 
-    What a layout leaves open (GPTQ's version, a block's size) is taken from the `config.json` beside the
-    file.
+    What a layout leaves open (GPTQ's version, a block's size) is taken from `config`, by default the
+    `config.json` beside the file.
     """
-    config = configuration(catalog)
+    config = configuration(catalog) if config is None else config
     return tuple(
         weight for layout in LAYOUTS.values() for find in layout.finders for weight in find(catalog, config)
     )
