@@ -100,9 +100,13 @@ def test_columns_of_act_order_are_in_their_own_order(folder):
     weight = torch.randn(64, 96, generator=torch.Generator().manual_seed(0))
     q, zero, scale = layouts.rounded(weight, 4, 32)
     g_idx = torch.arange(96).roll(7) // 32
-    layouts.write(folder / "x.safetensors", layouts.gptq("layer", q, zero.clamp(min=1), scale, 4, g_idx=g_idx))
+    layouts.write(
+        folder / "x.safetensors", layouts.gptq("layer", q, zero.clamp(min=1), scale, 4, g_idx=g_idx)
+    )
     x = open_local("x.safetensors").stored("layer.weight")
-    assert torch.equal(x.read((slice(None), slice(None))), scale[:, g_idx] * (q - zero.clamp(min=1)[:, g_idx]))
+    assert torch.equal(
+        x.read((slice(None), slice(None))), scale[:, g_idx] * (q - zero.clamp(min=1)[:, g_idx])
+    )
     assert x.own_scales(qv.Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,course")) is None
     assert "not neighbours" in str(x.notes[0])
 

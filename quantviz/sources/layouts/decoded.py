@@ -5,7 +5,7 @@ with open_tensors("model.safetensors") as file:
     x = model.stored("layers.0.q_proj.weight")
     x.own_scales(scheme)
 
-Whoever asks for "the weight of this name" asks here: an audit on both its sides, a scan, the command, the Lab.
+Whoever wants "the weight of this name" asks here: an audit on both its sides, a scan, the command, the Lab.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
     first = start // weight.row_step * weight.row_step
     last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
     values = weight.coded(first, last).x_hat[start - first : stop - first]
-    return values if weight.columns is None else torch.empty_like(values).index_copy(1, weight.columns, values)
+    return (
+        values if weight.columns is None else torch.empty_like(values).index_copy(1, weight.columns, values)
+    )
 
 
 class ModelTensors(Catalog):
