@@ -85,11 +85,24 @@ def convention_option(convention_id: str) -> str:
     'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
     """
     convention = CONVENTIONS[convention_id]
-    name, purpose = convention_name(convention), say(f"purposes.{convention.purpose}")
-    also = say("arithmetic.also_between").join(each for each in convention.known_as if each not in name)
+    name, also = convention_name(convention), _also(convention)
+    purpose = say(f"purposes.{convention.purpose}")
     if not also:
         return say("arithmetic.option_plain", name=name, purpose=purpose)
     return say("arithmetic.option", name=name, also=also, purpose=purpose)
+
+
+def purpose_words(convention: Convention) -> str:
+    """Return a sentence: what the engine is for, and by which other names people know it."""
+    purpose, also = say(f"purposes.{convention.purpose}"), _also(convention)
+    if not also:
+        return say("arithmetic.purpose", purpose=purpose)
+    return say("arithmetic.purpose_also", purpose=purpose, also=also)
+
+
+def _also(convention: Convention) -> str:
+    name = convention_name(convention)
+    return say("arithmetic.also_between").join(each for each in convention.known_as if each not in name)
 
 
 def convention_words(convention: Convention) -> str:

@@ -17,7 +17,7 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
 from quantviz.ui.components.scheme_words import convention_option, part_words
@@ -66,6 +66,7 @@ def show_choices(state: LabState) -> None:
     )
     if not full:
         offered = _addable(state)
+        widen_list(say("contest.add"))
         choose(
             st.selectbox,
             say("contest.add"),

@@ -8,7 +8,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
 from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import (
     changes,
@@ -16,12 +16,13 @@ from quantviz.ui.components.scheme_words import (
     convention_option,
     field_help,
     field_name,
+    purpose_words,
     value_words,
 )
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import plain, say, say_error, say_recipe
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
 #: What stands for a scheme that is no recipe.
 _OWN = "own"
@@ -92,6 +93,7 @@ def _set_recipe() -> None:
 def show_convention(state: LabState) -> None:
     """Show whose arithmetic the scheme uses."""
     convention = state.scheme.arithmetic
+    widen_list(say("arithmetic.label"))
     choose(
         st.selectbox,
         say("arithmetic.label"),
@@ -108,8 +110,8 @@ def show_convention(state: LabState) -> None:
         disabled=locked("scheme"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
-    if convention.offer.limited:
-        st.caption(say("arithmetic.limited"))
+    limited = say("arithmetic.limited") if convention.offer.limited else ""
+    st.caption(plain(sentences(purpose_words(convention), limited)))
 
 
 def _set_convention() -> None:
