@@ -58,6 +58,8 @@ def test_levels_are_counted_as_those_that_can_occur(convention, everywhere, size
         x = everywhere + 0.3 if scheme.mode == "asymmetric" else everywhere
         for factor in MAGNITUDES if scheme.granularity.single else (sizes, -sizes):
             seen.update(qv.quantize(x * factor, scheme).q.unique().tolist())
+        # Where the largest magnitude is below 0 and all above are small.
+        seen.update(qv.quantize(torch.where(x > 0, 0.3 * x, x), scheme).q.unique().tolist())
         values = {fmt.value(int(code)) for code in seen}
         assert len({value for value in values if math.isfinite(value)}) == level_count(scheme), scheme
 
