@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from types import MappingProxyType
 from typing import Any
 
@@ -158,7 +159,8 @@ def given_qparams(
 ) -> QParams:
     """Return scale and zero point set by hand, checked and brought to the grid.
 
-    Scales `chosen` by an engine can be negative, or 0.
+    Scales `chosen` by an engine can be negative, or 0; others are above 0, unless the convention itself makes
+    negative ones.
     """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
@@ -168,9 +170,11 @@ def given_qparams(
         counts = f"{scales.numel()} / {zeros.numel()}"
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
     single = grid_scale.to(torch.float32)
-    usable = torch.isfinite(single) & ((single > 0) | chosen)
+    usable = torch.isfinite(single) & ((single > 0) | chosen | (scheme.signed_scale & (single < 0)))
     if not bool(usable.all()):
-        raise QuantVizError("scale_not_positive", got=grid_scale[~usable][0].item())
+        bad = grid_scale[~usable][0].item()
+        negative = -math.inf < bad < 0 and not scheme.signed_scale
+        raise QuantVizError("scale_negative" if negative else "scale_not_positive", got=bad)
     domain = scheme.zero_domain
     whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
     if domain not in ("none", "code_int"):
@@ -179,11 +183,21 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
-    if scheme.mode == "symmetric" and bool(other.any()):
-        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
     if scheme.mode == "symmetric":
-        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+        middle = scheme.symmetric_zero_point
+        if scheme.zero_point_follows:
+            low, high = scheme.code_min, scheme.code_max
+            other = (grid_zero != 0) & ((grid_zero < low) | (grid_zero > high))
+            if bool(other.any()):
+                got = grid_zero[other][0].item()
+                raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
+            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
+        else:
+            other = (grid_zero != 0) & (grid_zero != middle)
+            if bool(other.any()):
+                raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+            grid_zero = torch.full_like(grid_zero, middle)
     return QParams(
         grid_scale.to(torch_dtype(kept)),
         grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),

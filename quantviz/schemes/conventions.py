@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import Arithmetic, ScaleSpec
+from quantviz.schemes.arithmetic import PURPOSES, Arithmetic, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.scale_search import SEARCHES
@@ -118,6 +118,7 @@ class Convention(Arithmetic):
                 )
         for name in (
             "scale.floor",
+            "scale.without_inverse",
             "scale.format_floor",
             "scale.code_floor",
             "scale.inverse_max",
@@ -175,6 +176,18 @@ class Convention(Arithmetic):
                 self.zero_width.startswith("one_and_zero") and self.scale.floor_rule != "one_below",
                 "scale.floor_rule",
                 "one_below",
+            ),
+            (
+                "scale.asymmetric_rule",
+                self.scale.asymmetric_rule == "end_on_code" and self.zero_domain != "value",
+                "zero_domain",
+                "value",
+            ),
+            (
+                "scale.asymmetric_rule",
+                self.scale.asymmetric_rule == "end_on_code" and self.scale.first != "scale",
+                "scale.first",
+                "scale",
             ),
             ("lattice", self.lattice > 0 and self.ties not in on_lattice, "ties", ", ".join(on_lattice)),
             (
@@ -246,10 +259,13 @@ class Convention(Arithmetic):
         return known.replace(**changes) if changes else known
 
 
+#: What a convention says of its engine besides the arithmetic.
+_NO_RULES = ("id", "scale", "offer", "purpose", "known_as")
+
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
 FIELDS: tuple[str, ...] = (
     *(f"scale.{f.name}" for f in dataclasses.fields(ScaleSpec)),
-    *(f.name for f in dataclasses.fields(Convention) if f.name not in ("id", "scale", "offer")),
+    *(f.name for f in dataclasses.fields(Convention) if f.name not in _NO_RULES),
 )
 
 _FLOATS = ("float32", "float64")
@@ -276,7 +292,10 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_even",
             "power_of_two_even_2_bits",
             "power_of_two_fitting",
+            "mirrored_if_negative",
+            "mirrored_range",
         ),
+        "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
             "at_least",
             "replace_zero",
@@ -285,6 +304,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_replace_zero",
             "absmax_one_up_to",
             "inverse_one_up_to",
+            "range_stretched",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
         "scale.global_rule": (None, "absmax_over_range", "absmax_over_range_joined", "range_over_absmax"),
@@ -300,12 +320,14 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "value_dtype": (*_FLOATS, "float16", "bfloat16"),
         "zero_in_range": (False, True),
         "zero_domain": ("code_int", "code_float", "value", "value_middle"),
-        "zero_point_rule": ("shift_rounded", "low_minus_rounded"),
+        "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted", "nearer_end"),
         "zero_point_ties": ("even", "away"),
         "zero_point_math": ("scale_math", *_FLOATS),
+        "zero_point_scale": ("exact", "single"),
         "zero_point_clamp": (False, True),
         "zero_point_format": (None, "float16", "bfloat16"),
-        "unsigned_zero": ("none", "middle", "middle_of_storage"),
+        "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle"),
+        "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
         "order": _ORDERS,
         "block_order": ("same", *_ORDERS),
         "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax"),
@@ -322,7 +344,14 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "truncate",
         ),
         "narrow_range": (False, True),
-        "zero_width": ("include_zero", "one", "one_and_zero", "one_and_zero_if_asymmetric", "as_any"),
+        "zero_width": (
+            "include_zero",
+            "one",
+            "minus_one_to_one",
+            "one_and_zero",
+            "one_and_zero_if_asymmetric",
+            "as_any",
+        ),
         "overflow": ("saturate", "inf", "nan"),
         "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
         "tail": TAILS,
@@ -333,6 +362,12 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
 #: Every engine's arithmetic by id.
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {each.id: Convention(**vars(each)) for each in ENGINES}
+)
+
+
+#: Their ids by what the engine is for.
+CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
 )
 
 

@@ -38,6 +38,8 @@ def _iq4(search: str) -> Arithmetic:
         order="multiply_round_add",
         ties="up",
         zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
     )
 
@@ -45,7 +47,7 @@ def _iq4(search: str) -> Arithmetic:
 #: Every engine's arithmetic.
 ENGINES: tuple[Arithmetic, ...] = (
     # The source notebooks 000 and 003: Python floats for one scale, a float32 tensor for several.
-    Arithmetic("course", scale_math="float64", scale_dtype="float64"),
+    Arithmetic("course", scale_math="float64", scale_dtype="float64", purpose="course"),
     # torch.ao's MinMaxObserver with quantize_per_tensor (FBGEMM, one rounding) and
     # quantize_per_channel (two).
     Arithmetic(
@@ -59,6 +61,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        purpose="integer_inference",
+        known_as=("FBGEMM", "eager mode"),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
     ),
     # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
@@ -72,6 +76,35 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        purpose="training",
+        known_as=("QAT",),
+        offer=Offer(
+            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
+        ),
+    ),
+    # FusedMovingAvgObsFakeQuantize, the default of quantization-aware training: its scale is that of
+    # fbgemm::ChooseQuantizationParams.
+    Arithmetic(
+        "torch_qat",
+        # 6.1e-5 as float32.
+        ScaleSpec(
+            "mirrored_range",
+            floor=6.0999998822808266e-05,
+            floor_rule="range_stretched",
+            without_inverse=0.1,
+        ),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_rule="nearer_end",
+        zero_point_scale="single",
+        unsigned_zero="middle",
+        one_sided="asymmetric",
+        order="multiply_round_add",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        purpose="training",
+        known_as=("FusedMovingAvgObsFakeQuantize",),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -87,6 +120,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="multiply_round_add",
         zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("PyTorch",),
         offer=Offer(
             _ids("int1-8", "int16", "uint1-8"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -99,6 +134,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value_middle",
         zero_width="as_any",
         zero_bits=16,
+        purpose="llm_weights",
+        known_as=("int4",),
         offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
@@ -106,6 +143,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         "torchao_float8",
         zero_width="as_any",
         scale_bits=32,
+        purpose="training",
+        known_as=("FP8",),
         offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # MXTensor.to_mx; its scale modes are FLOOR (this one), CEIL, EVEN, and RCEIL
@@ -115,6 +154,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
         zero_width="as_any",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("MXFP4", "MXFP8"),
         offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
     ),
     # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
@@ -124,6 +165,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         scale_bits=8,
+        purpose="microscaling",
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -138,6 +180,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_symmetric_from=8,
         zero_width="one_and_zero",
         scale_bits=32,
+        purpose="integer_inference",
+        known_as=("ORT", "QDQ"),
         offer=Offer(
             _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
             granularities=("per_tensor", "per_channel"),
@@ -155,6 +199,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one_and_zero_if_asymmetric",
         tail="short",
         scale_bits=32,
+        purpose="integer_inference",
+        known_as=("ORT",),
         offer=Offer(
             _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"),
             granularities=("per_group",),
@@ -174,6 +220,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         tail_stored="whole",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("ORT GenAI",),
         offer=Offer(
             _ids("uint2", "uint4", "uint8"),
             granularities=("per_group",),
@@ -188,6 +236,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="one",
         scale_bits=32,
+        purpose="integer_inference",
+        known_as=("ORT",),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
@@ -200,6 +250,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=64,
+        purpose="integer_inference",
+        known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
     ),
     # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
@@ -210,6 +262,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_point_clamp=False,
         narrow_symmetric_from=8,
         zero_width="as_any",
+        purpose="integer_inference",
+        known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(
             _ids("int2", "int4", "int8"),
             _SYMMETRIC,
@@ -226,6 +280,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         tail="short_tiles",
+        purpose="llm_weights",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer(
             (*_ids("int2-8"), "float8_e4m3fn"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -238,6 +294,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
     ),
     Arithmetic(
@@ -252,12 +310,16 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
     Arithmetic(
         "quanto",
         zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("Hugging Face",),
         offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
     ),
     # Its weights in 2 and 4 bits, by MaxOptimizer; qint4 has the codes 0 to 15. With zeropoint=True
@@ -268,6 +330,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="as_any",
         zero_bits=16,
+        purpose="llm_weights",
+        known_as=("Hugging Face",),
         offer=Offer(
             _ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat"), usual_size=128
         ),
@@ -281,6 +345,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_add_round",
         zero_width="as_any",
         zero_bits=16,
+        purpose="llm_weights",
         offer=Offer(
             _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
         ),
@@ -295,6 +360,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("QLoRA", "bnb"),
         offer=Offer(
             ("nf4", "fp4"),
             _SYMMETRIC,
@@ -313,6 +380,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        purpose="training",
+        known_as=("bnb", "optimizer"),
         offer=Offer(
             ("bnb_dynamic8",),
             _SYMMETRIC,
@@ -330,7 +399,97 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_range=True,
         zero_width="as_any",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("LLM.int8()", "bnb"),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
+    ),
+    # AutoAWQ's pseudo_quantize_tensor with zero_point=True. What WQLinear_GEMM stores of it is
+    # scale.format=float16 with scale.codes_from=exact.
+    Arithmetic(
+        "awq",
+        ScaleSpec(floor=1e-5, floor_rule="width_at_least"),
+        zero_point_rule="low_minus_rounded",
+        order="divide_round_add",
+        zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("vLLM",),
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_channel", "per_group"), usual_size=128),
+    ),
+    # find_params and quantize of AutoGPTQ's and GPTQModel's Quantizer. The zero point is stored less 1 in
+    # the layout's first version, which no code or value depends on.
+    Arithmetic(
+        "gptq",
+        ScaleSpec("mirrored_if_negative"),
+        zero_in_range=True,
+        zero_point_clamp=False,
+        unsigned_zero="middle",
+        order="divide_round_add",
+        zero_width="minus_one_to_one",
+        purpose="llm_weights",
+        known_as=("AutoGPTQ", "GPTQModel", "vLLM"),
+        offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
+    ),
+    # mlx.core.quantize, mode="affine".
+    Arithmetic(
+        "mlx",
+        ScaleSpec(asymmetric_rule="end_on_code", floor=1e-7),
+        zero_domain="value",
+        order="divide_round_add",
+        zero_width="as_any",
+        zero_bits=16,
+        purpose="llm_weights",
+        known_as=("mlx-lm", "Apple"),
+        offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, ("per_group",), (32, 64, 128), usual_size=64),
+    ),
+    # Its modes mxfp4, mxfp8 and nvfp4. The codes of four bits are looked up: the first of two nearest.
+    Arithmetic(
+        "mlx_mxfp4",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        ties="toward_zero",
+        zero_width="one",
+        negative_zero="never",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_mxfp8",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        zero_width="one",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_nvfp4",
+        ScaleSpec(format="float8_e4m3fn", inverse_of_zero="quotient_zero"),
+        ties="toward_zero",
+        zero_width="as_any",
+        negative_zero="never",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # coremltools' linear_quantize_weights; a model of float16 has its weights in that before.
+    Arithmetic(
+        "coreml",
+        ScaleSpec("absmax_over_half_range"),
+        zero_in_range=True,
+        zero_point_rule="ends_weighted",
+        unsigned_zero="lower_middle",
+        order="divide_round_add",
+        narrow_symmetric_from=1,
+        zero_width="as_any",
+        purpose="integer_inference",
+        known_as=("coremltools", "Apple"),
+        offer=Offer(
+            _ids("int4", "int8", "uint4", "uint8"),
+            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
+            usual_size=32,
+        ),
     ),
     # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
     Arithmetic(
@@ -339,6 +498,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="away",
         zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(
             ("int8", "ternary"),
             _SYMMETRIC,
@@ -354,6 +515,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # Q4_1 and Q5_1.
@@ -366,6 +529,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="adding_half",
         zero_width="as_any",
         zero_bits=16,
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
     ),
     # MXFP4.
@@ -376,6 +541,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # llama.cpp's K-quants, Q2_K to Q6_K: ggml_quantize_chunk.
@@ -386,6 +553,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value",
         zero_width="as_any",
         zero_bits=16,
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(
             tuple(SEARCHES["k_quants"]),
             granularities=("per_group",),
@@ -411,6 +580,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="pad",
         tail_stored="whole",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("OCP MX",),
         offer=Offer(
             (*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")),
             _SYMMETRIC,
@@ -426,6 +597,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        purpose="integer_inference",
+        known_as=("NVIDIA", "TensorRT"),
         offer=Offer(
             _ids("int2-8", "int16"),
             _SYMMETRIC,
@@ -439,6 +612,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("NVIDIA", "TensorRT-LLM"),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # INT8QTensor and FP8QTensor.
@@ -449,6 +624,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         # INT8QTensor keeps what it was padded with, FP8QTensor does not.
         tail_stored="whole_if_integer",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("NVIDIA",),
         offer=Offer(
             ("int8", "float8_e4m3fn"),
             _SYMMETRIC,
@@ -464,6 +641,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        purpose="llm_weights",
+        known_as=("NVIDIA",),
         offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
     ),
     # MXFP4QTensor.
@@ -474,6 +653,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="also_of_zero",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
     ),
     # MXFP8QTensor.
@@ -483,6 +664,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="pad",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # NVFP4QTensor.
@@ -492,6 +675,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
     ),
 )

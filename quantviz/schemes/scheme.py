@@ -75,19 +75,31 @@ class Scheme:
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
         """
-        fmt, convention = self.number_format, self.arithmetic
-        symmetric = self.mode == "symmetric" and 0 < convention.narrow_symmetric_from <= fmt.bits
+        fmt = self.number_format
         # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
-        return fmt.code_min + (
-            1
-            if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2
-            else 0
-        )
+        return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
 
     @property
     def code_max(self) -> int:
-        """Return largest code in use."""
-        return self.number_format.code_max
+        """Return largest code in use: the format's, or one below it under a narrow range without a sign whose
+        zero point is the middle of the rest.
+
+        >>> Scheme("uint8", convention=find_convention("coreml")).code_max
+        254
+        """
+        fmt = self.number_format
+        middle = self.mode == "symmetric" and self.symmetric_zero_point > 0
+        spared = self._narrow and middle and self.arithmetic.unsigned_zero == "lower_middle"
+        return fmt.code_max - (1 if spared else 0)
+
+    @property
+    def _narrow(self) -> bool:
+        """Return whether one code is left out, so that there are as many on each side of 0."""
+        convention = self.arithmetic
+        from_bits = convention.narrow_symmetric_from
+        return convention.narrow_range or (
+            self.mode == "symmetric" and 0 < from_bits <= self.number_format.bits
+        )
 
     @property
     def value_min(self) -> float:
@@ -97,7 +109,7 @@ class Scheme:
     @property
     def value_max(self) -> float:
         """Return what the largest code in use stands for, before any scale."""
-        return self.number_format.value_max
+        return self.code_max if self.number_format.kind == "integer" else self.number_format.value_max
 
     @property
     def symmetric_zero_point(self) -> int:
@@ -106,6 +118,8 @@ class Scheme:
         rule = self.arithmetic.unsigned_zero
         if rule == "none" or fmt.kind != "integer" or fmt.signed:
             return 0
+        if rule == "lower_middle":
+            return fmt.code_max // 2
         return (fmt.code_max + (1 if rule == "middle" or fmt.bits in (8, 16) else 0)) // 2
 
     @property
@@ -114,9 +128,32 @@ class Scheme:
         return self.value_min - self.symmetric_zero_point
 
     @property
+    def signed_scale(self) -> bool:
+        """Whether the convention gives some blocks a negative scale.
+
+        >>> Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,mlx").signed_scale
+        True
+        """
+        spec = self.arithmetic.scale
+        if self.mode == "asymmetric":
+            return spec.asymmetric_rule == "end_on_code"
+        return self.search is not None or spec.rule in ("extreme_over_code_min", "larger_end_over_code_min")
+
+    @property
     def shifted(self) -> bool:
         """Whether there is a zero point other than 0."""
-        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
+        return self.zero_point_follows or self.symmetric_zero_point != 0
+
+    @property
+    def zero_point_follows(self) -> bool:
+        """Whether the zero point follows from the range: in asymmetric mode, and in symmetric mode where a
+        range on one side of 0 is treated as in asymmetric mode.
+
+        >>> Scheme("int8").zero_point_follows, Scheme("int8", convention="torch_qat").zero_point_follows
+        (False, True)
+        """
+        one_sided = self.number_format.kind == "integer" and self.arithmetic.one_sided != "symmetric"
+        return self.mode == "asymmetric" or one_sided
 
     @property
     def zero_domain(self) -> str:
@@ -241,6 +278,36 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
+    def for_picture(self) -> Scheme:
+        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
+        its engine offers no such codes, or lays them around a zero point in the middle.
+
+        >>> print(Scheme("int4").for_picture())
+        uint4,symmetric,per_tensor,min_max,course
+        """
+        unsigned = self._with_sign(False)
+        return unsigned if unsigned.symmetric_zero_point == 0 else self
+
+    def for_both_signs(self) -> Scheme:
+        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+
+        >>> print(Scheme("uint4").for_both_signs())
+        int4,symmetric,per_tensor,min_max,course
+        """
+        return self if self.shifted else self._with_sign(True)
+
+    def _with_sign(self, signed: bool) -> Scheme:
+        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
+        where it has no whole numbers or they are not offered.
+        """
+        now = self.number_format
+        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
+        twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
+        try:
+            return self.replace(format=twin) if now.family == "integer" else self
+        except QuantVizError:
+            return self
+
     def _nearest(
         self,
         formats: tuple[str, ...],
@@ -344,6 +411,16 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        if self.mode == "symmetric" and self.convention.scale.rule == "mirrored_range":
+            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            if fmt.id not in wide:
+                yield QuantVizError(
+                    "convention_lacks",
+                    field="scale.rule",
+                    got="mirrored_range",
+                    other="format",
+                    allowed=", ".join(wide),
+                )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())

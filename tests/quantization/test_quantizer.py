@@ -249,7 +249,7 @@ def test_parameters_given_per_block_are_used_and_carry_no_text_form():
     [
         (qv.QParams([1.0, 2.0, 3.0]), "qparams_count"),
         (qv.QParams(0.0), "scale_not_positive"),
-        (qv.QParams(-1.0), "scale_not_positive"),
+        (qv.QParams(-1.0), "scale_negative"),
         (qv.QParams(math.nan), "scale_not_positive"),
         (qv.QParams(1e-60), "scale_not_positive"),
         (qv.QParams(1.0, 0.5), "zero_point_not_integer"),
@@ -455,3 +455,78 @@ def test_a_symmetric_zero_point_is_a_code_wherever_the_asymmetric_one_lives(doma
     assert changed.qparams.zero_domain == "code_int"
     assert changed.q.tolist() == plain.q.tolist()
     assert changed.x_hat.tolist() == plain.x_hat.tolist()
+
+
+def test_the_negative_scale_of_an_engine_is_taken_and_what_is_refused_says_how():
+    mlx = qv.Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,mlx")
+    x = torch.zeros(1, 32)
+    x[0, :4] = torch.tensor([2.0, -1.0, 0.5, 0.0])
+    # mlx.core.quantize of the same row.
+    scale, bias, codes = -0.20000000298023224, 2.0, torch.tensor([[0, 15, 8, *[10] * 29]])
+    values = [2.0, -1.0, 0.3999999761581421, 0.0]
+    made = qv.quantize(x, mlx)
+    assert (made.qparams.scale.item(), made.qparams.zero_point.item()) == (scale, bias)
+    assert torch.equal(made.q.long(), codes)
+    assert made.x_hat[0, :4].tolist() == values
+    for given in (qv.QParams(scale, bias), qv.QParams(scale, bias, stored=True)):
+        assert qv.dequantize(codes, mlx, given)[0, :4].tolist() == values
+        assert torch.equal(qv.quantize(x, mlx, qparams=given).q, made.q)
+    q8 = qv.Scheme.parse("int8,symmetric,per_group(size=32),min_max,gguf")
+    with pytest.raises(qv.QuantVizError, match=r"stored=True") as caught:
+        qv.dequantize(codes, q8, qv.QParams(-0.5))
+    assert caught.value.key == "scale_negative"
+    assert qv.dequantize(codes, q8, qv.QParams(-0.5, stored=True))[0, 1].item() == -7.5
+    with pytest.raises(qv.QuantVizError):
+        qv.dequantize(codes, mlx, qv.QParams(0.0, bias))
+
+
+@pytest.mark.parametrize(
+    ("mode", "x", "scale", "zero_point", "x_hat"),
+    [
+        # pytorch/pytorch 180990: what torch.fused_moving_avg_obs_fake_quant gives.
+        ("symmetric", [-1.0, 0.3, 0.75], 0.0078125, 0, [-1.0, 0.296875, 0.75]),
+        (
+            "asymmetric",
+            [-0.3, 0.1, 0.9],
+            0.004705882165580988,
+            -64,
+            [-0.3011764585971832, 0.09882352501153946, 0.8988234996795654],
+        ),
+        ("symmetric", [0.0, 0.3, 1.0], 0.003921568859368563, -128, [0.0, 0.2980392277240753, 1.0]),
+        ("symmetric", [-0.2, -0.4], 0.0015686274273321033, 127, [-0.20078431069850922, -0.4000000059604645]),
+        (
+            "symmetric",
+            [-2e-3, 1e-3],
+            6.0999998822808266e-05,
+            0,
+            [-0.0020129999611526728, 0.0009759999811649323],
+        ),
+        (
+            "asymmetric",
+            [-2e-3, 1e-3],
+            6.0999998822808266e-05,
+            42,
+            [-0.0020129999611526728, 0.0009759999811649323],
+        ),
+        ("symmetric", [0.0, 0.0], 0.10000000149011612, 127, [0.0, 0.0]),
+    ],
+)
+def test_training_in_torch_has_a_scale_of_its_own(mode, x, scale, zero_point, x_hat):
+    r = qv.quantize(x, qv.Scheme("int8", mode, convention="torch_qat"))
+    assert r.qparams.scale.item() == scale
+    assert r.qparams.zero_point.item() == zero_point
+    assert r.x_hat.tolist() == x_hat
+
+
+def test_a_zero_point_that_symmetric_mode_has_moved_is_taken_back():
+    scheme = qv.Scheme("uint8", "symmetric", convention="torch_qat")
+    for x in ([0.0, 0.3, 1.0], [-0.2, -0.4], [-1.0, 0.5]):
+        made = qv.quantize(x, scheme)
+        assert qv.quantize(x, scheme, qparams=made.qparams).q.tolist() == made.q.tolist()
+        assert qv.dequantize(made.q, scheme, made.qparams).tolist() == made.x_hat.tolist()
+    # By hand, 0 is the middle code as in any symmetric scheme.
+    assert qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 0)).q.tolist() == [130]
+    assert qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 255)).q.tolist() == [255]
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 256))
+    assert refused.value.key == "zero_point_beyond_codes"
