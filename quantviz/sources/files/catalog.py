@@ -217,8 +217,8 @@ class Catalog(ABC):
                 return None
             raise
         try:
-            if problem := stand_in(data):
-                raise problem
+            if in_place := stand_in(data):
+                raise in_place
             if data.size > self._limits.json_bytes:
                 raise data.beyond("too_large", self._limits, "json_bytes", data.size)
             with guarded(data, "JSON"):
