@@ -74,7 +74,9 @@ def ranges(
                 if importance is not None and len(layout.view_shape) == 1
                 else importance
             )
-            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial, own)
+            found[k] = calibrated(
+                _blocks(band, scheme, part, piece, alone=alone), scheme, trial, largest, own
+            )
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
     return (
@@ -87,10 +89,14 @@ def ranges(
 def ranges_of_values(
     x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False
 ) -> Range | QParams:
-    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
+    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial, _no_absmax)
 
 
 def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
+    raise NotImplementedError
+
+
+def _no_absmax() -> torch.Tensor:
     raise NotImplementedError
 
 

@@ -33,6 +33,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",
