@@ -320,7 +320,7 @@ class _SchemeWriter:
         if not self._scheme.calibration.of_values:
             return None, []
         trace, asks = self._numbers.trace(), list[dict[str, Any]]()
-        found: Any = calibrated(_Asked(trace, self._dtype, asks, False), self._scheme, _untried, _untried)
+        found: Any = calibrated(_Asked(trace, self._dtype, asks, False), self._scheme, _untried)
         names = [f"asked{i}" for i in range(len(asks))]
         ends = {"lo": found.lo.name, "hi": found.hi.name}
         fixed, lines, _ = _written(trace, ["extreme", *names], ends.values())

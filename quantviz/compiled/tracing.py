@@ -120,7 +120,7 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     dtype = torch_dtype(scheme.arithmetic.scale_math)
     if not scheme.calibration.of_values:
         raise Untraceable("more than the block's values")
-    found: Any = calibrated(Ends(trace, dtype), scheme, _untried, _untried)
+    found: Any = calibrated(Ends(trace, dtype), scheme, _untried)
     values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
     values["tensor_absmax"] = Cell(trace, "tensor_absmax", torch.float32, True)
     # Such lines are for blocks that fill up.

@@ -89,14 +89,10 @@ def ranges(
 def ranges_of_values(
     x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False
 ) -> Range | QParams:
-    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial, _no_absmax)
+    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
 def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
-    raise NotImplementedError
-
-
-def _no_absmax() -> torch.Tensor:
     raise NotImplementedError
 
 
