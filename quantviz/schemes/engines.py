@@ -5,7 +5,7 @@ An engine is added here, with its words in each language. Each row is held to it
 
 from __future__ import annotations
 
-from quantviz.schemes.arithmetic import Arithmetic, Offer, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, Arithmetic, HalfInput, Offer, ScaleSpec
 from quantviz.schemes.scale_search import SEARCHES
 
 #: The smallest float32 with all its digits.
@@ -29,6 +29,28 @@ _FP4 = "float4_e2m1fn"
 _SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
 
 
+def _half(
+    *changed: str, dtypes: tuple[str, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
+) -> HalfInput:
+    """Return what an engine does with half precision: the fields in `changed` are of the input's dtype, and
+    `others` have another value, with `scale__floor` for `scale.floor`.
+    """
+    values = {**dict.fromkeys(changed, "input"), **others}
+    return HalfInput(dtypes, formats, tuple((name.replace("__", "."), each) for name, each in values.items()))
+
+
+#: What an engine does that widens half precision to float32, values included.
+_WIDENED = HalfInput()
+#: The same, but that values come back in the input's dtype.
+_VALUES_IN_HALF = _half("result_dtype")
+#: All steps are those of the input's dtype.
+_ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
+
+
+def _refused(*dtypes: str) -> HalfInput:
+    return HalfInput(dtypes or HALVES, taken=False)
+
+
 def _iq4(search: str) -> Arithmetic:
     """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
@@ -38,6 +60,7 @@ def _iq4(search: str) -> Arithmetic:
         order="multiply_round_add",
         ties="up",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
     )
 
@@ -59,6 +82,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_refused(),),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
     ),
     # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
@@ -72,6 +96,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -87,6 +112,14 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="multiply_round_add",
         zero_width="as_any",
+        half_input=(
+            # Int8Tensor keeps a scale as float32 and computes with that.
+            _half("scale_math", "result_dtype", formats=("int8",), scale__floor=2.0**-23),
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), formats=_ids("int1-7", "uint1-8")),
+            _half(
+                *_ALL_IN_HALF, dtypes=("float16",), formats=_ids("int1-7", "uint1-8"), scale__floor=2.0**-14
+            ),
+        ),
         offer=Offer(
             _ids("int1-8", "int16", "uint1-8"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -99,6 +132,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value_middle",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-14),
+        ),
         offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
@@ -106,6 +143,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "torchao_float8",
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_half("scale_math", "result_dtype"),),
         offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # MXTensor.to_mx; its scale modes are FLOOR (this one), CEIL, EVEN, and RCEIL
@@ -115,6 +153,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
         offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
     ),
     # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
@@ -124,6 +163,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("result_dtype", dtypes=("bfloat16",)), _refused("float16")),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -138,6 +178,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_symmetric_from=8,
         zero_width="one_and_zero",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         offer=Offer(
             _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
             granularities=("per_tensor", "per_channel"),
@@ -155,6 +199,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one_and_zero_if_asymmetric",
         tail="short",
         scale_bits=32,
+        half_input=(
+            _half("scale_math", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         offer=Offer(
             _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"),
             granularities=("per_group",),
@@ -174,6 +222,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         tail_stored="whole",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale_bits=16),
+            _refused("bfloat16"),
+        ),
         offer=Offer(
             _ids("uint2", "uint4", "uint8"),
             granularities=("per_group",),
@@ -188,6 +240,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="one",
         scale_bits=32,
+        half_input=(_refused(),),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
@@ -226,6 +279,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         tail="short_tiles",
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), scale__floor=2.0**-7),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-10),
+        ),
         offer=Offer(
             (*_ids("int2-8"), "float8_e4m3fn"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -238,6 +295,11 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            # float16 has no such small powers of two: they become 0, and that 1.
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-24, scale__floor_rule="one_below"),
+        ),
         offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
     ),
     Arithmetic(
@@ -252,12 +314,14 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_half("scale_math", "result_dtype"),),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
     Arithmetic(
         "quanto",
         zero_width="as_any",
+        half_input=(_half(*_ALL_IN_HALF),),
         offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
     ),
     # Its weights in 2 and 4 bits, by MaxOptimizer; qint4 has the codes 0 to 15. With zeropoint=True
@@ -268,6 +332,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half(*_ALL_IN_HALF),),
         offer=Offer(
             _ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat"), usual_size=128
         ),
@@ -281,6 +346,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_add_round",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half("value_dtype", "zero_point_format", "scale__format"),),
         offer=Offer(
             _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
         ),
@@ -295,6 +361,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(
             ("nf4", "fp4"),
             _SYMMETRIC,
@@ -313,6 +380,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(
             ("bnb_dynamic8",),
             _SYMMETRIC,
@@ -330,6 +398,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_range=True,
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_WIDENED,),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
     ),
     # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
@@ -339,6 +408,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="away",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         offer=Offer(
             ("int8", "ternary"),
             _SYMMETRIC,
@@ -354,6 +424,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # Q4_1 and Q5_1.
@@ -366,6 +437,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="adding_half",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
     ),
     # MXFP4.
@@ -376,6 +448,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
+        half_input=(_WIDENED,),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # llama.cpp's K-quants, Q2_K to Q6_K: ggml_quantize_chunk.
@@ -386,6 +459,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         offer=Offer(
             tuple(SEARCHES["k_quants"]),
             granularities=("per_group",),
@@ -426,6 +500,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(
             _ids("int2-8", "int16"),
             _SYMMETRIC,
@@ -439,6 +514,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # INT8QTensor and FP8QTensor.
@@ -449,6 +525,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         # INT8QTensor keeps what it was padded with, FP8QTensor does not.
         tail_stored="whole_if_integer",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         offer=Offer(
             ("int8", "float8_e4m3fn"),
             _SYMMETRIC,
@@ -464,6 +541,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
     ),
     # MXFP4QTensor.
@@ -474,6 +552,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="also_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
     ),
     # MXFP8QTensor.
@@ -483,6 +562,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="pad",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # NVFP4QTensor.
@@ -492,6 +572,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
     ),
 )

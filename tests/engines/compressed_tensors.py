@@ -67,7 +67,7 @@ def _run(x: torch.Tensor, **options: Any) -> Answer:
     stored = args.pytorch_dtype() if args.type == "int" or args.num_bits == 8 else None
     try:
         q = quantize(x, scale, zero_point, args, dtype=stored, global_scale=global_scale)
-        x_hat = dequantize(q, scale, zero_point, args, dtype=torch.float32, global_scale=global_scale)
+        x_hat = dequantize(q, scale, zero_point, args, dtype=x.dtype, global_scale=global_scale)
     except (ValueError, RuntimeError) as error:
         raise Refused(str(error)) from error
     if x_hat.shape != x.shape:

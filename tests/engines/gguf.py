@@ -71,10 +71,11 @@ def _run(x: torch.Tensor, kind: Type) -> Answer:
     size, stored = gguf.GGML_QUANT_SIZES[kind]
     try:
         with np.errstate(all="ignore"):
-            packed = quants.quantize(x.numpy(), kind)
+            # NumPy has no bfloat16: llama.cpp's converter widens such a tensor.
+            packed = quants.quantize((x.float() if x.dtype == torch.bfloat16 else x).numpy(), kind)
     except quants.QuantError as e:
         raise Refused(str(e)) from e
-    if _undefined(x.reshape(-1, size), kind):
+    if _undefined(x.float().reshape(-1, size), kind):
         raise Undefined(f"{kind.name}: a cast of what uint8 or int8 cannot hold")
     with np.errstate(all="ignore"):
         x_hat = torch.from_numpy(quants.dequantize(packed, kind).copy()).reshape(x.shape)

@@ -53,7 +53,8 @@ def _quantizer(
             device="cpu",
         )
         codes = codes.to(torch.uint8)  # as packing does: a code of -0.0 is 0
-        meta["compute_dtype"] = torch.float32
+        # A layer is made for the dtype that it computes in, here that of the weight.
+        codes, meta = Quantizer.cpu(codes, {**meta, "compute_dtype": x.dtype})
         return Answer(
             Quantizer.dequantize(codes, meta),
             codes.reshape(x.shape).to(torch.int32),

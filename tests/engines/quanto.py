@@ -75,7 +75,9 @@ def _weight_in_bits(
             raise Refused("the groups run over the flattened leading axes: axis 0 of a matrix only")
         try:
             scale, shift = MaxOptimizer()(x, qtype=qtype, axis=axis, group_size=size, zeropoint=zeropoint)
-            q = quantize_weight(x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size)
+            q = quantize_weight(
+                x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size, optimized=False
+            )
         except ValueError as error:
             raise Refused(str(error)) from error
         blocks = x.numel() // size if size else x.shape[axis]

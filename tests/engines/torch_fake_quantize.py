@@ -4,6 +4,7 @@ _per_channel_affine.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -45,9 +46,12 @@ def _codes_of(
     """
     if not bool(torch.isfinite(x_hat).all()):
         return None
+    # Half precision does not tell more steps apart.
+    most = 127 if x_hat.dtype in (torch.float16, torch.bfloat16) else math.inf
     shape = [-1 if i == axis else 1 for i in range(x_hat.dim())]
     s, z = (part.to(torch.float64).reshape(shape) for part in (scale, zero_point))
-    return torch.round(x_hat.to(torch.float64) / s + z).to(torch.int32)
+    steps = x_hat.to(torch.float64) / s
+    return None if bool((steps.abs() > most).any()) else torch.round(steps + z).to(torch.int32)
 
 
 def _cases() -> dict[str, Case]:

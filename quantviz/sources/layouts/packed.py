@@ -84,7 +84,7 @@ def _integer(
 
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(catalog.cut(parts[0], (*at, slice(start, stop))), bits, columns) - middle
-        scale = catalog.load(parts[1], (*at, *rows_of_scales(granularity, start, stop)))
+        scale = catalog.read(parts[1], (*at, *rows_of_scales(granularity, start, stop))).tensor
         lines = over_cells(scale, granularity, stop - start, columns)
         if not shifted:
             return Coded(q.to(torch.int8), q.float() * lines, scale)
@@ -121,9 +121,9 @@ def _four_bit_float(catalog: Catalog, base: str, parts: tuple[str, ...]) -> Quan
         if scales.dtype == "uint8":
             scale = catalog.cut(parts[1], (slice(start, stop),)).view(torch.float8_e8m0fnu).float()
         else:
-            scale = catalog.load(parts[1], (slice(start, stop),))
+            scale = catalog.read(parts[1], (slice(start, stop),)).tensor
         if divisor in parts:
-            scale = scale / catalog.load(divisor).reshape(())
+            scale = scale / catalog.read(divisor).tensor.reshape(())
         return Coded(q, values[q.int()] * over_cells(scale, granularity, stop - start, shape[-1]), scale)
 
     return QuantizedWeight(

@@ -99,7 +99,7 @@ def _weight(
     def coded(start: int, stop: int) -> Coded:
         codes = catalog.cut(parts[0], (*at, slice(start, stop)))
         rows = (*at, *rows_of_scales(granularity, start, stop))
-        scale = catalog.load(parts[1], rows)
+        scale = catalog.read(parts[1], rows).tensor
         lines = over_cells(scale, granularity, stop - start, shape[1])
         if fmt != "int8":
             bits = codes.to(getattr(torch, fmt)).view(torch.uint8)
