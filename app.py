@@ -26,6 +26,7 @@ from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one
 from quantviz.ui.shell.style import show_style
+from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import say
 
 
@@ -63,7 +64,8 @@ def show_page() -> None:
     named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
     # The front door has no sidebar: it has the same doors on it.
     position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
-    page = st.navigation({"": [home, *missing_pages(pages, home)], **named}, position=position)
+    page = st.navigation({"": [home, *missing_pages(pages)], **named}, position=position)
+    go_on()
     if cold:
         cold_start.help_the_browser(help_for_browser)
     forget_ended_sessions()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from tests.engines import engine
+from tests.engines import case_of, engine
 
 
 def ours(x, form):
@@ -23,10 +23,10 @@ def test_torchao_gives_half_of_the_smallest_mx_blocks():
     form = "float4_e2m1fn,symmetric,per_group(size=32),min_max,torchao_mx"
     x = torch.zeros(32)
     x[0] = 3 * 2.0**-126
-    answer, result = engine("torchao").CASES[form](x), ours(x, form)
+    answer, result = case_of("torchao", form)(x), ours(x, form)
     assert answer.x_hat[0].item() == result.x_hat[0].item() == 1.5 * 2.0**-126
     # One power of two up all is well: 3 is a number of the format.
-    assert torch.equal(engine("torchao").CASES[form](2 * x).x_hat, 2 * x)
+    assert torch.equal(case_of("torchao", form)(2 * x).x_hat, 2 * x)
 
 
 def test_bitsandbytes_has_no_code_for_zero():
@@ -35,7 +35,7 @@ def test_bitsandbytes_has_no_code_for_zero():
     """
     form = "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8"
     x = torch.tensor([0.0, 1.0, -1.0, 1e-5])
-    answer, result = engine("bitsandbytes").CASES[form](x), ours(x, form)
+    answer, result = case_of("bitsandbytes", form)(x), ours(x, form)
     assert answer.codes.tolist() == result.q.tolist() == [131, 255, 0, 131]
     assert answer.x_hat[0].item() == result.x_hat[0].item() > 2e-5
     # Nearest would have been code 127, which is 0 exactly.
@@ -50,7 +50,7 @@ def test_bitsandbytes_takes_the_wrong_scale_where_a_row_ends_within_a_block():
     packed, state = engine("bitsandbytes").functional.quantize_4bit(x, blocksize=32, quant_type="nf4")
     assert state.absmax.tolist() == [2.0, 8.0]
     shown = engine("bitsandbytes").functional.dequantize_4bit(packed, state)[:, 0]
-    right = engine("bitsandbytes").CASES["nf4,symmetric,flat(size=32),min_max,bitsandbytes"](x).x_hat[:, 0]
+    right = case_of("bitsandbytes", "nf4,symmetric,flat(size=32),min_max,bitsandbytes")(x).x_hat[:, 0]
     assert torch.equal(right, ours(x, "nf4,symmetric,flat(size=32),min_max,bitsandbytes").x_hat[:, 0])
     if torch.equal(shown, right):
         pytest.skip("this machine's kernel takes the right scales")
@@ -71,14 +71,14 @@ def test_a_float32_logarithm_reaches_the_next_power_of_two_too_early(convention)
     assert result.qparams.scale.item() == 2.0
     assert ours(torch.full((1, 32), 7.99999), form).qparams.scale.item() == 1.0
     if convention == "gguf_mx":
-        assert engine("gguf").CASES[form](x).scale.item() == 2.0
+        assert case_of("gguf", form)(x).scale.item() == 2.0
     else:
         label, recorded = next(
             (label, x) for label, x in engine("microxcaling").tensors() if label.startswith("below_powers")
         )
         top = recorded[0].abs().max()
         assert 7.999999 < top < 8, label
-        assert engine("microxcaling").CASES[form](recorded).scale[0].item() == 2.0
+        assert case_of("microxcaling", form)(recorded).scale[0].item() == 2.0
 
 
 def test_gguf_rounds_the_sum_and_not_the_number():
@@ -86,7 +86,7 @@ def test_gguf_rounds_the_sum_and_not_the_number():
     form = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
     x = torch.zeros(32)
     x[:4] = torch.tensor([-8.0, 0.5, 0.49999997, 0.49999994])
-    answer, result = engine("gguf").CASES[form](x), ours(x, form)
+    answer, result = case_of("gguf", form)(x), ours(x, form)
     assert x[2] < 0.5
     assert answer.codes[:4].tolist() == result.q[:4].tolist() == [-8, 1, 1, 1]
     assert round(x[2].item()) == 0

@@ -18,13 +18,25 @@ import torch
 
 import quantviz as qv
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup
-from tests.engines import ENGINES, Answer, Refused, engine
-from tests.engines.__main__ import COLUMNS, MARKS, README, folded
-from tests.engines.compare import COMPARED_PARTS, EngineTally, mismatches, ulps
-from tests.engines.data import tensors
+from tests.engines import (
+    ENGINES,
+    NOT_YET,
+    QUESTIONS,
+    WAYS,
+    Answer,
+    Refused,
+    case_of,
+    engine,
+)
+from tests.engines import (
+    Path as EnginePath,
+)
+from tests.engines.__main__ import COLUMNS, OPEN_COLUMNS, README, cells_of, folded, producer, rows_of
+from tests.engines.compare import EngineTally, ask, mismatches, ulps
+from tests.engines.data import Trial, tensors, trials
 
 ROOT = Path(__file__).parent.parent
-DATA = list(tensors())
+DATA = list(trials())
 #: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the
 #: number of distributions.
 STEP = 23
@@ -34,18 +46,19 @@ ASKED = [(name, convention) for name, conventions in ENGINES.items() for convent
 
 @cache
 def cases(name):
-    """A module's cases: by convention, and of that by each of its variants, the scheme's form, the scheme and
-    what asks the engine.
+    """A module's cases: by convention, and of that by each of its paths and variants, the scheme's form, the
+    scheme and the path.
     """
     found = defaultdict(lambda: defaultdict(list))
-    for form, case in engine(name).CASES.items():
-        scheme = qv.Scheme.parse(form)
-        found[scheme.arithmetic.id][str(scheme.arithmetic)].append((form, scheme, case))
+    for path in engine(name).PATHS:
+        for form in path.forms:
+            scheme = qv.Scheme.parse(form)
+            found[scheme.arithmetic.id][path.name, str(scheme.arithmetic)].append((form, scheme, path))
     return found
 
 
 def all_cases():
-    """Every scheme of every module, with what asks the engine."""
+    """Every scheme of every module, with its path."""
     for name in ENGINES:
         for variants in cases(name).values():
             for variant in variants.values():
@@ -61,8 +74,12 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def sample(tensors, number):
-    return [pair for index, pair in enumerate(tensors) if (index + number) % STEP == 0]
+def sample(data, number):
+    return [trial for index, trial in enumerate(data) if (index + number) % STEP == 0]
+
+
+def data_of(name):
+    return getattr(engine(name), "trials", None)
 
 
 def one_axis(shape, scheme):
@@ -131,6 +148,9 @@ NARROWER = {
         )
     },
     ("compressed_tensors", PerBlock): not_a_matrix,
+    **{(convention, PerGroup): one_axis for convention in ("mlx", "mlx_mxfp4", "mlx_mxfp8")},
+    # Rows of its packed words are a multiple of 32 elements.
+    ("mlx_nvfp4", PerGroup): lambda shape, scheme: len(shape) == 1 or shape[-1] % 32 != 0,
     ("torchao_nvfp4", PerGroup): lambda shape, scheme: len(shape) not in (2, 3),
     ("quanto_qbits", Flat): across_rows,
     ("hqq", PerChannel): lambda shape, scheme: not_a_matrix(shape, scheme) or unpacked(shape, scheme),
@@ -150,11 +170,11 @@ def narrower(shape, scheme):
 
 @pytest.mark.parametrize(("name", "convention"), ASKED)
 def test_it_is_the_engine(name, convention):
-    recorded = getattr(engine(name), "tensors", None)
+    recorded = data_of(name)
     for variant in cases(name)[convention].values():
         tally = EngineTally()
-        for number, (form, _, case) in enumerate(variant):
-            tally.add(form, case, recorded() if recorded else sample(DATA, number))
+        for number, (form, _, path) in enumerate(variant):
+            tally.add(path, form, recorded() if recorded else sample(DATA, number))
         assert not tally.examples, tally.examples
         assert {(scheme.format, scheme.granularity.id) for _, scheme, _ in variant} == tally.reached, (
             "something was compared of every format and granularity"
@@ -169,15 +189,16 @@ def test_it_is_the_engine(name, convention):
 
 @pytest.mark.parametrize(("convention", "granularity"), NARROWER)
 def test_what_is_said_to_be_refused_is(convention, granularity):
-    data = [(label, x) for label, x in DATA if label.startswith("normal ")]
+    data = [trial for trial in DATA if trial.question == "own range" and trial.label.startswith("normal ")]
     for name in (name for name, own in ASKED if own == convention):
-        inputs = list(getattr(engine(name), "tensors", lambda: data)())
-        for _, scheme, case in itertools.chain.from_iterable(cases(name)[convention].values()):
+        inputs = list((data_of(name) or (lambda: data))())
+        for form, scheme, path in itertools.chain.from_iterable(cases(name)[convention].values()):
             if type(scheme.granularity) is granularity:
-                for _, x in inputs:
-                    if not scheme.problems(tuple(x.shape)) and narrower(tuple(x.shape), scheme):
+                for trial in inputs:
+                    shape = tuple(trial.x.shape)
+                    if not scheme.problems(shape) and narrower(shape, scheme):
                         try:
-                            case(x)
+                            ask(path, form, trial)
                         except Refused:
                             return
     pytest.fail("no shape shows it")
@@ -204,23 +225,38 @@ def test_every_convention_is_asked_of_its_engine_with_all_that_it_offers():
             )
 
 
-def test_no_scheme_is_asked_twice_of_a_module():
+def test_no_scheme_is_asked_twice_of_a_path():
     for name in ENGINES:
-        schemes = [qv.Scheme.parse(form) for form in engine(name).CASES]
-        assert len(set(schemes)) == len(schemes) > 0
+        for path in engine(name).PATHS:
+            schemes = [qv.Scheme.parse(form) for form in path.forms]
+            assert len(set(schemes)) == len(schemes) > 0, path.name
+            # What takes a range from outside takes its own too, and ours is asked in the same way.
+            assert path.given.keys() in (path.own.keys(), set()), path.name
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_each_path_answers_each_question_or_says_why_not(name):
+    for path in engine(name).PATHS:
+        assert path.open.keys() <= QUESTIONS.keys() - {"own range"}, path.name
+        answered = {question for question in QUESTIONS if path.cases(question)}
+        assert answered | path.open.keys() == QUESTIONS.keys(), path.name
+        assert not {"given range", "half and bfloat16 input"} & answered & path.open.keys(), path.name
 
 
 def test_every_tensor_is_in_some_sample():
-    assert {label for number in range(STEP) for label, _ in sample(DATA, number)} == {
-        label for label, _ in DATA
+    assert {trial.label for number in range(STEP) for trial in sample(DATA, number)} == {
+        trial.label for trial in DATA
     }
+    assert len({trial.label for trial in DATA}) == len(DATA)
+    assert {trial.question for trial in DATA} >= QUESTIONS.keys() - {"half and bfloat16 input"}
 
 
 def test_each_engine_is_installed_as_pinned():
     pinned = {}
     for listing in ("requirements.txt", "tests/requirements.txt"):
         lines = (ROOT / listing).read_text(encoding="utf-8").splitlines()
-        pinned |= dict(line.split("==") for line in lines if "==" in line)
+        # Without what else a distribution is asked to bring, as in `mlx[cpu]`.
+        pinned |= dict(re.sub(r"\[.*\]", "", line).split("==") for line in lines if "==" in line)
     # What has a version of its own was asked elsewhere, and its answers are recorded.
     producers = {module.PRODUCER for module in map(engine, ENGINES) if not hasattr(module, "VERSION")}
     assert producers <= pinned.keys()
@@ -233,7 +269,7 @@ def test_each_engine_is_installed_as_pinned():
 #: Tensors whose arithmetic has no infinities, so that what differs is the arithmetic.
 VARIED = [
     x
-    for label, x in DATA
+    for label, x in tensors()
     if label.split()[0] in ("normal", "two_decimals", "ties", "positive") and x.numel() > 1
 ]
 
@@ -267,7 +303,7 @@ VARIED = [
 )
 def test_other_arithmetic_is_told_apart(form, other, parts):
     found = [
-        mismatches(engine("torchao").CASES[form](x), qv.quantize(x, qv.Scheme.parse(other), strict=True))
+        mismatches(case_of("torchao", form)(x), qv.quantize(x, qv.Scheme.parse(other), strict=True))
         for x in VARIED
     ]
     assert {part for differs in found for part, where in differs.items() if bool(where.any())} == parts
@@ -301,17 +337,65 @@ def test_distances_are_counted_in_float32_numbers():
     assert ulps(torch.tensor([0.0, torch.nan]), torch.tensor([-0.0, torch.nan])).tolist() == [0, 0]
 
 
-# ---- the table of tests/engines/README.md -----------------------------------------------------------
+def test_a_range_from_outside_is_compared():
+    """One more code at the lower end changes nothing in a tensor's own range."""
+    form = "int8,symmetric,per_tensor,min_max,torch_fake_quantize"
+    path = next(path for path in engine("torch_fake_quantize").PATHS if form in path.own)
+    wrong = f"{form}(narrow_range=true)"
+    seen, x = torch.tensor([1.0, -0.5]), torch.tensor([0.5, -3.0])
+
+    def other(seen, x):
+        return path.given[form](seen, x)
+
+    found = {}
+    for question, trial in (
+        ("own range", Trial("own range", "own", seen)),
+        ("given range", Trial("given range", "given", x, seen)),
+    ):
+        tally = EngineTally()
+        tally.add(EnginePath.of_given("wrong", {wrong: other}, open={}), wrong, [trial])
+        found[question] = {part for _, part in tally.examples}
+    assert "codes" in found["given range"] - found["own range"]
 
 
-def test_the_table_has_every_convention_and_no_mismatch():
-    inside = re.search(f"{MARKS[0]}\n(.*)\n{MARKS[1]}", README.read_text(encoding="utf-8"), re.S)
-    assert inside, "no table in tests/engines/README.md: `python -m tests.engines` writes it"
-    rows = [line.strip("| ").split(" | ") for line in inside[1].splitlines()]
-    assert tuple(rows[0]) == COLUMNS
-    asked = {str(scheme.arithmetic) for _, scheme, _ in all_cases()}
-    assert {row[1].strip("`") for row in rows[2:]} == asked, "`python -m tests.engines` writes the table"
-    assert all(set(row[-len(COMPARED_PARTS) :]) <= {"0", "–"} and row[-1] == "0" for row in rows[2:])
+# ---- the tables of tests/engines/README.md -----------------------------------------------------------
+
+
+def expected_rows():
+    """Product, path and convention of each row, and the path."""
+    for name in ENGINES:
+        for variants in cases(name).values():
+            for (path_name, convention), variant in variants.items():
+                yield (producer(engine(name)), path_name, f"`{convention}`"), variant[0][2]
+
+
+def test_the_table_has_every_path_and_no_mismatch():
+    text = README.read_text(encoding="utf-8")
+    rows = [dict(zip(COLUMNS, cells_of(line), strict=True)) for line in rows_of(text, "engines")]
+    expected = dict(expected_rows())
+    found = {(row["engine"], row["path"], row["convention"]) for row in rows}
+    assert found == expected.keys(), "`python -m tests.engines` writes the table"
+    for row in rows:
+        path = expected[row["engine"], row["path"], row["convention"]]
+        for way in WAYS:
+            cell = row[f"≠ in {way}"]
+            answers = any(QUESTIONS[question] == way and question not in path.open for question in QUESTIONS)
+            assert (cell == "–") != answers, (row["path"], way)
+            assert cell == "–" or set(cell.split(" / ")) <= {"0", "–"}, row
+            assert cell == "–" or cell.endswith("0"), row
+
+
+def test_the_reasons_are_listed():
+    text = README.read_text(encoding="utf-8")
+    rows = {tuple(cells_of(line)) for line in rows_of(text, "open")}
+    assert all(len(row) == len(OPEN_COLUMNS) for row in rows)
+    wanted = {
+        (*key[:2], question, why)
+        for key, path in expected_rows()
+        for question, why in path.open.items()
+        if why != NOT_YET
+    }
+    assert wanted <= rows, "`python -m tests.engines` writes the reasons"
 
 
 def test_formats_are_folded():

@@ -7,9 +7,9 @@ import io
 import re
 from pathlib import Path
 
-from tests.engines.__main__ import COLUMNS, MARKS
+from tests.engines import WAYS
+from tests.engines.__main__ import COLUMNS, cells_of, rows_of
 from tests.engines.__main__ import README as ENGINES
-from tests.engines.compare import COMPARED_PARTS
 from tests.helpers.readme import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -46,11 +46,14 @@ def test_continuous_integration_finds_the_test_command():
 
 def test_its_headline_is_what_the_engines_table_says():
     page = ENGINES.read_text(encoding="utf-8")
-    lines = page.partition(MARKS[0])[2].partition(MARKS[1])[0].strip().splitlines()
-    rows = [dict(zip(COLUMNS, line.strip("| ").split(" | "), strict=True)) for line in lines[2:]]
-    values = sum(int(row["values"].replace(",", "")) for row in rows)
+    rows = [dict(zip(COLUMNS, cells_of(line), strict=True)) for line in rows_of(page, "engines")]
+    values = sum(int(row[way].replace(",", "")) for row in rows for way in WAYS if row[way] != "–")
     differences = sum(
-        int(row[f"≠ {part}"]) for row in rows for part in COMPARED_PARTS if row[f"≠ {part}"] != "–"
+        int(count)
+        for row in rows
+        for way in WAYS
+        for count in row[f"≠ in {way}"].split(" / ")
+        if count != "–"
     )
     headline = (
         f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {differences} differences"
@@ -67,4 +70,4 @@ def test_everything_installed_is_pinned():
             for line in (ROOT / listing).read_text(encoding="utf-8").splitlines()
             if line and not line.startswith("#")
         ]
-        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), listing
+        assert all(re.fullmatch(r"[\w.-]+(\[\w+\])?==[\w.]+", line) for line in lines), listing

@@ -8,7 +8,8 @@ audit.table()
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,12 +29,12 @@ from quantviz.schemes import text_form
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.layouts import QuantizedWeight, quantized_weights
+from quantviz.sources.layouts import QuantizedWeight
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, values_of
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
-    import torch
 
 #: Dtypes of tensors that are no weights, such as positions and masks.
 _NO_WEIGHTS = ("int", "uint", "bool")
@@ -123,9 +124,9 @@ def audit(
         QuantVizError: A checkpoint cannot be opened, the original is the quantized one, or no tensor of one
             has a partner in the other. What is wrong with a single tensor is in its row.
     """
-    with open_checkpoint(quantized_path) as quantized, open_checkpoint(original_path) as original:
-        weights = quantized_weights(quantized)
-        if not weights and (other := quantized_weights(original)):
+    with _both(quantized_path, original_path) as (quantized, original):
+        weights = tuple(quantized.weights.values())
+        if not weights and (other := original.weights):
             names = (name_of(str(path)) for path in (quantized_path, original_path))
             first, second = map(clipped, names)
             raise QuantVizError("audit.swapped", quantized=first, original=second, count=len(other))
@@ -158,8 +159,8 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
     Raises:
         QuantVizError: There is no such quantized tensor, it has no partner, or it cannot be decoded.
     """
-    with open_checkpoint(quantized_path) as quantized, open_checkpoint(original_path) as original:
-        weights = {each.name: each for each in quantized_weights(quantized)}
+    with _both(quantized_path, original_path) as (quantized, original):
+        weights = quantized.weights
         pairs, _ = _paired(quantized, original, tuple(weights.values()))
         pair = next((pair for pair in pairs if pair.name == tensor and pair.weight and pair.original), None)
         if pair is None or pair.weight is None:
@@ -172,6 +173,13 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *pair.weight.notes))
 
 
+@contextmanager
+def _both(quantized: str | PurePath, original: str | PurePath) -> Iterator[tuple[ModelTensors, ModelTensors]]:
+    """Open both checkpoints while the `with` block lasts, quantized weights decoded in either."""
+    with open_checkpoint(quantized) as one, open_checkpoint(original) as other:
+        yield model_tensors(one), model_tensors(other)
+
+
 @dataclass(frozen=True, eq=False)
 class _Pair:
     #: The name in the quantized file, the quantized weight where it is one, and the name in the original.
@@ -181,13 +189,12 @@ class _Pair:
 
 
 def _paired(
-    quantized: Catalog, original: Catalog, weights: tuple[QuantizedWeight, ...]
+    quantized: ModelTensors, original: ModelTensors, weights: tuple[QuantizedWeight, ...]
 ) -> tuple[list[_Pair], list[str]]:
     """Return each tensor of the quantized file with its partner, and what is left of the original."""
-    parts = {part for weight in weights for part in weight.parts}
-    there = {name for name in original.names if _is_weight(original, name)}
-    others = OtherNames(tuple(name for name in original.names if name in there))
-    of_gguf = isinstance(quantized, GgufCatalog)
+    listed = tuple(name for name in original.model_names if _is_weight(original, name))
+    there, others = set(listed), OtherNames(listed)
+    of_gguf = isinstance(quantized.file, GgufCatalog)
 
     def partner(name: str) -> str:
         trimmed = [name[len(each) :] for each in _PREFIXES if name.startswith(each)]
@@ -198,13 +205,9 @@ def _paired(
         return (others.of(name) if of_gguf else None) or ""
 
     pairs = [_Pair(weight.name, weight, partner(weight.name)) for weight in weights]
-    pairs += [
-        _Pair(name, None, partner(name))
-        for name in quantized.names
-        if name not in parts and _is_weight(quantized, name)
-    ]
+    pairs += [_Pair(name, None, partner(name)) for name in quantized.plain if _is_weight(quantized, name)]
     matched = {tensor_of(original, pair.original)[0] for pair in pairs}
-    return pairs, [name for name in original.names if name in there and name not in matched]
+    return pairs, [name for name in listed if name not in matched]
 
 
 def _has_expert(catalog: Catalog, tensor: str, expert: int) -> bool:
@@ -216,12 +219,12 @@ def _is_weight(catalog: Catalog, name: str) -> bool:
     return not catalog.info(name).dtype.startswith(_NO_WEIGHTS)
 
 
-def _audited(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
+def _audited(pair: _Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
     weight = pair.weight
     layout = weight.layout if weight else "plain"
     try:
         # Of a file on another machine small tensors come together.
-        quantized.expect(weight.parts if weight else (pair.name,))
+        quantized.expect((pair.name,))
         original.expect((tensor_of(original, pair.original)[0],) if pair.original else ())
         if weight and weight.problem:
             raise weight.problem.again()
@@ -234,20 +237,22 @@ def _audited(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
         return TensorAudit(pair.name, pair.original, layout, "problem", problem)
 
 
-def _of_weight(pair: _Pair, weight: QuantizedWeight, quantized: Catalog, original: Catalog) -> TensorAudit:
+def _of_weight(
+    pair: _Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
+) -> TensorAudit:
     x, found = _original(pair, weight, quantized, original)
     return found if x.done == found.done else audit_weight(weight, x, pair.original)
 
 
 def _original(
-    pair: _Pair, weight: QuantizedWeight, quantized: Catalog, original: Catalog
+    pair: _Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
 ) -> tuple[Original, TensorAudit]:
     """Return the original as the file's maker had it, and what was found before scales were unfolded."""
     x = as_converted(
-        quantized,
+        quantized.file,
         pair.name,
         weight.shape,
-        lambda start, stop: _rows(weight, start, stop),
+        lambda start, stop: values_of(weight, start, stop),
         original_of(original, pair.original, 2),
     )
     _check_shapes(pair, weight.shape, x)
@@ -259,18 +264,12 @@ def _original(
     return unfolded(weight, x, pair.original, (quantized, original), sqnr_db) or x, found
 
 
-def _of_plain(pair: _Pair, quantized: Catalog, original: Catalog) -> TensorAudit:
+def _of_plain(pair: _Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
     values = original_of(quantized, pair.name, 1)
-    x = as_converted(quantized, pair.name, values.shape, values.read, original_of(original, pair.original, 1))
+    own = original_of(original, pair.original, 1)
+    x = as_converted(quantized.file, pair.name, values.shape, values.read, own)
     _check_shapes(pair, values.shape, x)
     return audit_plain(pair.name, values, x, pair.original, quantized.info(pair.name).dtype)
-
-
-def _rows(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
-    """Return the values of any rows of a weight."""
-    first = start // weight.row_step * weight.row_step
-    last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
-    return weight.coded(first, last).x_hat[start - first : stop - first]
 
 
 def _check_shapes(pair: _Pair, shape: tuple[int, ...], x: Original) -> None:

@@ -33,7 +33,7 @@ def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[S
     """
     from quantviz.sources import LocalTensor
     from quantviz.sources.files import open_tensors
-    from quantviz.sources.layouts.decoded import with_weights
+    from quantviz.sources.layouts.decoded import model_tensors
     from quantviz.sources.matrix import as_opened
     from quantviz.sources.stores.addresses import is_address
 
@@ -43,7 +43,7 @@ def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[S
     if is_address(file):
         return as_opened(_hub_source(file, tensor, first)), None
     with open_tensors(file) as opened:
-        catalog = with_weights(opened)
+        catalog = model_tensors(opened)
         name = _name(catalog, file, tensor, first)
         folder, known = offered_folder(Path(file))
         below = Path(file).resolve().relative_to(folder).as_posix()

@@ -98,13 +98,15 @@ def open_tensor(file: str, tensor: str | None) -> Chosen:
     `QuantVizError` for a file that cannot be opened, and for a name that is not there or is missing.
     """
     from quantviz.checkpoints.opening import open_checkpoint
+    from quantviz.sources.layouts.decoded import model_tensors
     from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "")
-    with open_checkpoint(file) as catalog:
+    with open_checkpoint(file) as opened:
+        catalog = model_tensors(opened)
         name = name_in(catalog, shown(file), tensor)
         return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
 

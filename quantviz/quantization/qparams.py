@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from types import MappingProxyType
 from typing import Any
 
@@ -164,7 +165,8 @@ def given_qparams(
 ) -> QParams:
     """Return scale and zero point set by hand, checked and brought to the grid.
 
-    Scales `chosen` by an engine can be negative, or 0.
+    Scales `chosen` by an engine can be negative, or 0; others are above 0, unless the convention itself makes
+    negative ones.
     """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
@@ -174,9 +176,11 @@ def given_qparams(
         counts = f"{scales.numel()} / {zeros.numel()}"
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
     single = grid_scale.to(torch.float32)
-    usable = torch.isfinite(single) & ((single > 0) | chosen)
+    usable = torch.isfinite(single) & ((single > 0) | chosen | (scheme.signed_scale & (single < 0)))
     if not bool(usable.all()):
-        raise QuantVizError("scale_not_positive", got=grid_scale[~usable][0].item())
+        bad = grid_scale[~usable][0].item()
+        negative = -math.inf < bad < 0 and not scheme.signed_scale
+        raise QuantVizError("scale_negative" if negative else "scale_not_positive", got=bad)
     domain = scheme.zero_domain
     whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
     if domain not in ("none", "code_int"):

@@ -31,9 +31,11 @@ def range_operations(scheme: Scheme) -> Operations:
     operations = (
         *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
         *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
+        *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *(_absmax_operations(scheme) if symmetric else _width_operations(scheme)),
         *(_symmetric_scale(scheme) if symmetric else _asymmetric_scale(scheme)),
         *_scale_floor(scheme),
+        *_end_on_code(scheme),
         *_zero_point(scheme),
         *_after_zero_point(scheme),
     )
@@ -68,6 +70,28 @@ def _in_half(dtype: str) -> Operations:
         )
 
     return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
+
+
+_RANGE_OF_ZEROS: Operations = (
+    Operation(
+        "range_of_zeros",
+        "of_zeros = (lo == 0) & (hi == 0)",
+        lambda v: (v["lo"] == 0) & (v["hi"] == 0),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "lo = where(of_zeros, -1, lo)",
+        lambda v: torch.where(v["of_zeros"] != 0, -1, v["lo"]),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "hi = where(of_zeros, 1, hi)",
+        lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"]),
+        silent=True,
+    ),
+)
 
 
 def _absmax_operations(scheme: Scheme) -> Operations:
@@ -223,6 +247,18 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
     return (larger, *_extreme_over_code_min(scheme))
 
 
+def _mirrored_if_negative(scheme: Scheme) -> Operations:
+    low, high = scheme.code_min, scheme.code_max
+    # The lower end is minus the upper one where there are negative values, else it stays at 0.
+    return (
+        Operation(
+            "scale_mirrored",
+            f"scale = (absmax - where(lo < 0, -absmax, 0)) / ({high} - {low})",
+            lambda v: (v["absmax"] - torch.where(v["lo"] < 0, -v["absmax"], 0)) / (high - low),
+        ),
+    )
+
+
 def _power_of_two(
     key: str, expression: str, exponent: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[Scheme], Operations]:
@@ -330,6 +366,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even": _power_of_two_even,
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
         "power_of_two_fitting": _power_of_two_fitting,
+        "mirrored_if_negative": _mirrored_if_negative,
     }
 )
 
@@ -339,6 +376,33 @@ def _asymmetric_scale(scheme: Scheme) -> Operations:
     if scheme.arithmetic.scale.first == "scale":
         return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
+
+
+def _end_on_code(scheme: Scheme) -> Operations:
+    """Return the operations that move the scale so that the end farther from 0 is whole steps from it."""
+    if scheme.mode == "symmetric" or scheme.arithmetic.scale.asymmetric_rule != "end_on_code":
+        return ()
+    rounded = TIES[scheme.arithmetic.zero_point_ties]
+    return (
+        Operation(
+            "end_sign",
+            "scale = where(abs(lo) > abs(hi), scale, -scale)",
+            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["scale"], -v["scale"]),
+        ),
+        Operation(
+            "end_farther",
+            "edge = where(abs(lo) > abs(hi), lo, hi)",
+            lambda v: torch.where(v["lo"].abs() > v["hi"].abs(), v["lo"], v["hi"]),
+        ),
+        Operation(
+            "zero_point_steps", "steps = round(edge / scale)", lambda v: rounded(v["edge"] / v["scale"])
+        ),
+        Operation(
+            "end_on_code",
+            "scale = where(steps == 0, scale, edge / steps)",
+            lambda v: torch.where(v["steps"] == 0, v["scale"], v["edge"] / v["steps"]),
+        ),
+    )
 
 
 def _scale_floor(scheme: Scheme) -> Operations:
@@ -422,6 +486,9 @@ def _zero_point(scheme: Scheme) -> Operations:
                 lambda v: torch.full_like(v["scale"], middle),
             ),
         )
+    if convention.scale.asymmetric_rule == "end_on_code":
+        line = "zero_point = where(steps == 0, 0, edge)"
+        return (Operation("zero_point_end", line, lambda v: torch.where(v["steps"] == 0, 0, v["edge"])),)
     if convention.zero_domain == "value":
         return (Operation("zero_point_value", "zero_point = lo", lambda v: v["lo"]),)
     if convention.zero_domain == "value_middle":
@@ -442,13 +509,13 @@ def _zero_point(scheme: Scheme) -> Operations:
     )
     integer = convention.zero_domain == "code_int"
     return (
-        *_zero_point_code(convention, low),
+        *_zero_point_code(convention, low, high),
         *_zero_point_clamp(convention, low, high),
         *((whole,) if integer else ()),
     )
 
 
-def _zero_point_code(convention: Convention, low: int) -> Operations:
+def _zero_point_code(convention: Convention, low: int, high: int) -> Operations:
     math_dtype = (
         None if convention.zero_point_math == "scale_math" else torch_dtype(convention.zero_point_math)
     )
@@ -472,6 +539,12 @@ def _zero_point_code(convention: Convention, low: int) -> Operations:
     elif convention.zero_point_rule == "low_minus_rounded":
         line = f"zero_point = {low} - round({quotient})"
         return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
+    elif convention.zero_point_rule == "ends_weighted":
+        shift = Operation(
+            "zero_point_ends",
+            f"zero_point = ({low} * hi - {high} * lo) / width",
+            lambda v: (low * wide(v, "hi") - high * wide(v, "lo")) / wide(v, "width"),
+        )
     elif convention.zero_domain == "code_float":
         shift = Operation(
             "zero_point_float",

@@ -11,6 +11,8 @@ from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
 #: The dtypes of half precision that an input can have.
 HALVES = ("float16", "bfloat16")
+#: What engines are for, in the order of lists of them.
+PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,10 @@ class ScaleSpec:
     #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
     #: code.
     rule: str = "absmax_over_code_max"
+    #: Asymmetric rule: "width_over_steps", width / number of steps; "end_on_code": then changed so that the
+    #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
+    #: end.
+    asymmetric_rule: str = "width_over_steps"
     #: The smallest scale allowed, used as `floor_rule` says.
     floor: float = 0.0
     #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
@@ -139,7 +145,7 @@ class Arithmetic:
     #: middle code.
     zero_domain: str = "code_int"
     #: "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min - round(lo / s), which differs
-    #: on ties.
+    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width).
     zero_point_rule: str = "shift_rounded"
     #: Where the zero point lies exactly between two codes.
     zero_point_ties: str = "even"
@@ -151,7 +157,8 @@ class Arithmetic:
     #: before.
     zero_point_format: str | None = None
     #: Zero point of symmetric unsigned: "none", negatives clip; "middle", the upper of the two middle codes;
-    #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one.
+    #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one;
+    #: "lower_middle", the lower one, and under a narrow range the largest code is left out.
     unsigned_zero: str = "none"
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
     #: s + z).
@@ -175,8 +182,9 @@ class Arithmetic:
     #: The same in symmetric mode only, from this many bits on; 0 for never.
     narrow_symmetric_from: int = 0
     #: What a block does whose range has no width. "include_zero": it is widened to 0, and an all-zero block
-    #: gets scale 1; "one": it gets scale 1; "one_and_zero": below the floor it gets scale 1 and zero point 0,
-    #: or that only "…_if_asymmetric"; "as_any": nothing.
+    #: gets scale 1; "one": it gets scale 1; "minus_one_to_one": a range from 0 to 0 becomes that from -1 to
+    #: 1; "one_and_zero": below the floor it gets scale 1 and zero point 0, or that only "…_if_asymmetric";
+    #: "as_any": nothing.
     zero_width: str = "include_zero"
     #: What becomes of values beyond the format: "saturate", "inf" (NaN in a format without), "nan". Formats
     #: without NaN saturate.
@@ -201,3 +209,7 @@ class Arithmetic:
     half_input: tuple[HalfInput, ...] = ()
     #: What the engine offers.
     offer: Offer = field(default_factory=Offer)
+    #: What it is for, one of `PURPOSES`.
+    purpose: str = ""
+    #: Programs and formats that people know it by, besides its name.
+    known_as: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import HALVES, Arithmetic, HalfInput, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.scale_search import SEARCHES
@@ -197,6 +197,18 @@ class Convention(Arithmetic):
                 "scale.floor_rule",
                 "one_below",
             ),
+            (
+                "scale.asymmetric_rule",
+                self.scale.asymmetric_rule == "end_on_code" and self.zero_domain != "value",
+                "zero_domain",
+                "value",
+            ),
+            (
+                "scale.asymmetric_rule",
+                self.scale.asymmetric_rule == "end_on_code" and self.scale.first != "scale",
+                "scale.first",
+                "scale",
+            ),
             ("lattice", self.lattice > 0 and self.ties not in on_lattice, "ties", ", ".join(on_lattice)),
             (
                 "zero_point_format",
@@ -267,10 +279,13 @@ class Convention(Arithmetic):
         return known.replace(**changes) if changes else known
 
 
+#: What a convention says of its engine besides the arithmetic.
+_NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
+
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
 FIELDS: tuple[str, ...] = (
     *(f"scale.{f.name}" for f in dataclasses.fields(ScaleSpec)),
-    *(f.name for f in dataclasses.fields(Convention) if f.name not in ("id", "scale", "half_input", "offer")),
+    *(f.name for f in dataclasses.fields(Convention) if f.name not in _NO_RULES),
 )
 
 _FLOATS = ("float32", "float64")
@@ -297,7 +312,9 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_even",
             "power_of_two_even_2_bits",
             "power_of_two_fitting",
+            "mirrored_if_negative",
         ),
+        "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
             "at_least",
             "replace_zero",
@@ -322,12 +339,12 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "result_dtype": ("same", *HALVES),
         "zero_in_range": (False, True),
         "zero_domain": ("code_int", "code_float", "value", "value_middle"),
-        "zero_point_rule": ("shift_rounded", "low_minus_rounded"),
+        "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted"),
         "zero_point_ties": ("even", "away"),
         "zero_point_math": ("scale_math", *_FLOATS),
         "zero_point_clamp": (False, True),
         "zero_point_format": (None, "float16", "bfloat16"),
-        "unsigned_zero": ("none", "middle", "middle_of_storage"),
+        "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle"),
         "order": _ORDERS,
         "block_order": ("same", *_ORDERS),
         "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax"),
@@ -344,7 +361,14 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "truncate",
         ),
         "narrow_range": (False, True),
-        "zero_width": ("include_zero", "one", "one_and_zero", "one_and_zero_if_asymmetric", "as_any"),
+        "zero_width": (
+            "include_zero",
+            "one",
+            "minus_one_to_one",
+            "one_and_zero",
+            "one_and_zero_if_asymmetric",
+            "as_any",
+        ),
         "overflow": ("saturate", "inf", "nan"),
         "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
         "tail": TAILS,
@@ -369,6 +393,12 @@ def _in_effect(convention: Convention, format_id: str) -> Convention:
         if convention.get(name) == usual.get(name)
     }
     return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
+
+
+#: Their ids by what the engine is for.
+CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
+)
 
 
 def find_convention(convention_id: str) -> Convention:

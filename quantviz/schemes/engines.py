@@ -61,6 +61,8 @@ def _iq4(search: str) -> Arithmetic:
         ties="up",
         zero_width="as_any",
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
     )
 
@@ -68,7 +70,7 @@ def _iq4(search: str) -> Arithmetic:
 #: Every engine's arithmetic.
 ENGINES: tuple[Arithmetic, ...] = (
     # The source notebooks 000 and 003: Python floats for one scale, a float32 tensor for several.
-    Arithmetic("course", scale_math="float64", scale_dtype="float64"),
+    Arithmetic("course", scale_math="float64", scale_dtype="float64", purpose="course"),
     # torch.ao's MinMaxObserver with quantize_per_tensor (FBGEMM, one rounding) and
     # quantize_per_channel (two).
     Arithmetic(
@@ -83,6 +85,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         zero_bits=32,
         half_input=(_refused(),),
+        purpose="integer_inference",
+        known_as=("FBGEMM", "eager mode"),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
     ),
     # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
@@ -97,6 +101,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         zero_bits=32,
         half_input=(_VALUES_IN_HALF,),
+        purpose="training",
+        known_as=("QAT",),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -120,6 +126,8 @@ ENGINES: tuple[Arithmetic, ...] = (
                 *_ALL_IN_HALF, dtypes=("float16",), formats=_ids("int1-7", "uint1-8"), scale__floor=2.0**-14
             ),
         ),
+        purpose="llm_weights",
+        known_as=("PyTorch",),
         offer=Offer(
             _ids("int1-8", "int16", "uint1-8"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -136,6 +144,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
             _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-14),
         ),
+        purpose="llm_weights",
+        known_as=("int4",),
         offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
@@ -144,6 +154,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         half_input=(_half("scale_math", "result_dtype"),),
+        purpose="training",
+        known_as=("FP8",),
         offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # MXTensor.to_mx; its scale modes are FLOOR (this one), CEIL, EVEN, and RCEIL
@@ -154,6 +166,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=8,
         half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
+        purpose="microscaling",
+        known_as=("MXFP4", "MXFP8"),
         offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
     ),
     # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
@@ -164,6 +178,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=8,
         half_input=(_half("result_dtype", dtypes=("bfloat16",)), _refused("float16")),
+        purpose="microscaling",
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -182,6 +197,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half("scale__format", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
             _refused("bfloat16"),
         ),
+        purpose="integer_inference",
+        known_as=("ORT", "QDQ"),
         offer=Offer(
             _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
             granularities=("per_tensor", "per_channel"),
@@ -203,6 +220,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half("scale_math", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
             _refused("bfloat16"),
         ),
+        purpose="integer_inference",
+        known_as=("ORT",),
         offer=Offer(
             _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"),
             granularities=("per_group",),
@@ -226,6 +245,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half("scale__format", "result_dtype", dtypes=("float16",), scale_bits=16),
             _refused("bfloat16"),
         ),
+        purpose="llm_weights",
+        known_as=("ORT GenAI",),
         offer=Offer(
             _ids("uint2", "uint4", "uint8"),
             granularities=("per_group",),
@@ -241,6 +262,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one",
         scale_bits=32,
         half_input=(_refused(),),
+        purpose="integer_inference",
+        known_as=("ORT",),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
@@ -253,6 +276,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=64,
+        purpose="integer_inference",
+        known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
     ),
     # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
@@ -263,6 +288,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_point_clamp=False,
         narrow_symmetric_from=8,
         zero_width="as_any",
+        purpose="integer_inference",
+        known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(
             _ids("int2", "int4", "int8"),
             _SYMMETRIC,
@@ -283,6 +310,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half(*_ALL_IN_HALF, dtypes=("bfloat16",), scale__floor=2.0**-7),
             _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-10),
         ),
+        purpose="llm_weights",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer(
             (*_ids("int2-8"), "float8_e4m3fn"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -300,6 +329,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             # float16 has no such small powers of two: they become 0, and that 1.
             _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-24, scale__floor_rule="one_below"),
         ),
+        purpose="microscaling",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
     ),
     Arithmetic(
@@ -315,6 +346,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         negative_zero="not_of_zero",
         scale_bits=8,
         half_input=(_half("scale_math", "result_dtype"),),
+        purpose="microscaling",
+        known_as=("llm-compressor", "vLLM"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
@@ -322,6 +355,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         "quanto",
         zero_width="as_any",
         half_input=(_half(*_ALL_IN_HALF),),
+        purpose="llm_weights",
+        known_as=("Hugging Face",),
         offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
     ),
     # Its weights in 2 and 4 bits, by MaxOptimizer; qint4 has the codes 0 to 15. With zeropoint=True
@@ -333,6 +368,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         zero_bits=16,
         half_input=(_half(*_ALL_IN_HALF),),
+        purpose="llm_weights",
+        known_as=("Hugging Face",),
         offer=Offer(
             _ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat"), usual_size=128
         ),
@@ -347,6 +384,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         zero_bits=16,
         half_input=(_half("value_dtype", "zero_point_format", "scale__format"),),
+        purpose="llm_weights",
         offer=Offer(
             _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
         ),
@@ -362,6 +400,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
+        purpose="llm_weights",
+        known_as=("QLoRA", "bnb"),
         offer=Offer(
             ("nf4", "fp4"),
             _SYMMETRIC,
@@ -381,6 +421,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
+        purpose="training",
+        known_as=("bnb", "optimizer"),
         offer=Offer(
             ("bnb_dynamic8",),
             _SYMMETRIC,
@@ -399,7 +441,97 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("LLM.int8()", "bnb"),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
+    ),
+    # AutoAWQ's pseudo_quantize_tensor with zero_point=True. What WQLinear_GEMM stores of it is
+    # scale.format=float16 with scale.codes_from=exact.
+    Arithmetic(
+        "awq",
+        ScaleSpec(floor=1e-5, floor_rule="width_at_least"),
+        zero_point_rule="low_minus_rounded",
+        order="divide_round_add",
+        zero_width="as_any",
+        purpose="llm_weights",
+        known_as=("vLLM",),
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_channel", "per_group"), usual_size=128),
+    ),
+    # find_params and quantize of AutoGPTQ's and GPTQModel's Quantizer. The zero point is stored less 1 in
+    # the layout's first version, which no code or value depends on.
+    Arithmetic(
+        "gptq",
+        ScaleSpec("mirrored_if_negative"),
+        zero_in_range=True,
+        zero_point_clamp=False,
+        unsigned_zero="middle",
+        order="divide_round_add",
+        zero_width="minus_one_to_one",
+        purpose="llm_weights",
+        known_as=("AutoGPTQ", "GPTQModel", "vLLM"),
+        offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
+    ),
+    # mlx.core.quantize, mode="affine".
+    Arithmetic(
+        "mlx",
+        ScaleSpec(asymmetric_rule="end_on_code", floor=1e-7),
+        zero_domain="value",
+        order="divide_round_add",
+        zero_width="as_any",
+        zero_bits=16,
+        purpose="llm_weights",
+        known_as=("mlx-lm", "Apple"),
+        offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, ("per_group",), (32, 64, 128), usual_size=64),
+    ),
+    # Its modes mxfp4, mxfp8 and nvfp4. The codes of four bits are looked up: the first of two nearest.
+    Arithmetic(
+        "mlx_mxfp4",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        ties="toward_zero",
+        zero_width="one",
+        negative_zero="never",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_mxfp8",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        zero_width="one",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "mlx_nvfp4",
+        ScaleSpec(format="float8_e4m3fn", inverse_of_zero="quotient_zero"),
+        ties="toward_zero",
+        zero_width="as_any",
+        negative_zero="never",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("Apple",),
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # coremltools' linear_quantize_weights; a model of float16 has its weights in that before.
+    Arithmetic(
+        "coreml",
+        ScaleSpec("absmax_over_half_range"),
+        zero_in_range=True,
+        zero_point_rule="ends_weighted",
+        unsigned_zero="lower_middle",
+        order="divide_round_add",
+        narrow_symmetric_from=1,
+        zero_width="as_any",
+        purpose="integer_inference",
+        known_as=("coremltools", "Apple"),
+        offer=Offer(
+            _ids("int4", "int8", "uint4", "uint8"),
+            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
+            usual_size=32,
+        ),
     ),
     # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
     Arithmetic(
@@ -409,6 +541,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="away",
         zero_width="as_any",
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(
             ("int8", "ternary"),
             _SYMMETRIC,
@@ -425,6 +559,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="adding_half",
         zero_width="as_any",
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # Q4_1 and Q5_1.
@@ -438,6 +574,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         zero_bits=16,
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
     ),
     # MXFP4.
@@ -449,6 +587,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         negative_zero="never",
         scale_bits=8,
         half_input=(_WIDENED,),
+        purpose="microscaling",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # llama.cpp's K-quants, Q2_K to Q6_K: ggml_quantize_chunk.
@@ -460,6 +600,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         zero_bits=16,
         half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("llama.cpp", "Ollama"),
         offer=Offer(
             tuple(SEARCHES["k_quants"]),
             granularities=("per_group",),
@@ -485,6 +627,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="pad",
         tail_stored="whole",
         scale_bits=8,
+        purpose="microscaling",
+        known_as=("OCP MX",),
         offer=Offer(
             (*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")),
             _SYMMETRIC,
@@ -501,6 +645,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
+        purpose="integer_inference",
+        known_as=("NVIDIA", "TensorRT"),
         offer=Offer(
             _ids("int2-8", "int16"),
             _SYMMETRIC,
@@ -515,6 +661,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
+        purpose="llm_weights",
+        known_as=("NVIDIA", "TensorRT-LLM"),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # INT8QTensor and FP8QTensor.
@@ -526,6 +674,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail_stored="whole_if_integer",
         scale_bits=32,
         half_input=(_half(*_ALL_IN_HALF),),
+        purpose="llm_weights",
+        known_as=("NVIDIA",),
         offer=Offer(
             ("int8", "float8_e4m3fn"),
             _SYMMETRIC,
@@ -542,6 +692,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         scale_bits=32,
         half_input=(_half(*_ALL_IN_HALF),),
+        purpose="llm_weights",
+        known_as=("NVIDIA",),
         offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
     ),
     # MXFP4QTensor.
@@ -553,6 +705,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         negative_zero="also_of_zero",
         scale_bits=8,
         half_input=(_VALUES_IN_HALF,),
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
     ),
     # MXFP8QTensor.
@@ -563,6 +717,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="pad",
         scale_bits=8,
         half_input=(_VALUES_IN_HALF,),
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
     ),
     # NVFP4QTensor.
@@ -573,6 +729,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         negative_zero="not_of_zero",
         scale_bits=8,
         half_input=(_VALUES_IN_HALF,),
+        purpose="microscaling",
+        known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
     ),
 )

@@ -91,6 +91,17 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
             }
         ),
+        # Weights as engines make them by default, but for what they search or correct besides.
+        "engines": MappingProxyType(
+            {
+                "awq_int4_g128": _group("uint4", "awq", 128, "asymmetric"),
+                "gptq_int4_g128": _group("uint4", "gptq", 128),
+                "mlx_q4_g64": _group("uint4", "mlx", 64, "asymmetric"),
+                "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
+                "coreml_int4_g32": _group("int4", "coreml"),
+                "coreml_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="coreml"),
+            }
+        ),
         # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al.
         # 2023).
         "codebooks": MappingProxyType(
@@ -168,7 +179,8 @@ def as_scheme(named: Scheme | str) -> Scheme:
     ...
     quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales.
     Use a recipe with it: int8_per_tensor, \
-int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
+int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0, coreml_int8_per_row; or \
+Scheme('int8').
     """
     if isinstance(named, Scheme):
         return named

@@ -102,19 +102,31 @@ class Scheme:
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
         """
-        fmt, convention = self.number_format, self.arithmetic
-        symmetric = self.mode == "symmetric" and 0 < convention.narrow_symmetric_from <= fmt.bits
+        fmt = self.number_format
         # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
-        return fmt.code_min + (
-            1
-            if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2
-            else 0
-        )
+        return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
 
     @property
     def code_max(self) -> int:
-        """Return largest code in use."""
-        return self.number_format.code_max
+        """Return largest code in use: the format's, or one below it under a narrow range without a sign whose
+        zero point is the middle of the rest.
+
+        >>> Scheme("uint8", convention=find_convention("coreml")).code_max
+        254
+        """
+        fmt = self.number_format
+        middle = self.mode == "symmetric" and self.symmetric_zero_point > 0
+        spared = self._narrow and middle and self.arithmetic.unsigned_zero == "lower_middle"
+        return fmt.code_max - (1 if spared else 0)
+
+    @property
+    def _narrow(self) -> bool:
+        """Return whether one code is left out, so that there are as many on each side of 0."""
+        convention = self.arithmetic
+        from_bits = convention.narrow_symmetric_from
+        return convention.narrow_range or (
+            self.mode == "symmetric" and 0 < from_bits <= self.number_format.bits
+        )
 
     @property
     def value_min(self) -> float:
@@ -124,7 +136,7 @@ class Scheme:
     @property
     def value_max(self) -> float:
         """Return what the largest code in use stands for, before any scale."""
-        return self.number_format.value_max
+        return self.code_max if self.number_format.kind == "integer" else self.number_format.value_max
 
     @property
     def symmetric_zero_point(self) -> int:
@@ -133,12 +145,26 @@ class Scheme:
         rule = self.arithmetic.unsigned_zero
         if rule == "none" or fmt.kind != "integer" or fmt.signed:
             return 0
+        if rule == "lower_middle":
+            return fmt.code_max // 2
         return (fmt.code_max + (1 if rule == "middle" or fmt.bits in (8, 16) else 0)) // 2
 
     @property
     def signed_min(self) -> float:
         """Return the smallest code counted from the zero point."""
         return self.value_min - self.symmetric_zero_point
+
+    @property
+    def signed_scale(self) -> bool:
+        """Whether the convention gives some blocks a negative scale.
+
+        >>> Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,mlx").signed_scale
+        True
+        """
+        spec = self.arithmetic.scale
+        if self.mode == "asymmetric":
+            return spec.asymmetric_rule == "end_on_code"
+        return self.search is not None or spec.rule in ("extreme_over_code_min", "larger_end_over_code_min")
 
     @property
     def shifted(self) -> bool:

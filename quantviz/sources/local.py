@@ -131,9 +131,9 @@ def open_local(file: str) -> Catalog:
     `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
     """
     from quantviz.sources.files import catalog_of
-    from quantviz.sources.layouts.decoded import with_weights
+    from quantviz.sources.layouts.decoded import model_tensors
 
-    return with_weights(catalog_of(_open(file)))
+    return model_tensors(catalog_of(_open(file)))
 
 
 def local_version(file: str) -> str:

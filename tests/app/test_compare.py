@@ -12,6 +12,7 @@ from quantviz.analysis.engine_comparison import compare, difference
 from quantviz.figures.outline import outline
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, opening, read_link, write_link
+from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.lab.engine_comparison import example_state
@@ -167,10 +168,19 @@ def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
     assert "{" not in detail
 
 
+def compare_pills(at, purpose):
+    """The choice of engines for one purpose, as a list of one, or of none where no such engine offers it."""
+    return [each for each in at.pills if each.key == f"compare_chosen_{purpose}"]
+
+
 def test_engines_can_be_left_out():
     state, at = comparing(SCHEMES[0])
-    kept = ["litert", "microxcaling"]
-    at.pills(key="compare_chosen").set_value(kept).run()
+    kept = {"course": [], "integer_inference": ["litert"], "microscaling": ["microxcaling"]}
+    shown = {name: CONVENTION_GROUPS[name] for name in CONVENTION_GROUPS if compare_pills(at, name)}
+    for purpose in shown:
+        assert set(compare_pills(at, purpose)[0].value) <= set(shown[purpose])
+        compare_pills(at, purpose)[0].set_value(kept.get(purpose, [])).run()
+    kept = [name for names in kept.values() for name in names]
     found = compare(state.source.tensor(), state.scheme, ["course", *kept])
     assert frames(healthy(at)) == expected(found.lit)
     assert len(rows(at)) == len(found.groups) == 2

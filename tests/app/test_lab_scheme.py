@@ -1,10 +1,13 @@
 """Engines, recipes, formats and rules in the Lab: what can be chosen, and what is said where it cannot."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 import quantviz as qv
+from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.text import catalogue
 from tests.helpers.session import address, healthy, opened, panels
 
@@ -26,6 +29,38 @@ def in_turn(monkeypatch, names, **params):
         at = opened_in(monkeypatch, language, **params)
         for name in half:
             yield at, name, catalogue(language)
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (
+            "llama.cpp",
+            {"gguf", "gguf_signed", "gguf_minimum", "gguf_k", "gguf_iq4_nl", "gguf_iq4_xs", "gguf_mx"},
+        ),
+        ("vllm", {"awq", "gptq", "compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"}),
+        ("llm-compressor", {"compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"}),
+        ("gptqmodel", {"gptq"}),
+        ("mlx-lm", {"mlx"}),
+        ("coremltools", {"coreml"}),
+    ],
+)
+def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeypatch, typed, found):
+    for language in ("en", "zh"):
+        at = opened_in(monkeypatch, language, t=WIDE)
+        labels = dict(
+            zip(
+                itertools.chain(*CONVENTION_GROUPS.values()),
+                at.selectbox(key="convention").options,
+                strict=True,
+            )
+        )
+        words = catalogue(language)
+        for name, label in labels.items():
+            assert label.startswith(words[f"conventions.{name}.name"])
+            assert label.endswith(words[f"purposes.{qv.CONVENTIONS[name].purpose}"])
+        # The control keeps the options that contain what is typed, whatever the case.
+        assert {name for name, label in labels.items() if typed in label.casefold()} == found
 
 
 def test_each_engine_leaves_only_what_it_offers(monkeypatch):

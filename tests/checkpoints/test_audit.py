@@ -514,3 +514,23 @@ def test_the_command(tmp_path, original):
     assert CliRunner().invoke(quantviz, ["compare", path, str(tmp_path / "none.safetensors")]).exit_code == 2
     table = CliRunner().invoke(quantviz, ["compare", path, str(original)]).stdout
     assert len(table.splitlines()) >= len(rows)
+
+
+def test_an_original_that_is_quantized_itself_is_decoded(tmp_path):
+    """FP8 by blocks is all that some makers publish; what is made from it is compared with its values."""
+    weight = torch.randn(64, 96, generator=torch.Generator().manual_seed(6)) * 0.02
+    tensors = layouts.fp8_blocks("model.layer", weight, 32)
+    config = {"quant_method": "fp8", "weight_block_size": [32, 32]}
+    (tmp_path / "original").mkdir()
+    original = layouts.write(tmp_path / "original" / "x.safetensors", tensors, config)
+    wide = tensors["model.layer.weight_scale_inv"].repeat_interleave(32, 0).repeat_interleave(32, 1)
+    x = tensors["model.layer.weight"].float() * wide
+    q, zero, scale = layouts.rounded(x, 8, 32)
+    twin = layouts.write(
+        tmp_path / "x.safetensors", layouts.gptq("model.layer", q, zero.clamp(min=1), scale, 8)
+    )
+    audit = audited(twin, original)
+    (found,) = audit.tensors
+    error = (scale.repeat_interleave(32, 1) * (q - zero.repeat_interleave(32, 1))).double() - x
+    assert found.metrics["mse"] == pytest.approx(float(error.square().mean()))
+    assert (found.status, audit.unmatched) == ("ok", ((), ()))

@@ -1,21 +1,21 @@
 """What the real engines compute, asked of their own packages, to hold the conventions to them bit for bit.
 
-One module an engine: `PRODUCER`, the distribution that is asked, and `CASES`, which maps a scheme's text form
-to a function that runs the engine on a tensor. An engine is added there and in `ENGINES`; the tensors are in
-`data.py`, the comparison is in `compare.py`. `python -m tests.engines` runs all of it and writes the table of
-`tests/engines/README.md`.
+One module an engine: `PRODUCER`, the distribution that is asked, and `PATHS`, each a way in which it computes
+(a function, an operator, a tool) with the schemes that it is asked of. An engine is added there and in
+`ENGINES`; the tensors are in `data.py`, the comparison is in `compare.py`. `python -m tests.engines` runs all
+of it and writes the tables of `tests/engines/README.md`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType, ModuleType
 
 import torch
 
-#: The modules, in the order of the table, and the conventions of each: who asks for one convention need not
+#: The modules, in the order of the table, and the conventions of each: a reader of one convention need not
 #: import every engine.
 ENGINES = {
     "torch_quantize": ("torch",),
@@ -29,6 +29,10 @@ ENGINES = {
     "bitsandbytes": ("bitsandbytes", "bitsandbytes_dynamic8", "bitsandbytes_int8"),
     "gguf": ("gguf_signed", "gguf_minimum", "gguf", "gguf_mx"),
     "llama_cpp": ("gguf_k", "gguf_iq4_nl", "gguf_iq4_xs"),
+    "mlx": ("mlx", "mlx_mxfp4", "mlx_mxfp8", "mlx_nvfp4"),
+    "coreml": ("coreml",),
+    "autoawq": ("awq",),
+    "gptq": ("gptq",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",
@@ -43,7 +47,7 @@ ENGINES = {
 
 
 def engine(name: str) -> ModuleType:
-    """The module that asks an engine; its packages take up to seconds to import."""
+    """Return the module that asks an engine; its packages take up to seconds to import."""
     return importlib.import_module(f"tests.engines.{name}")
 
 
@@ -52,14 +56,14 @@ class Refused(Exception):
 
 
 class Undefined(Exception):
-    """The engine takes the shape, but what it makes of these numbers is left open by its own language: NaN or
-    infinity cast to an integer.
+    """The engine takes the shape, but its own language leaves the result open for these numbers: NaN or
+    infinity cast to an integer. Its text is the reason, and stands in `README.md`.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What an engine gave."""
+    """An engine's answer."""
 
     #: Dequantized values, float32 of the tensor's shape.
     x_hat: torch.Tensor
@@ -75,5 +79,68 @@ class Answer:
     zero_point: torch.Tensor | None = None
 
 
-#: Runs an engine on a float32 tensor.
+#: Runs an engine on a tensor that it also takes its range from.
 Case = Callable[[torch.Tensor], Answer]
+#: Runs an engine on its second argument, with the range of the first: a tensor of the same shape.
+GivenCase = Callable[[torch.Tensor, torch.Tensor], Answer]
+
+#: The four ways in which every engine is compared, as groups of columns of the table.
+WAYS = ("own range", "given range", "special values", "half and bfloat16 input")
+#: What each way asks. A path answers a question, or says in `open` why the engine leaves it open.
+QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "own range": "own range",
+        "given range": "given range",
+        # -0, subnormals, the largest float32, scales at and below the smallest.
+        "special numbers": "special values",
+        "infinity": "special values",
+        "NaN": "special values",
+        "half and bfloat16 input": "half and bfloat16 input",
+    }
+)
+#: Why a question is open that nobody has asked the engine yet.
+NOT_YET = "not compared yet"
+_ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """One way in which an engine computes: a function, an operator, a tool. It is a row of the table for each
+    convention and kind of format.
+    """
+
+    #: In the engine's words.
+    name: str
+    #: By a scheme's text form, what runs the engine.
+    own: Mapping[str, Case]
+    #: The same for a range from outside. Where there are such cases, ±Inf and NaN are asked by them too.
+    given: Mapping[str, GivenCase] = field(default_factory=dict)
+    #: The same for a tensor of float16 or bfloat16.
+    half: Mapping[str, Case] = field(default_factory=dict)
+    #: Why the engine leaves a question open, by the question.
+    open: Mapping[str, str] = field(default_factory=lambda: _ALL_BUT_OWN)
+
+    @classmethod
+    def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:
+        """Return the path whose own range is the one that it would be given of the same tensor."""
+
+        def own(case: GivenCase) -> Case:
+            return lambda x: case(x, x)
+
+        return cls(name, {form: own(case) for form, case in given.items()}, given, **others)  # type: ignore[arg-type]
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Return the schemes that are asked."""
+        return tuple(dict.fromkeys((*self.own, *self.half)))
+
+    def cases(self, question: str) -> Mapping[str, Case] | Mapping[str, GivenCase]:
+        """Return the cases that answer a question."""
+        if question == "given range":
+            return self.given
+        return self.half if question == "half and bfloat16 input" else self.own
+
+
+def case_of(name: str, form: str) -> Case:
+    """Return the first case of a module for a scheme, on the tensor's own range."""
+    return next(path.own[form] for path in engine(name).PATHS if form in path.own)

@@ -1,8 +1,9 @@
-"""Run every case on every tensor, and write the table of it into `README.md` beside this file.
+"""Run every case on every tensor, and write the tables of it into `README.md` beside this file.
 
-    python -m tests.engines
+    python -m tests.engines [MODULE ...]
 
-It takes minutes, and exits with 1 where something differs.
+All of it takes minutes. With names of modules, only these are run, and the rows of the others are kept. It
+exits with 1 where something differs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
@@ -19,64 +20,136 @@ from types import ModuleType
 import torch
 
 import quantviz as qv
-from tests.engines import ENGINES, engine
-from tests.engines.compare import COMPARED_PARTS, EngineTally
-from tests.engines.data import tensors
+from tests.engines import ENGINES, NOT_YET, QUESTIONS, WAYS, engine
+from tests.engines.compare import COMPARED_PARTS, EngineTally, WayTally
+from tests.engines.data import trials
 
 README = Path(__file__).with_name("README.md")
-MARKS = ("<!-- engines: begin -->", "<!-- engines: end -->")
+#: The tables, each between two marks.
+TABLES = ("engines", "open")
 COLUMNS = (
     "engine",
+    "path",
     "convention",
     "formats",
     "cases",
-    "tensors",
-    "values",
-    *(f"≠ {part}" for part in COMPARED_PARTS),
+    *(column for way in WAYS for column in (way, f"≠ in {way}")),
 )
+OPEN_COLUMNS = ("engine", "path", "of", "why nothing is compared")
+
+#: A row of the first table: engine, path, convention, kind of format.
+Row = tuple[str, str, str, str]
 
 
 def main() -> None:
-    """Run the grid, print the table, write it into `README.md`."""
+    """Run the grid, print what was run of the tables, write them into `README.md`."""
     torch.set_num_threads(1)
-    tallies: dict[tuple[str, str, str], EngineTally] = defaultdict(EngineTally)
-    for name in ENGINES:
-        module = engine(name)
-        data = list(getattr(module, "tensors", tensors)())
-        for form, case in module.CASES.items():
-            scheme = qv.Scheme.parse(form)
-            tallies[producer(module), str(scheme.arithmetic), scheme.number_format.kind].add(form, case, data)
-    table = "\n".join(_lines(tallies))
-    print(table)
-    for tally in tallies.values():
-        for example in tally.examples.values():
-            print(example, file=sys.stderr)
-    begin, end = MARKS
+    asked = sys.argv[1:] or list(ENGINES)
     text = README.read_text(encoding="utf-8")
-    README.write_text(
-        re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.S), encoding="utf-8"
-    )
-    sys.exit(any(tally.different.total() for tally in tallies.values()))
+    kept: dict[str, dict[str, list[str]]] = {table: defaultdict(list) for table in TABLES}
+    for table in TABLES:
+        for line in rows_of(text, table):
+            kept[table][module_of(line)].append(line)
+    different = 0
+    for name in asked:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        tallies = compared(name)
+        kept["engines"][name] = [_line(row, tally) for row, tally in tallies.items()]
+        kept["open"][name] = list(dict.fromkeys(_open_lines(tallies)))
+        for tally in tallies.values():
+            different += tally.different
+            for example in tally.examples.values():
+                print(example, file=sys.stderr)
+    for table, columns in zip(TABLES, (COLUMNS, OPEN_COLUMNS), strict=True):
+        written = "\n".join((*_head(columns), *(line for name in ENGINES for line in kept[table][name])))
+        print("\n".join((*_head(columns), *(line for name in asked for line in kept[table][name]))))
+        begin, end = marks(table)
+        text = re.sub(
+            f"{begin}.*{end}",
+            lambda _, begin=begin, end=end, written=written: f"{begin}\n{written}\n{end}",
+            text,
+            flags=re.S,
+        )
+    README.write_text(text, encoding="utf-8")
+    sys.exit(different > 0)
+
+
+def compared(name: str) -> Mapping[Row, EngineTally]:
+    """Return the rows of a module, and what was compared for each."""
+    module = engine(name)
+    data = list(getattr(module, "trials", trials)())
+    tallies: dict[Row, EngineTally] = defaultdict(EngineTally)
+    for path in module.PATHS:
+        for form in path.forms:
+            scheme = qv.Scheme.parse(form)
+            row = (producer(module), path.name, str(scheme.arithmetic), scheme.number_format.kind)
+            tallies[row].add(path, form, data)
+    return tallies
 
 
 def producer(module: ModuleType) -> str:
-    """The distribution that answers and its version."""
+    """Return the distribution that answers and its version."""
     version = getattr(module, "VERSION", None) or metadata.version(module.PRODUCER).partition("+")[0]
     return f"{module.PRODUCER} {version}"
 
 
-def _lines(tallies: dict[tuple[str, str, str], EngineTally]) -> Iterator[str]:
-    yield f"| {' | '.join(COLUMNS)} |"
-    yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
-    for (producer_of, convention, _), tally in tallies.items():
-        found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in COMPARED_PARTS]
-        counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
-        formats = folded(sorted({fmt for fmt, _ in tally.reached}))
-        yield f"| {' | '.join((producer_of, f'`{convention}`', formats, *counts, *found))} |"
+def marks(table: str) -> tuple[str, str]:
+    """Return the lines between which a table of `README.md` stands."""
+    return f"<!-- {table}: begin -->", f"<!-- {table}: end -->"
+
+
+def rows_of(text: str, table: str) -> list[str]:
+    """Return the lines of a table of `README.md`, without its head."""
+    begin, end = marks(table)
+    return text.partition(begin)[2].partition(end)[0].strip().splitlines()[2:]
+
+
+def cells_of(line: str) -> list[str]:
+    """Return the cells of a table's line."""
+    return line.strip("| ").split(" | ")
+
+
+def module_of(line: str) -> str:
+    """Return the module that a row comes from: the one of its producer that has its path."""
+    product, path = cells_of(line)[:2]
+    found = [
+        name
+        for name in ENGINES
+        if product.split()[0] == engine(name).PRODUCER
+        and any(each.name == path for each in engine(name).PATHS)
+    ]
+    return found[0] if found else ""
+
+
+def _head(columns: Sequence[str]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "".join("--:|" if column in ("cases", *WAYS) else "---|" for column in columns)
+
+
+def _line(row: Row, tally: EngineTally) -> str:
+    product, path, convention, _ = row
+    ways = [cell for way in WAYS for cell in _way_cells(tally.ways[way])]
+    formats = folded(sorted({qv.Scheme.parse(form).format for form in tally.forms}))
+    return f"| {' | '.join((product, path, f'`{convention}`', formats, f'{len(tally.forms):,}', *ways))} |"
+
+
+def _way_cells(way: WayTally) -> tuple[str, str]:
+    """Return how many values were compared, and how many of each part differ."""
+    if not way.tensors:
+        return "–", "–"
+    found = [f"{way.different[part]:,}" if way.compared[part] else "–" for part in COMPARED_PARTS]
+    return f"{way.compared['values']:,}", " / ".join(found)
+
+
+def _open_lines(tallies: Mapping[Row, EngineTally]) -> Iterator[str]:
+    for (product, path, _, _), tally in tallies.items():
+        for question, why in sorted(tally.open, key=lambda pair: (list(QUESTIONS).index(pair[0]), pair[1])):
+            if why != NOT_YET:
+                yield f"| {product} | {path} | {question} | {why} |"
 
 
 def folded(formats: Sequence[str]) -> str:
-    """Formats in few words: runs of widths as `int2–8`, the others one by one."""
+    """Return formats in few words: runs of widths as `int2–8`, the others one by one."""
     split = [(re.fullmatch(r"(u?int)(\d+)", fmt), fmt) for fmt in formats]
     words = [fmt for match, fmt in split if not match]
     for kind in ("int", "uint"):

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -75,7 +75,7 @@ def _run_int8(x: torch.Tensor) -> Answer:
     return Answer(functional.int8_vectorwise_dequant(codes, stats), codes, scale.reshape(-1))
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     **{
         f"{kind},symmetric,flat(size={size}),min_max,bitsandbytes": partial(_run_4bit, kind=kind, size=size)
         for kind in ("nf4", "fp4")
@@ -89,3 +89,5 @@ CASES: dict[str, Case] = {
     },
     "int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8,
 }
+
+PATHS = (Path("functional", _CASES),)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
 
 import quantviz as qv
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import QUESTIONS, Answer, Path, Refused, Undefined
+from tests.engines.data import Trial
 
 #: What is compared, as the table's columns.
 COMPARED_PARTS = ("codes", "scales", "zero points", "values")
@@ -62,46 +63,87 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
     return found
 
 
-@dataclass
-class EngineTally:
-    """What was compared, and what differed."""
+def ask(path: Path, form: str, trial: Trial) -> Answer:
+    """Return what an engine answers; a range from outside is used where the path has cases of that."""
+    if trial.question == "half and bfloat16 input":
+        return path.half[form](trial.x)
+    if trial.seen is not None and path.given:
+        return path.given[form](trial.seen, trial.x)
+    return path.own[form](trial.x)
 
-    cases: int = 0
+
+def ours(path: Path, form: str, trial: Trial) -> qv.QuantResult:
+    """Return what our arithmetic answers to the same."""
+    scheme = qv.Scheme.parse(form)
+    if trial.question in ("infinity", "NaN"):
+        scheme = scheme.replace(nonfinite="ignore")
+    if trial.seen is None or not path.given:
+        return qv.quantize(trial.x, scheme, strict=True)
+    return qv.quantize(
+        trial.x, scheme, qparams=qv.quantize(trial.seen, scheme, strict=True).qparams, strict=True
+    )
+
+
+@dataclass
+class WayTally:
+    """What was compared in one of the four ways, and what differed."""
+
     #: Pairs of a case and a tensor that the engine answered.
     tensors: int = 0
-    #: Those it did not: the numbers that go wrong in it, and the shapes it does not take.
-    undefined: int = 0
-    refused: list[tuple[qv.Scheme, tuple[int, ...]]] = field(default_factory=list)
-    #: By part.
+    #: Numbers by part.
     compared: Counter[str] = field(default_factory=Counter)
     different: Counter[str] = field(default_factory=Counter)
-    #: The first mismatch of each part, in words.
-    examples: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class EngineTally:
+    """What was compared of a path, by the way, and what was not."""
+
+    #: The schemes that were asked.
+    forms: set[str] = field(default_factory=set)
+    ways: dict[str, WayTally] = field(default_factory=lambda: defaultdict(WayTally))
+    #: The first mismatch of each way and part, in words.
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Why a question is left open: the path's own reasons, and those of single tensors.
+    open: set[tuple[str, str]] = field(default_factory=set)
+    #: The shapes that the engine does not take.
+    refused: list[tuple[qv.Scheme, tuple[int, ...]]] = field(default_factory=list)
     #: Formats and granularities of which something was compared.
     reached: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, form: str, case: Case, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Run `case`, whose scheme is `form`, and our own arithmetic on `tensors`; what the engine answers,
-        ours does too or raises.
+    @property
+    def different(self) -> int:
+        """Return how many numbers differ."""
+        return sum(way.different.total() for way in self.ways.values())
+
+    def add(self, path: Path, form: str, trials: Iterable[Trial]) -> None:
+        """Run the case of `path` for the scheme `form`, and our own arithmetic, on `trials`; where the engine
+        answers, ours answers too or raises.
         """
         scheme = qv.Scheme.parse(form)
-        self.cases += 1
-        for label, x in tensors:
+        self.forms.add(form)
+        self.open |= set(path.open.items())
+        for trial in trials:
+            if trial.question in path.open or form not in path.cases(trial.question):
+                continue
+            way = QUESTIONS[trial.question]
             try:
-                answer = case(x)
+                answer = ask(path, form, trial)
             except Refused:
-                self.refused.append((scheme, tuple(x.shape)))
+                self.refused.append((scheme, tuple(trial.x.shape)))
                 continue
-            except Undefined:
-                self.undefined += 1
+            except Undefined as why:
+                self.open.add((trial.question, str(why)))
                 continue
-            result = qv.quantize(x, scheme, strict=True)
-            self.tensors += 1
+            self.ways[way].tensors += 1
             self.reached.add((scheme.format, scheme.granularity.id))
-            for part, differs in mismatches(answer, result).items():
-                self.compared[part] += differs.numel()
-                count = int(differs.sum())
-                self.different[part] += count
-                if count and part not in self.examples:
-                    first = differs.flatten().nonzero()[0].item()
-                    self.examples[part] = f"{form} on {label}: {count} {part} differ, first at {first}"
+            for part, differs in mismatches(answer, ours(path, form, trial)).items():
+                self._count(way, part, differs, f"{path.name}: {form} on {trial.label}")
+
+    def _count(self, way: str, part: str, differs: torch.Tensor, where: str) -> None:
+        count = int(differs.sum())
+        self.ways[way].compared[part] += differs.numel()
+        self.ways[way].different[part] += count
+        if count and (way, part) not in self.examples:
+            first = differs.flatten().nonzero()[0].item()
+            self.examples[way, part] = f"{where}: {count} {part} differ, first at {first}"

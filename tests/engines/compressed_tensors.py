@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Refused
+from tests.engines import Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -96,7 +96,7 @@ _NVFP4 = {
     "zp_dtype": torch.float8_e4m3fn,
 }
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     **{
         f"int{bits},{mode},{granularity},min_max,compressed_tensors": partial(
             _run, type="int", num_bits=bits, symmetric=mode == "symmetric", **layout
@@ -117,3 +117,5 @@ CASES: dict[str, Case] = {
         _run, **_FP4, **_NVFP4
     ),
 }
+
+PATHS = (Path("quantize", _CASES),)

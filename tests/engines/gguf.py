@@ -10,7 +10,7 @@ import torch
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "gguf"
 
@@ -126,7 +126,7 @@ def _size(kind: Type) -> int:
     return gguf.GGML_QUANT_SIZES[kind][0]
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     **{
         f"{fmt},{mode},per_group(size={_size(kind)}),min_max,{convention}": partial(_run, kind=kind)
         for fmt, mode, convention, kind in (
@@ -140,3 +140,5 @@ CASES: dict[str, Case] = {
     },
     f"ternary,symmetric,per_group(size={_size(Type.TQ2_0)}),min_max,gguf": _ternary,
 }
+
+PATHS = (Path("gguf.quants", _CASES),)

@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Refused
+from tests.engines import Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -141,4 +141,6 @@ def _cases() -> dict[str, Case]:
     return cases
 
 
-CASES = _cases()
+_CASES = _cases()
+
+PATHS = (Path("Quantizer", _CASES),)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Refused
+from tests.engines import Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -62,7 +62,7 @@ def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answe
     )
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     **{
         f"int{bits},{mode},{granularity},min_max,litert": partial(
             _run, bits=bits, symmetric=mode == "symmetric", granularity=name
@@ -79,3 +79,5 @@ CASES: dict[str, Case] = {
         for size in (32, 64, 128, 256)
     },
 }
+
+PATHS = (Path("uniform_quantize_tensor", _CASES),)

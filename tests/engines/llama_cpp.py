@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from tests.engines import Answer, Case
+from tests.engines import Answer, Case, Path
+from tests.engines.data import Trial, own_trials
 from tests.engines.record_llama_cpp import COMMIT, RECORD, TYPES
 from tests.engines.records import Record, read_record, recorded_tensors
 
@@ -30,6 +31,11 @@ _ONE = b"\x00\x3c"
 def record() -> Record:
     """What the record says of itself, and its arrays."""
     return read_record(RECORD)
+
+
+def trials() -> Iterator[Trial]:
+    """The recorded tensors, in their own range."""
+    return own_trials(tensors())
 
 
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
@@ -114,4 +120,6 @@ def _taken_apart(packed: np.ndarray, name: str, shape: tuple[int, ...], *, searc
     return Answer(values(), codes.to(torch.int64), scale[:, ::block].flatten(), minima)
 
 
-CASES: dict[str, Case] = {str(qv.RECIPES[name]): partial(answer, name=name) for name in TYPES}
+_CASES: dict[str, Case] = {str(qv.RECIPES[name]): partial(answer, name=name) for name in TYPES}
+
+PATHS = (Path("ggml_quantize_chunk", _CASES),)

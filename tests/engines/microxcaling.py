@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines.data import Trial, own_trials
 from tests.engines.record_microxcaling import COMMIT, FORMATS, RECORD, decode
 from tests.engines.records import Record, read_record, recorded_tensors
 
@@ -22,6 +23,11 @@ VERSION = f"{COMMIT} (recorded)"
 def record() -> Record:
     """What the record says of itself, and its arrays."""
     return read_record(RECORD)
+
+
+def trials() -> Iterator[Trial]:
+    """The recorded tensors, in their own range."""
+    return own_trials(tensors())
 
 
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
@@ -88,4 +94,6 @@ def _case(number: int, form: str) -> Case:
     return run
 
 
-CASES: dict[str, Case] = {form: _case(number, form) for number, form in enumerate(record()[0]["cases"])}
+_CASES: dict[str, Case] = {form: _case(number, form) for number, form in enumerate(record()[0]["cases"])}
+
+PATHS = (Path("quantize_mx_op", _CASES),)

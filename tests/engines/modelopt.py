@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -255,4 +255,6 @@ def _cases() -> Iterator[tuple[str, Case]]:
         )
 
 
-CASES: dict[str, Case] = {form: _quiet(case) for form, case in _cases()}
+_CASES: dict[str, Case] = {form: _quiet(case) for form, case in _cases()}
+
+PATHS = (Path("TensorQuantizer, packed tensors", _CASES),)

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "onnxruntime"
 
@@ -227,4 +227,6 @@ def _cases() -> dict[str, Case]:
     return cases
 
 
-CASES = _cases()
+_CASES = _cases()
+
+PATHS = (Path("tool and operators", _CASES),)

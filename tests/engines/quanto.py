@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Refused
+from tests.engines import Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -126,4 +126,6 @@ def _cases() -> dict[str, Case]:
     return cases
 
 
-CASES = _cases()
+_CASES = _cases()
+
+PATHS = (Path("quantize_weight, quantize_activation", _CASES),)

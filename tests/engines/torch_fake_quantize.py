@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case
+from tests.engines import NOT_YET, Answer, GivenCase, Path
 from tests.engines.torch_quantize import AXES, XNNPACK_EPS, qparams
 
 PRODUCER = "torch"
 
 
 def _fake_quantized(
+    seen: torch.Tensor,
     x: torch.Tensor,
     mode: str,
     axis: int | None,
@@ -28,7 +29,7 @@ def _fake_quantized(
     """`told`: whether the observer is told the codes, or takes them from the dtype."""
     if told:
         options |= {"quant_min": codes[0], "quant_max": codes[1]}
-    scale, zero_point = qparams(x, mode, axis, dtype, **options)
+    scale, zero_point = qparams(seen, mode, axis, dtype, **options)
     # As the module FakeQuantize keeps it; int64, which observers give too, is refused.
     zero_point = zero_point.to(torch.int32)
     if axis is None:
@@ -54,24 +55,35 @@ def _codes_of(
     return None if bool((steps.abs() > most).any()) else torch.round(steps + z).to(torch.int32)
 
 
-def _cases() -> dict[str, Case]:
-    cases: dict[str, Case] = {}
-    for granularity, axis in AXES.items():
-        for mode in ("symmetric", "asymmetric"):
-            for bits in (*range(2, 9), 16):
-                for fmt, low in ((f"int{bits}", -(2 ** (bits - 1))), (f"uint{bits}", 0)):
-                    dtype = getattr(torch, fmt if bits == 16 else "qint8" if low else "quint8")
-                    codes = (low, low + 2**bits - 1)
-                    case = partial(
-                        _fake_quantized, mode=mode, axis=axis, dtype=dtype, codes=codes, told=bits < 8
-                    )
-                    scheme = f"{fmt},{mode},{granularity},min_max,torch_fake_quantize"
-                    cases[scheme] = case
-                    if bits == 8:
-                        cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
-                    if fmt == "int8":
-                        cases[f"{scheme}(narrow_range=true)"] = partial(case, codes=(-127, 127), told=True)
+def _cases(granularity: str) -> dict[str, GivenCase]:
+    axis, cases = AXES[granularity], {}
+    for mode in ("symmetric", "asymmetric"):
+        for bits in (*range(2, 9), 16):
+            for fmt, low in ((f"int{bits}", -(2 ** (bits - 1))), (f"uint{bits}", 0)):
+                dtype = getattr(torch, fmt if bits == 16 else "qint8" if low else "quint8")
+                codes = (low, low + 2**bits - 1)
+                case = partial(_fake_quantized, mode=mode, axis=axis, dtype=dtype, codes=codes, told=bits < 8)
+                scheme = f"{fmt},{mode},{granularity},min_max,torch_fake_quantize"
+                cases[scheme] = case
+                if bits == 8:
+                    cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
+                if fmt == "int8":
+                    cases[f"{scheme}(narrow_range=true)"] = partial(case, codes=(-127, 127), told=True)
     return cases
 
 
-CASES = _cases()
+_OPEN = dict.fromkeys(("infinity", "NaN", "half and bfloat16 input"), NOT_YET)
+
+PATHS = (
+    Path.of_given("fake_quantize_per_tensor_affine", _cases("per_tensor"), open=_OPEN),
+    Path.of_given(
+        "fake_quantize_per_channel_affine",
+        {
+            form: case
+            for granularity in AXES
+            if granularity != "per_tensor"
+            for form, case in _cases(granularity).items()
+        },
+        open=_OPEN,
+    ),
+)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.ao.quantization import MinMaxObserver, PerChannelMinMaxObserver
 
-from tests.engines import Answer, Case, Refused
+from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
 
 PRODUCER = "torch"
 
@@ -46,8 +46,10 @@ def qparams(
     return scale, zero_point
 
 
-def _quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any) -> Answer:
-    scale, zero_point = qparams(x, mode, axis, dtype, **options)
+def _quantized(
+    seen: torch.Tensor, x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any
+) -> Answer:
+    scale, zero_point = qparams(seen, mode, axis, dtype, **options)
     with warnings.catch_warnings():
         # Quantized tensors are deprecated too.
         warnings.simplefilter("ignore")
@@ -59,19 +61,24 @@ def _quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype,
         return Answer(q.dequantize(), q.int_repr(), scale, zero_point)
 
 
-def _cases() -> dict[str, Case]:
+def _cases(*granularities: str) -> dict[str, GivenCase]:
     """Of 8 bits, all of them: where the observer is told fewer codes, that limits only the range, and codes
     may still be any of the 8 bits.
     """
-    cases: dict[str, Case] = {}
-    for granularity, axis in AXES.items():
+    cases: dict[str, GivenCase] = {}
+    for granularity in granularities:
         for mode in ("symmetric", "asymmetric"):
             for fmt, dtype in (("int8", torch.qint8), ("uint8", torch.quint8)):
-                case = partial(_quantized, mode=mode, axis=axis, dtype=dtype)
+                case = partial(_quantized, mode=mode, axis=AXES[granularity], dtype=dtype)
                 scheme = f"{fmt},{mode},{granularity},min_max,torch"
                 cases[scheme] = case
                 cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
     return cases
 
 
-CASES = _cases()
+_OPEN = dict.fromkeys(("infinity", "NaN", "half and bfloat16 input"), NOT_YET)
+
+PATHS = (
+    Path.of_given("quantize_per_tensor", _cases("per_tensor"), open=_OPEN),
+    Path.of_given("quantize_per_channel", _cases("per_channel(axis=0)", "per_channel(axis=1)"), open=_OPEN),
+)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -272,6 +272,8 @@ def _float_cases() -> Iterator[tuple[str, Case]]:
     )
 
 
-CASES: dict[str, Case] = {
+_CASES: dict[str, Case] = {
     form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
 }
+
+PATHS = (Path("tensor classes, primitives", _CASES),)

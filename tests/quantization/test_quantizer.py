@@ -249,7 +249,7 @@ def test_parameters_given_per_block_are_used_and_carry_no_text_form():
     [
         (qv.QParams([1.0, 2.0, 3.0]), "qparams_count"),
         (qv.QParams(0.0), "scale_not_positive"),
-        (qv.QParams(-1.0), "scale_not_positive"),
+        (qv.QParams(-1.0), "scale_negative"),
         (qv.QParams(math.nan), "scale_not_positive"),
         (qv.QParams(1e-60), "scale_not_positive"),
         (qv.QParams(1.0, 0.5), "zero_point_not_integer"),
@@ -455,3 +455,26 @@ def test_a_symmetric_zero_point_is_a_code_wherever_the_asymmetric_one_lives(doma
     assert changed.qparams.zero_domain == "code_int"
     assert changed.q.tolist() == plain.q.tolist()
     assert changed.x_hat.tolist() == plain.x_hat.tolist()
+
+
+def test_the_negative_scale_of_an_engine_is_taken_and_what_is_refused_says_how():
+    mlx = qv.Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,mlx")
+    x = torch.zeros(1, 32)
+    x[0, :4] = torch.tensor([2.0, -1.0, 0.5, 0.0])
+    # mlx.core.quantize of the same row.
+    scale, bias, codes = -0.20000000298023224, 2.0, torch.tensor([[0, 15, 8, *[10] * 29]])
+    values = [2.0, -1.0, 0.3999999761581421, 0.0]
+    made = qv.quantize(x, mlx)
+    assert (made.qparams.scale.item(), made.qparams.zero_point.item()) == (scale, bias)
+    assert torch.equal(made.q.long(), codes)
+    assert made.x_hat[0, :4].tolist() == values
+    for given in (qv.QParams(scale, bias), qv.QParams(scale, bias, stored=True)):
+        assert qv.dequantize(codes, mlx, given)[0, :4].tolist() == values
+        assert torch.equal(qv.quantize(x, mlx, qparams=given).q, made.q)
+    q8 = qv.Scheme.parse("int8,symmetric,per_group(size=32),min_max,gguf")
+    with pytest.raises(qv.QuantVizError, match=r"stored=True") as caught:
+        qv.dequantize(codes, q8, qv.QParams(-0.5))
+    assert caught.value.key == "scale_negative"
+    assert qv.dequantize(codes, q8, qv.QParams(-0.5, stored=True))[0, 1].item() == -7.5
+    with pytest.raises(qv.QuantVizError):
+        qv.dequantize(codes, mlx, qv.QParams(0.0, bias))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.schemes.arithmetic import Offer
-from quantviz.schemes.conventions import CHOICES, FIELDS, Convention
+from quantviz.schemes.arithmetic import PURPOSES, Offer
+from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, FIELDS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.text import catalogue, languages
@@ -46,6 +46,15 @@ def test_what_is_offered_exists_and_can_be_used(convention):
     assert {scheme.granularity.id for scheme in used} == set(offer.granularities or GRANULARITIES)
     if offer.modes:
         assert {scheme.mode for scheme in used} == set(offer.modes)
+
+
+def test_every_convention_says_what_it_is_for():
+    assert tuple(CONVENTION_GROUPS) == PURPOSES
+    assert sorted(name for group in CONVENTION_GROUPS.values() for name in group) == sorted(qv.CONVENTIONS)
+    assert all(group for group in CONVENTION_GROUPS.values())
+    for convention in qv.CONVENTIONS.values():
+        assert convention.purpose in PURPOSES
+        assert all(each == each.strip() != "" for each in convention.known_as)
 
 
 def test_the_notebooks_offer_everything():

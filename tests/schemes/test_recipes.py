@@ -217,3 +217,18 @@ def test_no_error_at_all_is_the_best_there_is():
 def test_no_rows_give_no_answer():
     assert answer(()) is None
     assert pareto_front(()) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("awq_int4_g128", "uint4,asymmetric,per_group(size=128),min_max,awq"),
+        ("gptq_int4_g128", "uint4,symmetric,per_group(size=128),min_max,gptq"),
+        ("mlx_q4_g64", "uint4,asymmetric,per_group(size=64),min_max,mlx"),
+        ("coreml_int4_g32", "int4,symmetric,per_group(size=32),min_max,coreml"),
+    ],
+)
+def test_the_weights_of_an_engine_have_a_name(name, form):
+    assert RECIPES[name] == qv.Scheme.parse(form)
+    x = normal(4, 128)
+    assert torch.equal(qv.quantize(x, name).q, qv.quantize(x, form).q)

@@ -6,7 +6,7 @@ import torch
 import quantviz as qv
 from quantviz.analysis import study as studies
 from quantviz.analysis.study import Study
-from quantviz.sources.layouts.decoded import with_weights
+from quantviz.sources.layouts.decoded import CODES, model_tensors
 from quantviz.sources.local import LocalTensor, open_local
 from quantviz.tensors.lazy import InMemory
 from tests.helpers import layouts
@@ -67,28 +67,59 @@ def test_under_the_files_scheme_the_codes_and_scales_are_the_files(folder, monke
     assert other.metrics["mse"] > 0
 
 
-def test_codes_that_have_the_weights_name_keep_it(folder):
+def test_the_name_of_a_weight_means_the_weight_and_its_codes_have_another(folder):
     tensors = layouts.fp8_blocks("a", torch.randn(160, 96), 32)
     config = {"quant_method": "fp8", "weight_block_size": [32, 32]}
     layouts.write(folder / "x.safetensors", tensors, config)
     catalog = open_local("x.safetensors")
-    assert torch.equal(catalog.load("a.weight"), tensors["a.weight"].float())
+    assert torch.equal(catalog.load(f"a.weight{CODES}"), tensors["a.weight"].float())
     scale = tensors["a.weight_scale_inv"]
     wide = scale.repeat_interleave(32, 0).repeat_interleave(32, 1)
-    x = catalog.stored("a.weight:decoded")
+    x = catalog.stored("a.weight")
     assert torch.equal(x.read((slice(None), slice(None))), tensors["a.weight"].float() * wide)
+    assert catalog.model_names == ("a.weight",)
+    assert catalog.tensors_of("a.weight") == ("a.weight", "a.weight_scale_inv")
+    assert catalog.stored_bytes("a.weight") == 160 * 96 + 4 * 5 * 3
+    # Links have it that were made when codes kept that name.
+    assert torch.equal(catalog.load("a.weight:decoded"), catalog.load("a.weight"))
     study = Study.of(x, qv.Scheme("float8_e4m3fn", granularity=qv.PerBlock(32, 32)))
     assert torch.equal(study.part((slice(0, 160), slice(0, 96))).q, tensors["a.weight"].view(torch.uint8))
+
+
+def test_a_weight_that_cannot_be_decoded_says_why_and_is_not_taken_for_its_codes(folder):
+    tensors = layouts.fp8_blocks("a", torch.randn(160, 96), 32)
+    layouts.write(folder / "x.safetensors", tensors, {"quant_method": "fp8", "weight_block_size": [48, 48]})
+    catalog = open_local("x.safetensors")
+    assert catalog.info("a.weight").problem.key == "layouts.scales"
+    with pytest.raises(qv.QuantVizError, match="scales of shape"):
+        catalog.load("a.weight")
+    assert catalog.load(f"a.weight{CODES}").shape == (160, 96)
+
+
+def test_columns_of_act_order_are_in_their_own_order(folder):
+    weight = torch.randn(64, 96, generator=torch.Generator().manual_seed(0))
+    q, zero, scale = layouts.rounded(weight, 4, 32)
+    g_idx = torch.arange(96).roll(7) // 32
+    layouts.write(
+        folder / "x.safetensors", layouts.gptq("layer", q, zero.clamp(min=1), scale, 4, g_idx=g_idx)
+    )
+    x = open_local("x.safetensors").stored("layer.weight")
+    assert torch.equal(
+        x.read((slice(None), slice(None))), scale[:, g_idx] * (q - zero.clamp(min=1)[:, g_idx])
+    )
+    assert x.own_scales(qv.Scheme.parse("uint4,asymmetric,per_group(size=32),min_max,course")) is None
+    assert "not neighbours" in str(x.notes[0])
 
 
 def test_a_file_without_quantized_weights_is_as_it_was(folder):
     path = layouts.write(folder / "x.safetensors", {"a.weight": torch.zeros(2, 2)})
     (folder / "config.json").write_text("no json")
     with qv.open_tensors(path) as catalog:
-        assert with_weights(catalog) is catalog
+        assert model_tensors(catalog).names == catalog.names
 
 
-def test_a_damaged_configuration_leaves_the_tensors_as_they_are(folder):
+def test_under_a_damaged_configuration_a_weight_says_that_it_is_damaged(folder):
     gptq_file(folder)
     (folder / "config.json").write_text("{")
-    assert "layer.weight" not in open_local("x.safetensors").names
+    problem = open_local("x.safetensors").info("layer.weight").problem
+    assert "config.json" in str(problem)

@@ -267,7 +267,8 @@ def test_another_format_of_gptq_is_refused(tmp_path):
 
 
 def test_a_configuration_that_is_damaged_is_told(tmp_path):
-    path = layouts.write(tmp_path / "x.safetensors", {"a": torch.zeros(2)})
+    tensors = layouts.gptq("x", torch.zeros(8, 32).int(), torch.ones(8, 1).int(), torch.ones(8, 1), 4)
+    path = layouts.write(tmp_path / "x.safetensors", tensors)
     (tmp_path / "config.json").write_text("{")
     with qv.open_tensors(path) as catalog, pytest.raises(qv.QuantVizError, match=r"config\.json"):
         quantized_weights(catalog)

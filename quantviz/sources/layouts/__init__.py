@@ -11,10 +11,11 @@ in `quantviz/text`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quantviz.sources.layouts import awq, bitsandbytes, gguf, gptq, packed, scaled
 from quantviz.sources.layouts.weight import Coded as Coded
@@ -53,16 +54,39 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 )
 
 
-def quantized_weights(catalog: Catalog) -> tuple[QuantizedWeight, ...]:
+def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
     """Return every quantized weight of an open file, those that cannot be decoded with their problem.
 
-    What a layout leaves open (GPTQ's version, a block's size) is taken from the `config.json` beside the
-    file.
+    What a layout leaves open (GPTQ's version, a block's size) is taken from `config`, by default the
+    `config.json` beside the file, which is read once a layout asks.
     """
-    config = configuration(catalog)
+    config = _Beside(catalog) if config is None else config
     return tuple(
         weight for layout in LAYOUTS.values() for find in layout.finders for weight in find(catalog, config)
     )
+
+
+class _Beside(Mapping[str, Any]):
+    """What a file's configuration says of quantization, read when something is asked for.
+
+    Of a file on another machine that is a request more, which most files need not have.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    @functools.cached_property
+    def _said(self) -> Config:
+        return configuration(self._catalog)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._said[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._said)
+
+    def __len__(self) -> int:
+        return len(self._said)
 
 
 def configuration(catalog: Catalog) -> Config:

@@ -47,13 +47,13 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 
     Those of GPTQ, whose tensors have the same names, are told by their shapes.
     """
-    names, is_gemv = set(catalog.names), is_gemv_of(config)
+    names = set(catalog.names)
     for name in catalog.names:
         base, _, last = name.rpartition(".")
         parts = tuple(f"{base}.{part}" for part in ("qweight", "scales", "qzeros"))
         if last != "qweight" or not names.issuperset(parts):
             continue
-        if is_gemv:
+        if is_gemv_of(config):
             make = functools.partial(_gemv, catalog, base, parts, config)
             yield attempted(ID, f"{base}.weight", parts, make)
             continue

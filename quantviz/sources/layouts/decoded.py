@@ -1,15 +1,18 @@
-"""A file's quantized weights as tensors among its others: the values that their codes stand for.
+"""The weights of a model, whatever lies in its file: quantized ones decoded, under their own names.
 
 with open_tensors("model.safetensors") as file:
-    catalog = with_weights(file)
-    x = catalog.stored("layers.0.q_proj.weight")
+    model = model_tensors(file)
+    x = model.stored("layers.0.q_proj.weight")
     x.own_scales(scheme)
+
+Whoever wants "the weight of this name" asks here: an audit on both its sides, a scan, the command, the Lab.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,20 +22,18 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import PerTensor, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
-from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
+from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
 if TYPE_CHECKING:
     from quantviz.sources.files.file_data import FileData
+    from quantviz.sources.files.mapped import Raw
 
-#: How names of tensors end where a file may hold quantized weights; others are not looked at any closer.
-_SIGNS = (
-    *(".qweight", ".weight_packed", ".weight_scale", ".weight_scale_inv", ".SCB"),
-    *(".bitsandbytes__nf4", ".bitsandbytes__fp4"),
-)
-#: What a weight's name gets where the file calls its codes by it.
-_SUFFIX = ":decoded"
+#: What the name of codes gets where the file calls them by the name of the weight.
+CODES = ":codes"
+#: What the name of a weight may have behind it, as links have that were made when codes kept that name.
+DECODED = ":decoded"
 
 
 class DecodedWeight(Stored):
@@ -70,13 +71,13 @@ class DecodedWeight(Stored):
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         own = self._weight.scheme
+        if self._weight.columns is not None:  # no scheme has groups of columns that are not neighbours
+            return None
         return self._scales if scheme.replace(nonfinite=own.nonfinite) == own else None
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
         self.check()
-        step = self._weight.row_step
-        start, stop = first // step * step, min(-(-last // step) * step, self.shape[0])
-        return self._weight.coded(start, stop).x_hat[first - start : last - start]
+        return values_of(self._weight, first, last)
 
     @functools.cached_property
     def _scales(self) -> OwnScales:
@@ -89,25 +90,81 @@ class DecodedWeight(Stored):
         return OwnScales(torch.cat(scales), torch.cat(zeros) if zeros[0].dim() else zeros[0])
 
 
-class WithWeights(Catalog):
-    """The tensors of a file, its quantized weights decoded among them.
+def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
+    """Return the values of any rows of a weight, float32, its columns in their own order."""
+    first = start // weight.row_step * weight.row_step
+    last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
+    values = weight.coded(first, last).x_hat[start - first : stop - first]
+    return (
+        values if weight.columns is None else torch.empty_like(values).index_copy(1, weight.columns, values)
+    )
 
-    A weight has its own name; where the file calls its codes by that, they keep it, and the weight's ends in
-    ":decoded". A GGUF file's tensors are decoded as they are.
+
+class ModelTensors(Catalog):
+    """The tensors of a model: each quantized weight under its own name, decoded; all else as the file has it.
+
+    What a weight is made up of can be opened too: where the file calls the codes by the name of the weight,
+    theirs ends in ":codes". A weight that cannot be decoded is listed with its problem.
     """
 
-    def __init__(self, catalog: Catalog, weights: tuple[QuantizedWeight, ...]) -> None:
+    def __init__(self, catalog: Catalog, weights: Iterable[QuantizedWeight]) -> None:
         # What is listed was checked when the file was opened.
-        self._data, self._limits, self._catalog = catalog._data, catalog._limits, catalog
-        self._weights = {self._name_of(weight): weight for weight in weights if not weight.problem}
-        self._infos = {name: catalog.info(name) for name in catalog.names} | {
-            name: TensorInfo("float32", weight.shape, weight.layout, _notes(weight))
-            for name, weight in self._weights.items()
-        }
+        self._data, self._limits, self.file = catalog._data, catalog._limits, catalog
+        made: dict[str, QuantizedWeight] = {}
+        holders: dict[str, str] = {}
+        for weight in weights:
+            name = weight.name
+            if name in catalog.names and name not in weight.parts:  # an ordinary tensor has that name
+                name += DECODED
+            made[name] = weight
+            for part in weight.parts:
+                holders.setdefault(part, name)
+        #: Every quantized weight by its name here, also those that cannot be decoded.
+        self.weights: Mapping[str, QuantizedWeight] = MappingProxyType(made)
+        #: The weight that a tensor of the file is a part of, by the tensor's name in the file; of experts in
+        #: one tensor the first.
+        self.holders: Mapping[str, str] = MappingProxyType(holders)
+        #: The tensor of the file that each name means, none of a decoded weight; in the file's order, each
+        #: weight before the first tensor that it is made up of.
+        self._in_file = dict(self._listed())
+        self._infos = _Infos(self)
 
-    def _name_of(self, weight: QuantizedWeight) -> str:
-        taken = weight.name in self._catalog.names and weight.layout != "gguf"
-        return weight.name + _SUFFIX if taken else weight.name
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """Return the tensors of the file that are a part of no quantized weight."""
+        return tuple(name for name in self.file.names if name not in self.holders)
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Return the tensors of the model in the file's order: no codes, and no scales of them."""
+        return tuple(name for name, tensor in self._in_file.items() if tensor not in self.holders)
+
+    def _listed(self) -> Iterator[tuple[str, str | None]]:
+        of_first: dict[str, list[str]] = {}
+        for name, weight in self.weights.items():
+            of_first.setdefault(weight.parts[0], []).append(name)
+        for tensor in self.file.names:
+            yield from ((name, None) for name in of_first.get(tensor, ()))
+            if tensor not in self.weights:
+                yield tensor, tensor
+            elif self.weights[tensor].layout != "gguf":  # a block of GGUF has scales among its codes
+                yield tensor + CODES, tensor
+
+    def own_info(self, name: str) -> TensorInfo:
+        """Return what is known of a tensor by its name here, which must be one."""
+        tensor = self._in_file[name]
+        if tensor is not None:
+            return self.file.info(tensor)
+        weight = self.weights[name]
+        if not weight.problem:
+            return TensorInfo("float32", weight.shape, weight.layout, _notes(weight))
+        codes = self.file.info(weight.parts[0])
+        return TensorInfo(codes.dtype, weight.shape or codes.shape, weight.layout, problem=weight.problem)
+
+    def tensors_of(self, name: str) -> tuple[str, ...]:
+        """Return the tensors of the file that one is made up of."""
+        tensor = self._in_file[self._known_as(name)]
+        return self.weights[self._known_as(name)].parts if tensor is None else (tensor,)
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
@@ -117,37 +174,90 @@ class WithWeights(Catalog):
         return self._infos
 
     def close(self) -> None:
-        self._catalog.close()
+        self.file.close()
+
+    def info(self, name: str) -> TensorInfo:
+        return super().info(self._known_as(name))
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
-        if name not in self._weights:
-            return self._catalog.read(name, index)
+        name = self._known_as(name)
+        if tensor := self._in_file.get(name, name):
+            return self.file.read(tensor, index)
         window, _ = self._asked(name, index)
         return Loaded(self.stored(name).read(window), self.info(name).notes)
 
+    def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
+        name = self._known_as(name)
+        if tensor := self._in_file.get(name, name):
+            return self.file.cut(tensor, index)
+        return self.read(name, index).tensor
+
     def stored(self, name: str) -> Stored:
-        if name not in self._weights:
-            return self._catalog.stored(name)
+        name = self._known_as(name)
+        if tensor := self._in_file.get(name, name):
+            return self.file.stored(tensor)
         self._readable(name)
-        return DecodedWeight(self._weights[name], self._data.check)
+        return DecodedWeight(self.weights[name], self._data.check)
+
+    def raw(self, name: str) -> Raw | None:
+        name = self._known_as(name)
+        tensor = self._in_file.get(name, name)
+        return self.file.raw(tensor) if tensor else None
+
+    def stored_bytes(self, name: str) -> int:
+        return sum(map(self.file.stored_bytes, self.tensors_of(name)))
+
+    def expect(self, names: Iterable[str]) -> None:
+        self.file.expect(tensor for name in names for tensor in self.tensors_of(name))
+
+    def version_of(self, name: str) -> str:
+        return " ".join(dict.fromkeys(map(self.file.version_of, self.tensors_of(name))))
+
+    def _known_as(self, name: str) -> str:
+        """Return the name here of what a link may call otherwise."""
+        if isinstance(name, str) and name not in self._infos and name.endswith(DECODED):
+            own = name.removesuffix(DECODED)
+            return own if own in self.weights else name
+        return name
 
 
-def with_weights(catalog: Catalog) -> Catalog:
-    """Return a file's tensors with its quantized weights decoded among them; the same catalogue where there
-    are none, or the configuration beside it cannot be read.
+class _Infos(Mapping[str, TensorInfo]):
+    """What is known of each tensor, found when it is asked for: an index opens its shards one by one."""
+
+    def __init__(self, model: ModelTensors) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._model.own_info(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._model._in_file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model._in_file)
+
+    def __len__(self) -> int:
+        return len(self._model._in_file)
+
+
+def model_tensors(catalog: Catalog) -> ModelTensors:
+    """Return the tensors of a model, its quantized weights decoded among them.
+
+    Where the configuration beside the file cannot be read, what depends on it cannot be decoded.
     """
-    if not isinstance(catalog, GgufCatalog) and not any(name.endswith(_SIGNS) for name in catalog.names):
-        return catalog
     try:
         weights = quantized_weights(catalog)
-    except QuantVizError:
-        return catalog
-    return WithWeights(catalog, weights) if any(not weight.problem for weight in weights) else catalog
+    except QuantVizError as problem:
+        known = quantized_weights(catalog, {})
+        weights = tuple(unreadable(each.layout, each.name, each.parts, problem) for each in known)
+    return ModelTensors(catalog, weights)
 
 
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:
     layout = Note.of(f"layouts.names.{weight.layout}")
+    key = "layouts.decoded" if weight.columns is None else "layouts.decoded_apart"
     return (
-        Note.of("layouts.decoded", layout=layout, scheme=str(weight.scheme), bits=weight.stored_bits),
-        *weight.notes,
+        Note.of(key, layout=layout, scheme=str(weight.scheme), bits=weight.stored_bits),
+        # Here columns are in their own order.
+        *(note for note in weight.notes if note.key != "layouts.act_order"),
     )

@@ -45,13 +45,13 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 
     Those of AWQ, whose tensors have the same names, are told by their shapes, or by the configuration.
     """
-    if is_gemv_of(config):
-        return
     names = set(catalog.names)
     for name in catalog.names:
         base, _, last = name.rpartition(".")
         if last != "qweight" or not all(f"{base}.{part}" in names for part in _PARTS):
             continue
+        if is_gemv_of(config):
+            return
         words, scales = (catalog.info(f"{base}.{part}").shape for part in ("qweight", "scales"))
         if len(words) == len(scales) == 2 and words[1] == scales[1]:
             parts = tuple(f"{base}.{part}" for part in (*_PARTS, "g_idx") if f"{base}.{part}" in names)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from quantviz.checkpoints.example import EXAMPLE, example_tensors
 from quantviz.checkpoints.model_map import ModelTensor
 from quantviz.checkpoints.offered import below_folder
@@ -16,10 +14,9 @@ from quantviz.sources.matrix import as_opened
 from quantviz.tensors.views import View
 from quantviz.ui.checkpoints.state import current_state
 from quantviz.ui.shell import session
+from quantviz.ui.shell.turning import turn_to
 
 LAB = "pages/lab/playground.py"
-#: Set where a tensor was chosen: the run that follows turns to the Lab.
-_GOAL = "checkpoints_goal"
 
 
 def source_of(chosen: str, tensor: ModelTensor) -> Source:
@@ -44,10 +41,4 @@ def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
     cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
     state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)
     session.put_from_map(state)
-    st.session_state[_GOAL] = True
-
-
-def go_on() -> None:
-    """Turn to the Lab where that was asked for."""
-    if st.session_state.pop(_GOAL, False):
-        st.switch_page(LAB)
+    turn_to(LAB)

@@ -13,7 +13,6 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import FOLDER, folder_offered
 from quantviz.ui.checkpoints.choices import show_beside, show_choices, show_colours
-from quantviz.ui.checkpoints.going import go_on
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
@@ -23,6 +22,7 @@ from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.streamlit_private import has_sessions
 from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import language, plain, say, say_error
 
 #: Seconds between two looks at a scan that runs.
@@ -31,7 +31,6 @@ _BETWEEN_LOOKS = 1.0
 
 def show_page() -> None:
     """Show what was chosen as far as it has been scanned."""
-    go_on()
     st.html(Path(__file__).with_name("checkpoints.css"))
     words, actions = show_header(say("checkpoints.title"), say("checkpoints.hint"))
     choices = st.container(
@@ -80,7 +79,7 @@ def _show_answer(was_running: bool) -> None:
 
 def _show_seen(was_running: bool) -> None:
     """Show a scan as far as it is; before there is one, the checkpoint that it will be of."""
-    go_on()
+    go_on()  # this part of the page may run by itself
     from quantviz.ui.checkpoints.answer import show_answer, show_sentence
     from quantviz.ui.checkpoints.progress import is_running, show_progress
     from quantviz.ui.checkpoints.reading import look_beside, look_now

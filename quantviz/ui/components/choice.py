@@ -47,6 +47,17 @@ def choose(
     return control(label, offered, key=key, format_func=format_func, **look)
 
 
+def widen_list(label: str) -> None:
+    """Let the open list of the select box called `label` be wider than the box, for long names.
+
+    The list is no part of its box: it stands at the end of the page, and only while it is open.
+    """
+    st.html(
+        f'<style>[data-testid=stSelectboxVirtualDropdown]:has([aria-label="{label}"])'
+        " { width: min(27rem, 92vw) !important; }</style>"
+    )
+
+
 def choose_field(
     state: LabState,
     field: str,

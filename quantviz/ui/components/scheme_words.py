@@ -76,6 +76,33 @@ def convention_name(convention: Convention) -> str:
     return say(f"conventions.{convention.id}.name")
 
 
+def convention_option(convention_id: str) -> str:
+    """Return a convention as lists of engines show it: its name, others people search it by, its purpose.
+
+    >>> convention_option("gguf_k")
+    'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
+    """
+    convention = CONVENTIONS[convention_id]
+    name, also = convention_name(convention), _also(convention)
+    purpose = say(f"purposes.{convention.purpose}")
+    if not also:
+        return say("arithmetic.option_plain", name=name, purpose=purpose)
+    return say("arithmetic.option", name=name, also=also, purpose=purpose)
+
+
+def purpose_words(convention: Convention) -> str:
+    """Return a sentence: what the engine is for, and by which other names people know it."""
+    purpose, also = say(f"purposes.{convention.purpose}"), _also(convention)
+    if not also:
+        return say("arithmetic.purpose", purpose=purpose)
+    return say("arithmetic.purpose_also", purpose=purpose, also=also)
+
+
+def _also(convention: Convention) -> str:
+    name = convention_name(convention)
+    return say("arithmetic.also_between").join(each for each in convention.known_as if each not in name)
+
+
 def convention_words(convention: Convention) -> str:
     """Return whose arithmetic it is, and what was changed in it."""
     changed = [

@@ -12,6 +12,7 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls
 from quantviz.ui.golf.words import bits_words, db_words, gain_words
 from quantviz.ui.shell import session
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import plain, say
 
 
@@ -52,11 +53,15 @@ def _try(now: Standing, at: int) -> None:
             args=(row.scheme,),
             help=say("golf.use_help"),
         )
-        if st.button(say("golf.open_in_lab"), key=f"golf_lab_{at}"):
-            _open_in_lab(now, row.scheme)
+        st.button(
+            say("golf.open_in_lab"),
+            key=f"golf_lab_{at}",
+            on_click=session.safely(_open_in_lab),
+            args=(now, row.scheme),
+        )
 
 
 def _open_in_lab(now: Standing, scheme: Scheme) -> None:
     shape = now.hole.source.shape
     session.put_in_lab(LabState(now.hole.source, scheme, View.of(shape), (0,) * len(shape)))
-    st.switch_page("pages/lab/playground.py")
+    turn_to("pages/lab/playground.py")

@@ -23,13 +23,12 @@ from quantviz.ui.lab.uploads import open_dropped
 from quantviz.ui.shell import address, classroom, places, session
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error, theme
 
 LAB, LESSONS, TEACHER = "pages/lab/playground.py", "pages/learn/lessons.py", "pages/learn/teacher.py"
 _PLAY, _CONTINUE = "quantviz_home", "quantviz_continue"
 _DROPPED = "home_file"
-#: The page that a component of this one has asked for, and its parameters.
-_GOAL = "home_goal"
 
 
 def show_page() -> None:
@@ -38,9 +37,6 @@ def show_page() -> None:
     if has_state(asked) or classroom.PARAMETER in asked:
         # Until now this was the Lab's address, and such links exist.
         st.switch_page(LAB, query_params=asked)
-    goal = st.session_state.pop(_GOAL, None)
-    if goal:
-        st.switch_page(goal[0], query_params=goal[1])
     address.write({"lang": language()})
     name_tab(say("pages.home"))
     st.html(Path(__file__).with_name("home.css"))
@@ -105,7 +101,7 @@ def _open_dropped() -> None:
     if uploaded is not None:
         open_dropped(uploaded)
         if not session.complaints() or session.waiting():
-            st.session_state[_GOAL] = LAB, None
+            turn_to(LAB)
 
 
 # ---- going on -----------------------------------------------------------------------------------
@@ -156,10 +152,10 @@ def _go(key: str) -> Callable[[], None]:
         if asked.get("page") == "lesson":
             # The page reads its address again.
             st.session_state.pop(PLACE, None)
-            st.session_state[_GOAL] = LESSONS, wanted
+            turn_to(LESSONS, wanted)
         else:
             if wanted is not None:
                 session.put_from_page(*read_link(wanted))
-            st.session_state[_GOAL] = LAB, None
+            turn_to(LAB)
 
     return go_there

@@ -13,14 +13,14 @@ import streamlit as st
 from quantviz.analysis.recipe_ranking import priced_bits
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import MOST_HELD, LabState
-from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
-from quantviz.ui.components.scheme_words import convention_name, part_words
+from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
 from quantviz.ui.lab.tensor import kept, stored_of
@@ -66,6 +66,7 @@ def show_choices(state: LabState) -> None:
     )
     if not full:
         offered = _addable(state)
+        widen_list(say("contest.add"))
         choose(
             st.selectbox,
             say("contest.add"),
@@ -75,6 +76,7 @@ def show_choices(state: LabState) -> None:
             placeholder=say("contest.add_placeholder"),
             on_change=session.safely(_add),
             format_func=lambda name: _addable_words(name, state),
+            filter_mode="contains",
             label_visibility="collapsed",
             width=260,
         )
@@ -83,7 +85,7 @@ def show_choices(state: LabState) -> None:
 def _addable(state: LabState) -> dict[str, Scheme]:
     """Return what else can be held against the present scheme: recipes, and its own under other engines."""
     offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
-    for name in CONVENTIONS:
+    for name in (name for group in CONVENTION_GROUPS.values() for name in group):
         try:
             offered[_ENGINE + name] = state.scheme.replace(convention=name)
         except QuantVizError:
@@ -97,7 +99,7 @@ def _addable(state: LabState) -> dict[str, Scheme]:
 
 def _addable_words(name: str, state: LabState) -> str:
     if name.startswith(_ENGINE):
-        engine = convention_name(CONVENTIONS[name.removeprefix(_ENGINE)])
+        engine = convention_option(name.removeprefix(_ENGINE))
         return say("contest.same_under", engine=engine)
     return say_recipe(name, state.source)
 

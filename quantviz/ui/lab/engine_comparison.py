@@ -15,6 +15,7 @@ import streamlit as st
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import ALL, LabState
 from quantviz.schemes.calibration import Given
+from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
@@ -208,23 +209,26 @@ def _engines(shown: Shown) -> None:
     with st.popover(
         say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"
     ):
-        choose(
-            st.pills,
-            say("compare.engines_label"),
-            engines,
-            selection_mode="multi",
-            key=session.show("compare_chosen", chosen, folded=True),
-            on_change=session.safely(_leave_out),
-            args=(tuple(engines),),
-            format_func=engine_name,
-        )
+        st.caption(say("compare.engines_label"))
+        for purpose, group in CONVENTION_GROUPS.items():
+            own = tuple(name for name in engines if name in group)
+            if own:
+                key = f"compare_chosen_{purpose}"
+                choose(
+                    st.pills,
+                    say(f"purposes.{purpose}"),
+                    own,
+                    selection_mode="multi",
+                    key=session.show(key, [name for name in own if name in chosen], folded=True),
+                    on_change=session.safely(_leave_out),
+                    args=(key, own),
+                    format_func=engine_name,
+                )
 
 
-def _leave_out(engines: tuple[str, ...]) -> None:
+def _leave_out(key: str, engines: tuple[str, ...]) -> None:
     before = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
-    st.session_state[LEFT_OUT] = (before - set(engines)) | (
-        set(engines) - set(st.session_state["compare_chosen"])
-    )
+    st.session_state[LEFT_OUT] = (before - set(engines)) | (set(engines) - set(st.session_state[key]))
 
 
 def _table(shown: Shown) -> None:

@@ -6,15 +6,23 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.schemes.conventions import CHOICES, CONVENTIONS, FIELDS
+from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
 from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.scheme_words import changes, convention_name, field_help, field_name, value_words
+from quantviz.ui.components.scheme_words import (
+    changes,
+    convention_name,
+    convention_option,
+    field_help,
+    field_name,
+    purpose_words,
+    value_words,
+)
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import plain, say, say_error, say_recipe
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
 #: What stands for a scheme that is no recipe.
 _OWN = "own"
@@ -60,6 +68,7 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
+        filter_mode="contains",
         help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
         disabled=locked("scheme"),
     )
@@ -84,13 +93,15 @@ def _set_recipe() -> None:
 def show_convention(state: LabState) -> None:
     """Show whose arithmetic the scheme uses."""
     convention = state.scheme.chosen
+    widen_list(say("arithmetic.label"))
     choose(
         st.selectbox,
         say("arithmetic.label"),
-        tuple(CONVENTIONS),
+        (name for group in CONVENTION_GROUPS.values() for name in group),
         key=session.show(_CONVENTION, convention.id),
         on_change=session.safely(_set_convention),
-        format_func=lambda name: convention_name(CONVENTIONS[name]),
+        format_func=convention_option,
+        filter_mode="contains",
         help=explained(
             _CONVENTION,
             f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
@@ -99,8 +110,8 @@ def show_convention(state: LabState) -> None:
         disabled=locked("scheme"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
-    if convention.offer.limited:
-        st.caption(say("arithmetic.limited"))
+    limited = say("arithmetic.limited") if convention.offer.limited else ""
+    st.caption(plain(sentences(purpose_words(convention), limited)))
 
 
 def _set_convention() -> None:

@@ -16,6 +16,7 @@ from quantviz.ui.lab import sheet
 from quantviz.ui.lab.navigation import block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say
 
 #: Characters of a tensor's name that the line has room for; the sidebar tells all of it.
@@ -132,13 +133,18 @@ def _lesson_title(name: str) -> str:
 
 
 def _back_to_the_lesson(origin: session.Origin) -> None:
-    if st.button(
+    st.button(
         say("lab.back_to_lesson"),
         key="back_to_lesson",
+        on_click=session.safely(_go_back),
+        args=(origin,),
         help=say("lab.back_to_lesson_help", step=origin.step + 1),
-    ):
-        go(origin.lesson, origin.step)
-        st.switch_page("pages/learn/lessons.py")
+    )
+
+
+def _go_back(origin: session.Origin) -> None:
+    go(origin.lesson, origin.step)
+    turn_to("pages/learn/lessons.py")
 
 
 def _history_buttons() -> None:

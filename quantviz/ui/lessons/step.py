@@ -28,6 +28,7 @@ from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error
 
 _ATTEMPTS, _SCENES = "lesson_attempts", "lesson_scenes"
@@ -169,12 +170,21 @@ def _again(now: Now) -> None:
 
 
 def _to_the_lab(now: Now) -> None:
-    if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
-        state = state_shown(now)
-        session.put_from_lesson(
-            state.replace(cell=selected_cell(now, state)), cast(str, now.place.lesson), now.place.step
-        )
-        st.switch_page(st.Page(_LAB, url_path="lab"))
+    st.button(
+        say("lessons.open_in_lab"),
+        key="lesson_to_lab",
+        on_click=session.safely(_open_in_lab),
+        args=(now,),
+        help=say("lessons.open_in_lab_help"),
+    )
+
+
+def _open_in_lab(now: Now) -> None:
+    state = state_shown(now)
+    session.put_from_lesson(
+        state.replace(cell=selected_cell(now, state)), cast(str, now.place.lesson), now.place.step
+    )
+    turn_to(_LAB)
 
 
 def _code(now: Now) -> None:

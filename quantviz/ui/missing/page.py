@@ -14,13 +14,14 @@ import streamlit as st
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.shell.streamlit_private import StreamlitPage
 from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import plain, say
 
 _ASKED = "page_asked"
 _LONGEST = 60
 
 
-def missing_pages(known: Iterable[StreamlitPage], home: StreamlitPage) -> list[StreamlitPage]:
+def missing_pages(known: Iterable[StreamlitPage]) -> list[StreamlitPage]:
     """Return the page for the address this session began at, where it is none of `known`; else nothing.
 
     Behind a proxy, what looks like a page's name can be the folder of the app: Streamlit then never asks for
@@ -32,7 +33,7 @@ def missing_pages(known: Iterable[StreamlitPage], home: StreamlitPage) -> list[S
         return []
     return [
         st.Page(
-            lambda: _show_missing(asked, home),
+            lambda: _show_missing(asked),
             title=say("missing.title"),
             url_path=asked,
             visibility="hidden",
@@ -40,11 +41,16 @@ def missing_pages(known: Iterable[StreamlitPage], home: StreamlitPage) -> list[S
     ]
 
 
-def _show_missing(asked: str, home: StreamlitPage) -> None:
+def _show_missing(asked: str) -> None:
     name_tab(say("missing.title"))
     with st.sidebar:
         show_language()
     st.markdown(f"### {say('missing.title')}")
     st.markdown(say("missing.none", asked=plain(f"/{asked[:_LONGEST]}")))
-    if st.button(say("missing.home"), key="missing_home", type="primary"):
-        st.switch_page(home)
+    st.button(
+        say("missing.home"),
+        key="missing_home",
+        type="primary",
+        on_click=turn_to,
+        args=("pages/home/home.py",),
+    )

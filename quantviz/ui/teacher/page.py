@@ -32,6 +32,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import PARAMETER, parameters
 from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 
 _CHOICE = "teacher_choice"
@@ -319,8 +320,13 @@ def _show_link() -> None:
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
         copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=opened)
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
-        if st.button(say("teacher.project"), key="teacher_project", help=say("teacher.project_help")):
-            _project(choice)
+        st.button(
+            say("teacher.project"),
+            key="teacher_project",
+            on_click=session.safely(_project),
+            args=(choice,),
+            help=say("teacher.project_help"),
+        )
     if len(opened) <= LONGEST:
         st.caption(say("teacher.length", length=len(opened), longest=LONGEST))
 
@@ -343,6 +349,7 @@ def _project(choice: Choice) -> None:
     project(True)
     if choice.opens == "lesson":
         go(choice.lesson_in(_lessons()), choice.step - 1)
-        st.switch_page(_LESSONS)
+        turn_to(_LESSONS)
+        return
     session.put(_state(choice))
-    st.switch_page(_LAB)
+    turn_to(_LAB)

@@ -1,0 +1,145 @@
+"""What became of every tensor and byte of a checkpoint: no number stands without what it covers.
+
+    account.coverage("quantized").not_read.weights
+    account.coverage("quantized").share("not_read", "size")
+    [each.tensor for each in account.of("not_read")]
+
+"Not read" is never counted as fine: a tensor that holds codes and that no layout claims, a weight of which a
+part is unknown, a weight without a partner, a file that cannot be opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+
+#: What a tensor of a file can come to.
+#:
+#: compared            a part of a quantized weight whose values were compared with the original's (in a scan:
+#:                     a tensor that was measured)
+#: equal               not quantized, and the same values on both sides
+#: not_quantized_here  not quantized, read on both sides, and not the same values
+#: left_aside          no part of the model, or nothing to compare it with by design: positions, masks,
+#:                     buffers, a second copy of another tensor, a file that is not of this model
+#: refused             read, but no scheme can be used on it (in a scan: its shape, or no finite value)
+#: not_read            nothing is known of its values, with the reason
+BECAME = ("compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read")
+Became = Literal["compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read"]
+#: Whose tensor it is: of the two of an audit, or of the one checkpoint that is scanned.
+Side = Literal["quantized", "original", "scanned"]
+#: Why a tensor was not read, or was left aside.
+Reason = QuantVizError | Note
+
+
+@dataclass(frozen=True)
+class Accounted(Picklable):
+    """What became of one tensor of a file, or of a file that was left aside as a whole."""
+
+    side: Side
+    #: Its name in the file; "" where it is the whole file.
+    tensor: str
+    became: Became
+    #: Bytes in the file.
+    size: int
+    #: The weight that it is, or is a part of; "" where it is none, as a norm, a bias or a mask.
+    weight: str = ""
+    #: Values of that weight, counted once: at the first tensor that it is made up of.
+    elements: int = 0
+    reason: Reason | None = None
+    #: The file's name; "" where the checkpoint is one file.
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Part(Picklable):
+    """How much of a checkpoint came to something: tensors, weights, values of weights, bytes."""
+
+    tensors: int = 0
+    weights: int = 0
+    elements: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Coverage(Picklable):
+    """How much of one side came to what."""
+
+    compared: Part = Part()
+    equal: Part = Part()
+    not_quantized_here: Part = Part()
+    left_aside: Part = Part()
+    refused: Part = Part()
+    not_read: Part = Part()
+
+    @property
+    def whole(self) -> Part:
+        """Return the sums of all parts."""
+        return added(self.part(became) for became in BECAME)
+
+    def part(self, became: str) -> Part:
+        """Return the part that came to something, by its id of `BECAME`."""
+        part: Part = getattr(self, became)
+        return part
+
+    def share(self, became: str, of: Literal["tensors", "weights", "elements", "size"]) -> float:
+        """Return a part as a share of the whole, 0 to 1; 0 where there is nothing.
+
+        >>> Coverage(compared=Part(weights=3), not_read=Part(weights=5)).share("not_read", "weights")
+        0.625
+        """
+        whole = getattr(self.whole, of)
+        return getattr(self.part(became), of) / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class Account(Picklable):
+    """What became of every tensor of both sides of an audit, or of a scanned checkpoint."""
+
+    tensors: tuple[Accounted, ...] = ()
+
+    def of(self, became: Became, side: Side | None = None) -> tuple[Accounted, ...]:
+        """Return the tensors that came to something, of one side or of both."""
+        return tuple(each for each in self.tensors if each.became == became and side in (None, each.side))
+
+    def coverage(self, side: Side) -> Coverage:
+        """Return how much of a side came to what."""
+        return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})  # type: ignore[arg-type]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was read."""
+        return not any(each.became == "not_read" for each in self.tensors)
+
+
+def added(parts: Iterable[Part]) -> Part:
+    """Return the sum of some parts."""
+    listed = tuple(parts)
+    return Part(
+        sum(each.tensors for each in listed),
+        sum(each.weights for each in listed),
+        sum(each.elements for each in listed),
+        sum(each.size for each in listed),
+    )
+
+
+def _part(tensors: tuple[Accounted, ...]) -> Part:
+    return Part(
+        sum(1 for each in tensors if each.tensor),
+        len({each.weight for each in tensors if each.weight}),
+        sum(each.elements for each in tensors),
+        sum(each.size for each in tensors),
+    )
+
+
+def is_matrix(shape: Shape) -> bool:
+    """Return whether a tensor of this shape counts as a weight: two lengths or more that are not 1.
+
+    >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
+    (True, False, True)
+    """
+    return sum(length > 1 for length in shape) > 1
