@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -90,4 +90,4 @@ _CASES: dict[str, Case] = {
     "int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8,
 }
 
-PATHS = (Path("functional", _CASES),)
+PATHS = (Path("functional", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -118,4 +118,4 @@ _CASES: dict[str, Case] = {
     ),
 }
 
-PATHS = (Path("quantize", _CASES),)
+PATHS = (Path("quantize", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

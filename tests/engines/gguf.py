@@ -10,7 +10,7 @@ import torch
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "gguf"
 
@@ -141,4 +141,4 @@ _CASES: dict[str, Case] = {
     f"ternary,symmetric,per_group(size={_size(Type.TQ2_0)}),min_max,gguf": _ternary,
 }
 
-PATHS = (Path("gguf.quants", _CASES),)
+PATHS = (Path("gguf.quants", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

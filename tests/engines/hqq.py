@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -143,4 +143,7 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("Quantizer", _CASES),)
+#: Of a weight of half precision a layer is made that computes in its dtype.
+_OF_HALF = {form: case for form, case in _CASES.items() if "value_dtype" not in form}
+
+PATHS = (Path("Quantizer", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -257,4 +257,4 @@ def _cases() -> Iterator[tuple[str, Case]]:
 
 _CASES: dict[str, Case] = {form: _quiet(case) for form, case in _cases()}
 
-PATHS = (Path("TensorQuantizer, packed tensors", _CASES),)
+PATHS = (Path("TensorQuantizer, packed tensors", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "onnxruntime"
 
@@ -88,7 +88,7 @@ def _operators(
 def _array(x: torch.Tensor) -> np.ndarray:
     """A tensor for the tool, which reads initializers by NumPy."""
     if x.dtype == torch.bfloat16:
-        raise Refused("the tool and the CPU's operators take no bfloat16")
+        raise Undefined("the tool and the CPU's operators take no bfloat16")
     return x.numpy()
 
 
@@ -195,7 +195,7 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
 
 def _dynamic(x: torch.Tensor) -> Answer:
     if x.dtype != torch.float32:
-        raise Refused("DynamicQuantizeLinear takes float32 only")
+        raise Undefined("DynamicQuantizeLinear takes float32 only")
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
@@ -229,4 +229,4 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("tool and operators", _CASES),)
+PATHS = (Path("tool and operators", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -128,4 +128,4 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("quantize_weight, quantize_activation", _CASES),)
+PATHS = (Path("quantize_weight, quantize_activation", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

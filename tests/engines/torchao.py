@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -120,6 +120,10 @@ def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
 
 def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: Any) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if dtype == torch.int16 and x.dtype != torch.float32:
+            raise Undefined(
+                "the largest int16 is no number of half precision, and what it becomes is cast to int16"
+            )
         size = block(x.shape)
         scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype, **options)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
@@ -237,8 +241,13 @@ def _float8(dtype: torch.dtype, block: BlockSize) -> Case:
     return run
 
 
+_NO_FLOAT16 = "MXTensor and NVFP4Tensor take no float16"
+
+
 def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         t = MXTensor.to_mx(x, element, size, mode)
         codes = unpack_uint4(t.qdata) if element is torch.float4_e2m1fn_x2 else _bits(t.qdata)
         return Answer(t.dequantize(), codes, _flat(get_fp_scale(t.scale)))
@@ -248,6 +257,8 @@ def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Ca
 
 def _nvfp4(two_levels: bool) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         whole = per_tensor_amax_to_scale(x.abs().max()) if two_levels else None
         if whole is not None and not bool(torch.isfinite(1 / whole)):
             # 0 · infinity: which code NaN becomes is an accident of its bits.
@@ -276,4 +287,4 @@ _CASES: dict[str, Case] = {
     form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
 }
 
-PATHS = (Path("tensor classes, primitives", _CASES),)
+PATHS = (Path("tensor classes, primitives", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
