@@ -169,7 +169,18 @@ class Scheme:
     @property
     def shifted(self) -> bool:
         """Whether there is a zero point other than 0."""
-        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
+        return self.zero_point_follows or self.symmetric_zero_point != 0
+
+    @property
+    def zero_point_follows(self) -> bool:
+        """Whether the zero point follows from the range: in asymmetric mode, and in symmetric mode where a
+        range on one side of 0 is treated as in asymmetric mode.
+
+        >>> Scheme("int8").zero_point_follows, Scheme("int8", convention="torch_qat").zero_point_follows
+        (False, True)
+        """
+        one_sided = self.number_format.kind == "integer" and self.arithmetic.one_sided != "symmetric"
+        return self.mode == "asymmetric" or one_sided
 
     @property
     def zero_domain(self) -> str:
@@ -410,6 +421,16 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        if self.mode == "symmetric" and self.convention.scale.rule == "mirrored_range":
+            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            if fmt.id not in wide:
+                yield QuantVizError(
+                    "convention_lacks",
+                    field="scale.rule",
+                    got="mirrored_range",
+                    other="format",
+                    allowed=", ".join(wide),
+                )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())
