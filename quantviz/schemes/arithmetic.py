@@ -5,12 +5,16 @@ The steps are the operations of `quantviz/quantization`; no code asks which engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
 #: The dtypes of half precision that an input can have.
 HALVES = ("float16", "bfloat16")
+#: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 #: What engines are for, in the order of lists of them.
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
