@@ -37,6 +37,10 @@ def _qparams(
         if x.ndim != 2:
             raise Refused("channels are the rows of a matrix")
         return calculate_qparams(x.amin(1, keepdim=True), x.amax(1, keepdim=True), args)
+    if args.strategy == "tensor":
+        # As llm-compressor's observers have it, with an axis. Without one, as activations are quantized, a
+        # zero point of half precision is float32.
+        return calculate_qparams(x.amin().reshape(1), x.amax().reshape(1), args)
     if args.strategy == "block":
         if x.ndim != 2:
             raise Refused("blocks are of a matrix")
