@@ -8,7 +8,7 @@ _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def _is_eetq(claim: Claim) -> bool:
-    return claim.config.get("quant_method", "eetq") == "eetq"
+    return bool(claim.config.get("quant_method", "eetq") == "eetq")
 
 
 #: The form of each layout: what its codes and one tensor beside them are called.
