@@ -96,7 +96,7 @@ def takes_scheme(command: _F) -> _F:
 
 
 def takes_outputs_axis(command: _F) -> _F:
-    """Add `--outputs-axis AXIS` to a command, as `outputs_axis`: an orientation, none where it is not given."""
+    """Add `--outputs-axis AXIS` to a command, as `outputs_axis`: an orientation, or none."""
 
     def read(context: click.Context, _: click.Parameter, form: str | None) -> Orientation | None:
         if form is None:
@@ -110,7 +110,7 @@ def takes_outputs_axis(command: _F) -> _F:
         "--outputs-axis",
         callback=read,
         metavar="AXIS",
-        help="The axis of the output channels, counted from 0, where the file does not tell: 1 for a weight of "
+        help="The axis of the output channels, where the file does not tell: 1 for a weight of "
         "inputs × outputs, 0.2 for stacked experts of inputs × outputs.",
     )(command)
 

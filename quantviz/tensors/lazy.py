@@ -15,7 +15,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.tensors.blocks import oriented, viewed
-from quantviz.tensors.conversion import as_real, refuse_other_kinds
+from quantviz.tensors.conversion import as_real, refuse_other_kinds, torch_dtype
 
 if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
@@ -36,7 +36,7 @@ class Stored(ABC):
     """Values of a real tensor of 1 to 4 axes, read-only. Safe to read from several threads at once."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(shape={self.shape}, dtype=float32)"
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
@@ -51,6 +51,11 @@ class Stored(ABC):
     def count(self) -> int:
         """Return how many elements it has."""
         return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> str:
+        """Return the name of the dtype that its values are stored in; they are read as float32."""
+        return "float32"
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -95,13 +100,17 @@ class InMemory(Stored):
     ([2.0, 3.0], [2.0, 4.0])
     """
 
-    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
-        self._tensor, self._notes = tensor.contiguous(), notes
+    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = (), dtype: str = "float32") -> None:
+        self._tensor, self._notes, self._dtype = tensor.contiguous(), notes, dtype
         self._flat: Values = self._tensor.flatten().numpy()
 
     @property
     def shape(self) -> Shape:
         return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -133,6 +142,10 @@ class Replaced(Stored):
     def shape(self) -> Shape:
         return self._stored.shape
 
+    @property
+    def dtype(self) -> str:
+        return self._stored.dtype
+
     def run(self, start: int, stop: int) -> Values:
         values = self._stored.run(start, stop)
         return (
@@ -143,6 +156,42 @@ class Replaced(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
+
+
+class Rounded(Stored):
+    """The same tensor with its values rounded to a dtype of half precision.
+
+    >>> Rounded(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, stored: Stored, dtype: str) -> None:
+        self._stored, self._dtype = stored, dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._stored.notes
+
+    def check(self) -> None:
+        self._stored.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        values: Values = self._rounded(torch.tensor(self._stored.run(start, stop))).numpy()
+        return values
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._rounded(self._stored.read(index))
+
+    def _rounded(self, values: torch.Tensor) -> torch.Tensor:
+        return values.to(torch_dtype(self._dtype)).to(torch.float32)
 
 
 class Matrix(Stored):
@@ -161,6 +210,10 @@ class Matrix(Stored):
     @property
     def shape(self) -> Shape:
         return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._stored.dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -214,6 +267,10 @@ class Oriented(Stored):
         return self._shape
 
     @property
+    def dtype(self) -> str:
+        return self._stored.dtype
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         return self._stored.notes
 
@@ -246,7 +303,7 @@ class Oriented(Stored):
         self.check()
         with self._lock:
             if self._small is None:
-                self._small = InMemory(self._rows(0, self._shape[0]))
+                self._small = InMemory(self._rows(0, self._shape[0]), dtype=self.dtype)
             return self._small
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
@@ -286,7 +343,7 @@ def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
         _refuse_vectors(x.shape)
         orientation = _orientation_of(axes, x.shape)
         return Matrix(x) if orientation.is_usual else Oriented(x, orientation)
-    tensor = x if isinstance(x, torch.Tensor) else as_real(x)[0]
+    tensor = x if isinstance(x, torch.Tensor) else as_real(x).values
     refuse_other_kinds(tensor)
     _refuse_vectors(tuple(tensor.shape))
     if not tensor.numel():
@@ -319,5 +376,5 @@ def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
     """
     if isinstance(x, Stored):
         return x, ()
-    tensor, notes = as_real(x)
-    return InMemory(tensor), notes
+    tensor, notes, dtype = as_real(x)
+    return InMemory(tensor, dtype=dtype), notes

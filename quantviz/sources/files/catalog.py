@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
+#: What stands for the dtype of numbers in a text.
+_IN_TEXT = "decimal"
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
 
 #: Dtypes whose values are real numbers that can be converted to float32.
 REAL_DTYPES = frozenset(
     {
-        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", "decimal"),
+        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", _IN_TEXT),
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     }
@@ -188,8 +191,14 @@ class Catalog(ABC):
         return Orienting(self)
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
-        """Return the tensor, or the part of it at `index`, as float32; see `read`."""
-        return self.read(name, index).tensor
+        """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own
+        dtype, because what an engine makes of it can depend on that.
+        """
+        import torch
+
+        tensor = self.read(name, index).tensor
+        dtype = self.info(name).dtype
+        return tensor.to(getattr(torch, dtype)) if dtype in HALVES else tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         """Return the tensor, or the part of it at `index`, as float32, and notes.
@@ -221,6 +230,10 @@ class Catalog(ABC):
         """Return how many bytes of the file a tensor takes; 0 where it does not lie there row by row."""
         lies, info = self._lies(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
+
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        """Return the texts in the header of the file that holds a tensor, by their keys."""
+        return {}
 
     def json_beside(self, name: str) -> Any:
         """Return what the JSON file `name` in the same folder says; none where there is no such file.
@@ -262,11 +275,11 @@ class Catalog(ABC):
             raise QuantVizError("input_empty", shape=info.shape)
         lies = self._lies(name)
         if lies is None or lies.turned or info.dtype in _COUNTED_DTYPES:
-            return InMemory(*self.read(name))
+            return InMemory(*self.read(name), "float32" if info.dtype == _IN_TEXT else info.dtype)
         notes = info.notes
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
-        return Mapped(self._data, name, lies, info.shape, notes, self._limits)
+        return Mapped(self._data, name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
         """Return the bytes of a tensor as the file has them.
