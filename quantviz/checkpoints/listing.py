@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from quantviz.checkpoints.opening import beside, check_part, check_some, found_at, name_of, open_file
+from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -45,6 +46,13 @@ class Entry(Picklable):
     unmeasured: Unmeasured | None = None
     #: What its file on another machine was then, see `FileData.version`.
     version: str = ""
+    #: Which of its axes are outputs, the rows as which it is quantized.
+    outputs: tuple[int, ...] = (0,)
+
+    @property
+    def seen(self) -> Shape:
+        """Return the shape in which it is quantized."""
+        return seen_shape(self.shape, self.outputs)
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,8 @@ def _entry(name: str, file: str, catalog: Catalog) -> Entry:
         reason = QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
         unmeasured = Unmeasured("refused", reason)
     version = catalog.version_of(name)
-    return Entry(name, file, info.dtype, info.shape, _bytes_of(info), unmeasured, version)
+    outputs = catalog.orientation(name).outputs if unmeasured is None else (0,)
+    return Entry(name, file, info.dtype, info.shape, _bytes_of(info), unmeasured, version, outputs)
 
 
 def _bytes_of(info: TensorInfo) -> int:

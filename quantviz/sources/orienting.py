@@ -87,9 +87,7 @@ class Orienting:
         if not name.endswith(".weight") or shape[0] == shape[1]:
             return None
         bias = self._shape_of(f"{name.removesuffix('weight')}bias")
-        return {(shape[0],): Orientation((0,), "bias"), (shape[1],): Orientation((1,), "bias")}.get(
-            bias or ()
-        )
+        return next((Orientation((axis,), "bias") for axis in (0, 1) if bias == (shape[axis],)), None)
 
     @functools.cached_property
     def _as_others(self) -> Orientation | None:

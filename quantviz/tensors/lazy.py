@@ -289,7 +289,8 @@ class Oriented(Stored):
         if (small := self._whole()) is not None:
             return small.read(index)
         if len(self._stored.shape) == 2:
-            return self._stored.read(index[::-1]).T.contiguous()
+            part = self._stored.read(index[::-1])
+            return part.T.contiguous() if part.dim() == 2 else part
         rows, columns = index
         if not isinstance(rows, slice):
             return self._rows(rows, rows + 1)[0, columns]
