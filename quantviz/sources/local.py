@@ -141,12 +141,13 @@ def local_version(file: str) -> str:
 
     `QuantVizError` where it is gone.
     """
-    from quantviz.sources.files import ShardedCatalog, reader_of
+    from quantviz.sources.files import is_index, reader_of
 
     real = _real_path(file)
     paths = [real]
-    if reader_of(real.name) is ShardedCatalog:
-        paths += sorted(real.parent.glob("*.safetensors"))
+    if is_index(real.name):
+        # Whatever may be a shard of it.
+        paths += sorted(each for each in real.parent.iterdir() if reader_of(each.name))
     return ".".join(map(_stat_text, paths))
 
 

@@ -22,6 +22,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import PerTensor, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
@@ -251,6 +252,16 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
         known = quantized_weights(catalog, {})
         weights = tuple(unreadable(each.layout, each.name, each.parts, problem) for each in known)
     return ModelTensors(catalog, weights)
+
+
+def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
+    """Return the tensors whose names differ from one in the last part, quantized weights decoded among them:
+    of a model in many files only those need be opened that hold one.
+    """
+    base = name.removesuffix(CODES).removesuffix(DECODED).rpartition(".")[0]
+    near = {each: catalog for each in catalog.names if each.rpartition(".")[0] == base}
+    # Where there is none, the sentence that says so names others.
+    return model_tensors(Joined((catalog,), near) if near else catalog)
 
 
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:
