@@ -82,7 +82,8 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
                     items.append(_plain(model, weight.parts[0]))
                 continue
             info, kind = tensors.info(name), "unread" if weight.problem else "weight"
-            codes = info.dtype if weight.problem else weight.scheme.format
+            scheme = None if weight.problem else weight.scheme
+            codes = scheme.format if scheme else info.dtype
             file = model.files[weight.parts[0]]
             items.append(
                 Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import torch
 from quantviz.checkpoints.account import Became, Reason, counts_as_weight
 from quantviz.checkpoints.matching import Match
 from quantviz.checkpoints.originals import Original, bands
-from quantviz.errors import Note
+from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, metrics_of
 from quantviz.evaluation.moments import Moments, number_of
 from quantviz.pickling import Picklable
@@ -144,7 +144,13 @@ def results(weight: QuantizedWeight, x: Original) -> Iterator[tuple[QuantResult,
 def result_of_rows(
     weight: QuantizedWeight, x: Original, start: int, stop: int
 ) -> tuple[QuantResult, torch.Tensor]:
-    """Return the same of some rows, from one multiple of `weight.row_step` to before another."""
+    """Return the same of some rows, from one multiple of `weight.row_step` to before another.
+
+    Raises:
+        QuantVizError: No scheme says how the weight was made.
+    """
+    if weight.scheme is None:
+        raise QuantVizError("audit.no_codes", name=weight.name)
     coded = weight.coded(start, stop)
     own = x.read(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
@@ -170,6 +176,8 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
     Raises:
         QuantVizError: It cannot be read, or what it decodes to is no number.
     """
+    if weight.scheme is None:
+        return _audit_values(weight, x, original)
     whole: Moments | None = None
     near = torch.zeros(weight.shape[1], dtype=torch.float64)
     saturated = count = 0
@@ -205,6 +213,34 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
         MappingProxyType(found),
         x.done,
         weight.notes,
+        oddities=(*values.oddities(), *originals.oddities("original_")),
+    )
+
+
+def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
+    """Return what is found of a quantized weight without scheme: its errors alone."""
+    whole: Moments | None = None
+    values, originals = _Seen(), _Seen()
+    for start, stop in bands(weight.shape, weight.row_step):
+        own = x.read(start, stop)
+        own = own if weight.columns is None else own[:, weight.columns]
+        x_hat = weight.coded(start, stop).x_hat
+        values.take(x_hat)
+        originals.take(own)
+        whole = _with(whole, _moments(own, x_hat))
+    assert whole is not None
+    found = metrics_of(whole, weight.stored_bits, _WITHOUT_CODES)
+    return TensorAudit(
+        weight.name,
+        original,
+        weight.layout,
+        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        shape=weight.shape,
+        scale_dtype=weight.scale_dtype,
+        bits=weight.stored_bits,
+        metrics=MappingProxyType(found),
+        done=x.done,
+        notes=weight.notes,
         oddities=(*values.oddities(), *originals.oddities("original_")),
     )
 
@@ -292,7 +328,7 @@ def _rounding(near: torch.Tensor, weight: QuantizedWeight) -> str:
     """
     if float(near.mean()) >= _NEAREST:
         return "nearest"
-    size = getattr(weight.scheme.granularity, "size", len(near))
+    size = getattr(weight.scheme and weight.scheme.granularity, "size", len(near))
     # Where columns are in the order of groups, the first one is any of the first group.
     first = float(near[0] if weight.columns is None else near[:size].max())
     ordered = (

@@ -29,8 +29,9 @@ from quantviz.quantization.result import (
     counted_cells,
     refuse_other_than_results,
 )
-from quantviz.quantization.stored_scale import STORED_AS, level_operations, store_operations
+from quantviz.quantization.stored_scale import level_operations, store_operations
 from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.arithmetic import STORED_AS
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme

@@ -183,11 +183,21 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
-    if scheme.mode == "symmetric" and bool(other.any()):
-        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
     if scheme.mode == "symmetric":
-        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+        middle = scheme.symmetric_zero_point
+        if scheme.zero_point_follows:
+            low, high = scheme.code_min, scheme.code_max
+            other = (grid_zero != 0) & ((grid_zero < low) | (grid_zero > high))
+            if bool(other.any()):
+                got = grid_zero[other][0].item()
+                raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
+            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
+        else:
+            other = (grid_zero != 0) & (grid_zero != middle)
+            if bool(other.any()):
+                raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+            grid_zero = torch.full_like(grid_zero, middle)
     return QParams(
         grid_scale.to(torch_dtype(kept)),
         grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),

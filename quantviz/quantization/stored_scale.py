@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import torch
 
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.schemes.arithmetic import STORED_AS
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.scheme import Scheme
@@ -120,10 +119,6 @@ def _last_digit(scheme: Scheme) -> int:
         and fmt.kind == "integer"
     )
     return 2 ** max(fmt.bits - 2, 0) if fixed else 1
-
-
-#: What is rounded to more than one format before it is stored.
-STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 
 
 def _rounded_scale(fmt: NumberFormat, floor: float, name: str = "scale", of: str = "scale") -> Operation:

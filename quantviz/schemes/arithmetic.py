@@ -5,10 +5,14 @@ The steps are the operations of `quantviz/quantization`; no code asks which engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
+#: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 #: What engines are for, in the order of lists of them.
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
@@ -18,7 +22,8 @@ class ScaleSpec:
     """How a block's range becomes its scale."""
 
     #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
-    #: code.
+    #: code. "mirrored_range" widens the range to as many steps below 0 as above and one more, and goes on as
+    #: asymmetric mode does: width / number of steps.
     rule: str = "absmax_over_code_max"
     #: Asymmetric rule: "width_over_steps", width / number of steps; "end_on_code": then changed so that the
     #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
@@ -28,8 +33,11 @@ class ScaleSpec:
     floor: float = 0.0
     #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
     #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
-    #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of.
+    #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of; "range_stretched":
+    #: max(scale, floor), with the range that the zero point is made of stretched as much as the scale.
     floor_rule: str = "at_least"
+    #: What a scale becomes, before any floor, whose inverse is beyond float32; 0 for nothing else.
+    without_inverse: float = 0.0
     #: Element format the scale itself is rounded to, or several, one after the other; none when it stays a
     #: float of `scale_dtype`.
     format: str | None = None
@@ -119,12 +127,16 @@ class Arithmetic:
     #: middle code.
     zero_domain: str = "code_int"
     #: "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min - round(lo / s), which differs
-    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width).
+    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width); "nearer_end": from the lower
+    #: or the upper end, whichever adds up to smaller numbers.
     zero_point_rule: str = "shift_rounded"
     #: Where the zero point lies exactly between two codes.
     zero_point_ties: str = "even"
     #: Dtype in which the zero point is computed.
     zero_point_math: str = "scale_math"
+    #: The scale that the zero point is computed with: "exact", as it was computed; "single", once it has been
+    #: rounded to float32.
+    zero_point_scale: str = "exact"
     #: Whether the zero point is clamped to the codes there are.
     zero_point_clamp: bool = True
     #: Element format in which the zero point is stored, where it is no code; codes are made with it as it was
@@ -134,6 +146,10 @@ class Arithmetic:
     #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one;
     #: "lower_middle", the lower one, and under a narrow range the largest code is left out.
     unsigned_zero: str = "none"
+    #: What symmetric mode does with a range that lies on one side of 0, in an integer format: "symmetric",
+    #: the same as with any other; "asymmetric", scale and zero point as in asymmetric mode, or that only
+    #: "…_if_positive".
+    one_sided: str = "symmetric"
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
     #: s + z).
     order: str = "divide_add_round"

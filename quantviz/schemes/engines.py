@@ -82,6 +82,33 @@ ENGINES: tuple[Arithmetic, ...] = (
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
     ),
+    # FusedMovingAvgObsFakeQuantize, the default of quantization-aware training: its scale is that of
+    # fbgemm::ChooseQuantizationParams.
+    Arithmetic(
+        "torch_qat",
+        # 6.1e-5 as float32.
+        ScaleSpec(
+            "mirrored_range",
+            floor=6.0999998822808266e-05,
+            floor_rule="range_stretched",
+            without_inverse=0.1,
+        ),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_rule="nearer_end",
+        zero_point_scale="single",
+        unsigned_zero="middle",
+        one_sided="asymmetric",
+        order="multiply_round_add",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        purpose="training",
+        known_as=("FusedMovingAvgObsFakeQuantize",),
+        offer=Offer(
+            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
+        ),
+    ),
     # torchao.quantization.quant_primitives: MappingType.SYMMETRIC and ASYMMETRIC. Others of its
     # variants are replacements: SYMMETRIC_NO_CLIPPING_ERR (scale.rule=without_clipping), Int8Tensor
     # (scale.floor=2^-23), _dont_preserve_zero (zero_in_range=false).

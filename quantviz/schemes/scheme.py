@@ -142,7 +142,18 @@ class Scheme:
     @property
     def shifted(self) -> bool:
         """Whether there is a zero point other than 0."""
-        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
+        return self.zero_point_follows or self.symmetric_zero_point != 0
+
+    @property
+    def zero_point_follows(self) -> bool:
+        """Whether the zero point follows from the range: in asymmetric mode, and in symmetric mode where a
+        range on one side of 0 is treated as in asymmetric mode.
+
+        >>> Scheme("int8").zero_point_follows, Scheme("int8", convention="torch_qat").zero_point_follows
+        (False, True)
+        """
+        one_sided = self.number_format.kind == "integer" and self.arithmetic.one_sided != "symmetric"
+        return self.mode == "asymmetric" or one_sided
 
     @property
     def zero_domain(self) -> str:
@@ -267,6 +278,36 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
+    def for_picture(self) -> Scheme:
+        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
+        its engine offers no such codes, or lays them around a zero point in the middle.
+
+        >>> print(Scheme("int4").for_picture())
+        uint4,symmetric,per_tensor,min_max,course
+        """
+        unsigned = self._with_sign(False)
+        return unsigned if unsigned.symmetric_zero_point == 0 else self
+
+    def for_both_signs(self) -> Scheme:
+        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+
+        >>> print(Scheme("uint4").for_both_signs())
+        int4,symmetric,per_tensor,min_max,course
+        """
+        return self if self.shifted else self._with_sign(True)
+
+    def _with_sign(self, signed: bool) -> Scheme:
+        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
+        where it has no whole numbers or they are not offered.
+        """
+        now = self.number_format
+        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
+        twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
+        try:
+            return self.replace(format=twin) if now.family == "integer" else self
+        except QuantVizError:
+            return self
+
     def _nearest(
         self,
         formats: tuple[str, ...],
@@ -370,6 +411,16 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        if self.mode == "symmetric" and self.convention.scale.rule == "mirrored_range":
+            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            if fmt.id not in wide:
+                yield QuantVizError(
+                    "convention_lacks",
+                    field="scale.rule",
+                    got="mirrored_range",
+                    other="format",
+                    allowed=", ".join(wide),
+                )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())

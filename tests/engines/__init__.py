@@ -20,6 +20,7 @@ import torch
 ENGINES = {
     "torch_quantize": ("torch",),
     "torch_fake_quantize": ("torch_fake_quantize",),
+    "torch_qat": ("torch_qat",),
     "torchao": ("torchao", "torchao_tinygemm", "torchao_float8", "torchao_mx", "torchao_nvfp4"),
     "onnxruntime": ("onnxruntime_dynamic", "onnxruntime", "onnxruntime_blocked", "onnxruntime_nbits"),
     "litert": ("litert", "litert_blockwise"),

@@ -35,13 +35,13 @@ def _fake_quantized(
         x_hat = torch.fake_quantize_per_tensor_affine(x, scale, zero_point, *codes)
     else:
         x_hat = torch.fake_quantize_per_channel_affine(x, scale, zero_point, axis, *codes)
-    return Answer(x_hat, _codes_of(x_hat, scale, zero_point, axis), scale, zero_point)
+    return Answer(x_hat, codes_of(x_hat, scale, zero_point, axis), scale, zero_point)
 
 
-def _codes_of(
+def codes_of(
     x_hat: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int | None
 ) -> torch.Tensor | None:
-    """The codes, which torch does not show: every value is some code's, and no two codes have the same
+    """Return the codes, which torch does not show: every value is some code's, and no two codes have the same
     one.
     """
     if not bool(torch.isfinite(x_hat).all()):

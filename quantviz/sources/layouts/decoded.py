@@ -24,6 +24,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
+from quantviz.sources.layouts.modules import prefix_of
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
@@ -72,7 +73,8 @@ class DecodedWeight(Stored):
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         own = self._weight.scheme
-        if self._weight.columns is not None:  # no scheme has groups of columns that are not neighbours
+        # No scheme has groups of columns that are not neighbours.
+        if own is None or self._weight.columns is not None:
             return None
         return self._scales if scheme.replace(nonfinite=own.nonfinite) == own else None
 
@@ -85,7 +87,8 @@ class DecodedWeight(Stored):
         step = max(1, 2**20 // self.shape[1] // self._weight.row_step) * self._weight.row_step
         starts = range(0, self.shape[0], step)
         parts = [self._weight.coded(at, min(at + step, self.shape[0])) for at in starts]
-        if parts[0].scale.dim() == 0 or isinstance(self._weight.scheme.granularity, PerTensor):
+        own = self._weight.scheme
+        if parts[0].scale.dim() == 0 or (own and isinstance(own.granularity, PerTensor)):
             return OwnScales(parts[0].scale, parts[0].zero_point)
         scales, zeros = [part.scale for part in parts], [part.zero_point for part in parts]
         return OwnScales(torch.cat(scales), torch.cat(zeros) if zeros[0].dim() else zeros[0])
@@ -255,11 +258,12 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
 
 
 def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
-    """Return the tensors whose names differ from one in the last part, quantized weights decoded among them:
-    of a model in many files only those need be opened that hold one.
+    """Return the tensors of one tensor's module, quantized weights decoded among them: of a model in many
+    files only those need be opened that hold one.
     """
-    base = name.removesuffix(CODES).removesuffix(DECODED).rpartition(".")[0]
-    near = {each: catalog for each in catalog.names if each.rpartition(".")[0] == base}
+    known = set(catalog.names)
+    prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), known)
+    near = {each: catalog for each in catalog.names if prefix_of(each, known) == prefix}
     # Where there is none, the sentence that says so names others.
     return model_tensors(Joined((catalog,), near) if near else catalog)
 
@@ -267,6 +271,7 @@ def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:
     layout = Note.of(f"layouts.names.{weight.layout}")
     key = "layouts.decoded" if weight.columns is None else "layouts.decoded_apart"
+    key = key if weight.scheme else "layouts.decoded_values"
     return (
         Note.of(key, layout=layout, scheme=str(weight.scheme), bits=weight.stored_bits),
         # Here columns are in their own order.
