@@ -35,6 +35,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.other_formats import other_format_of_folder
 from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
 from quantviz.sources.stores import addresses
@@ -188,6 +189,9 @@ def found_at(path: str | PurePath) -> Found:
         return Found(files=_split(place) if _is_gguf(place) else (place,))
     found = model_in(listed)
     if not found.index and not found.files:
+        names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+        if other := other_format_of_folder(names[-1], names[:-1]):
+            raise QuantVizError(other.key, file=clipped(names[-1]))
         readers = [each for each in IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
         raise QuantVizError(
             "checkpoint.empty_folder",
@@ -211,7 +215,8 @@ def check_part(file: str, catalog: Catalog) -> None:
 def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     """Open what an index names; where a shard is damaged or not there, its tensors are named all the same."""
     index = stack.enter_context(open_file(found.index))
-    assert isinstance(index, ShardedCatalog)
+    if not isinstance(index, ShardedCatalog):  # whatever its name says
+        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -356,9 +361,7 @@ def _opened(file: str) -> Catalog:
     # Whether a part without tensors is all there is, is asked when all parts are open.
     of_part = GgufPart if NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
     if not is_address(file):
-        path = Path(file)
-        data = FileData(path, path.name, beside=lambda name: FileData(path.parent / name, name))
-        return catalog_of(data, reader=of_part)
+        return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
     from quantviz.sources.stores.store import problem_at
     from quantviz.sources.stores.store_data import StoreData, reader_at
 

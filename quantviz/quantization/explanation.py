@@ -352,6 +352,8 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
     """Return the two levels of a block's scale and zero point, where the engine's own search found them."""
     if scheme.search is None or qparams.scale_codes is None:
         return {}
+    if scheme.search.method == "block_maximum":
+        return {name: qparams.others[name][block] for name in ("global_absmax", "scale_code")}
     levels = {
         "global_scale": qparams.global_scale,
         "scale_code": qparams.scale_codes,

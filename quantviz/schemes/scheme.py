@@ -396,7 +396,10 @@ class Scheme:
                 other="mode",
                 allowed="symmetric",
             )
-        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+        if self.mode == "asymmetric" and self.convention.scale.global_rule in (
+            "absmax_over_range_joined",
+            "reach_over_absmax",
+        ):
             yield QuantVizError(
                 "convention_lacks",
                 field="scale.global_rule",
