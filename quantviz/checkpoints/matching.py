@@ -184,7 +184,8 @@ class _Ends:
         begin, inside = 0, dict[int, tuple[str, ...]]()
         layer = next((at for at, (_, part) in enumerate(own) if part.isdigit()), length)
         for at, (of_own, of_other) in enumerate(zip(_gaps(here, own), _gaps(there, others), strict=True)):
-            if of_own and of_other:  # one name stands for another: nothing says that they are the same
+            # One name stands for another, or they end otherwise: nothing says that they are the same.
+            if (of_own and of_other) or ((of_own or of_other) and at + 1 == length):
                 return None
             if of_own or of_other:
                 inside[at] = (*of_own, *of_other)

@@ -6,6 +6,7 @@ What a converter did to it is done again, so that the two can be compared.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -175,17 +176,20 @@ def oriented(shape: Shape, x: Original) -> Original:
 
 def half_of(shape: Shape, rows: Rows, x: Original, number: int) -> Original:
     """Return gate (0) or up (1) of a matrix that holds both: one after the other, or row by row in turn, as
-    is nearer to the values of the quantized tensor.
+    is nearest to the values of the quantized tensor; the same of the matrix turned, where its shape allows.
     """
-    doubled = (2 * shape[0], *shape[1:])
-    if x.shape != doubled and x.shape[::-1] == doubled:
-        x = x.replace(Note.of("audit.turned_inputs"), turned=True)
-    if x.shape != doubled:
-        return x
-    count = shape[0]
-    in_row = x.replace(Note.of("audit.half"), rows=torch.arange(count) + number * count)
-    in_turn = x.replace(Note.of("audit.half_in_turn"), rows=torch.arange(count) * 2 + number)
-    return _nearer(rows, min(count, _FEW), in_row, in_turn)
+    doubled, count = (2 * shape[0], *shape[1:]), shape[0]
+    turned = x.replace(Note.of("audit.turned_inputs"), turned=True)
+    halves = [
+        each.replace(Note.of(f"audit.{key}"), rows=at)
+        for each in (x, turned)
+        if each.shape == doubled
+        for key, at in (
+            ("half", torch.arange(count) + number * count),
+            ("half_in_turn", torch.arange(count) * 2 + number),
+        )
+    ]
+    return functools.reduce(functools.partial(_nearer, rows, min(count, _FEW)), halves) if halves else x
 
 
 def reordered_rows(count: int, heads: int) -> torch.Tensor:
