@@ -31,6 +31,9 @@ class InSeveral(Catalog):
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
         return self._holder(name).cut(name, index)
 
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        return self._holder(name).header_texts(name)
+
     def stored_bytes(self, name: str) -> int:
         return self._holder(name).stored_bytes(name)
 
