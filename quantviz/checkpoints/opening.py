@@ -244,9 +244,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         if name not in unread and (name not in named or index.shard_of(name) != shard)
     )
     aside = (*found.aside, *beside_index(found, index.shards))
-    if not holders:
-        raise next(iter(unread.values()))[1].again()
-    tensors = model_tensors(Joined(tuple(shards.values()), holders))
+    tensors = model_tensors(Joined((index, *shards.values()), holders))
     order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
     return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
 
