@@ -113,7 +113,7 @@ def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Cata
             if len(own) < 2 or not all(_has(each, name, columns) for each, name in sides):
                 continue
             try:
-                quantized, original = (each.load(name) for each, name in sides)
+                quantized, original = (each.read(name).tensor for each, name in sides)
             except QuantVizError:
                 continue
             # Gemma's norms are 1 more than what is stored: where that explains them, values lie about 0.

@@ -53,6 +53,11 @@ class Entry(Picklable):
     #: Whether what it is made up of lies in several files.
     spread: bool = False
 
+    @property
+    def dtype_read(self) -> str:
+        """Return the dtype in which it is read: a quantized weight is decoded."""
+        return "float32" if self.decoded else self.dtype
+
 
 @dataclass(frozen=True)
 class Listing(Picklable):

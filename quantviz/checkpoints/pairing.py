@@ -224,7 +224,7 @@ def _is_zero(model: OpenModel, item: Item) -> bool:
     if item.elements > _SMALL:
         return False
     try:
-        return not bool(model.tensors.load(item.name).any())
+        return not bool(model.tensors.read(item.name).tensor.any())
     except QuantVizError:
         return False
 

@@ -246,13 +246,13 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
         catalog = files.catalog(entry)
         check_listed(entry, catalog)
         raw = catalog.raw(entry.name)
-        digest = _digest(_as_read(entry), entry.shape)
+        digest = _digest(entry.dtype_read, entry.shape)
         if raw is None:
             # Not as it lies in the file: what is hashed are the values.
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, seen_shape(entry.shape))
-            return Held(entry, _named(digest), InMemory(seen))
+            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
         values, at = buffer.values(_held_count(entry)), 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = Passing() if by_kernels else None
@@ -269,7 +269,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             at += made
         x: Stored = Lying(raw, entry)
         if len(values):
-            x = InMemory(viewed(torch.from_numpy(values), x.shape))
+            x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
         known = passing.facts(x.shape) if passing else None
         sums = passing.powers() if passing and known and known.found is None else None
         return Held(entry, _named(digest), x, known=known, powers=sums)
@@ -286,6 +286,10 @@ class Lying(Stored):
     @property
     def shape(self) -> Shape:
         return seen_shape(self._entry.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._entry.dtype
 
     def check(self) -> None:
         # A store gives one version of a file or an error, also where the reader has gone on to the next file.
@@ -339,13 +343,8 @@ def check_listed(entry: Entry, catalog: Catalog) -> None:
     """Raise a `QuantVizError` where a tensor is not as it was listed: its file is another one now."""
     info = catalog.info(entry.name)
     found = info.dtype, info.shape, catalog.version_of(entry.name)
-    if info.problem or found != (_as_read(entry), entry.shape, entry.version):
+    if info.problem or found != (entry.dtype_read, entry.shape, entry.version):
         raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
-
-
-def _as_read(entry: Entry) -> str:
-    """Return the dtype in which a tensor is read: a quantized weight is decoded."""
-    return "float32" if entry.decoded else entry.dtype
 
 
 def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Array]:
