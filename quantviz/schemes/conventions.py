@@ -118,6 +118,7 @@ class Convention(Arithmetic):
                 )
         for name in (
             "scale.floor",
+            "scale.value_limit",
             "scale.without_inverse",
             "scale.format_floor",
             "scale.code_floor",
@@ -294,6 +295,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_fitting",
             "mirrored_if_negative",
             "mirrored_range",
+            "farther_end_negated",
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
@@ -305,6 +307,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_one_up_to",
             "inverse_one_up_to",
             "range_stretched",
+            "magnitude_below",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
         "scale.global_rule": (None, "absmax_over_range", "absmax_over_range_joined", "range_over_absmax"),
