@@ -258,8 +258,14 @@ class _Run:
 
 
 def _known_as(path: str | PurePath) -> str:
-    """Return what a checkpoint's results are kept under: its path, or its address without what signs it."""
-    return shown(path) if isinstance(path, str) and is_address(path) else str(Path(path).resolve())
+    """Return what a checkpoint's results are kept under: its path, or its address without what signs it.
+
+    A link keeps its name: in a cache of links the files themselves have names that say nothing.
+    """
+    if isinstance(path, str) and is_address(path):
+        return shown(path)
+    own = Path(path)
+    return str(own.resolve() if own.is_dir() else own.parent.resolve() / own.name)
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import math
 import torch
 
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.quantization.stored_scale import scale_reach
 from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
@@ -28,6 +29,13 @@ def value_operations(scheme: Scheme) -> Operations:
                 f"x_hat = y * (1 / {number_code(high)})",
                 lambda v: v["y"] * (1 / high),
             ),
+        )
+    if convention.value_order == "multiply_levels":
+        reach = scale_reach(convention, scheme.number_format)
+        return (
+            Operation("multiply_code", "y = q * scale_code", lambda v: v["q"] * v["scale_code"]),
+            Operation("multiply_absmax", "y = y * global_absmax", lambda v: v["y"] * v["global_absmax"]),
+            Operation("over_reach", f"x_hat = y / {number_code(reach)}", lambda v: v["y"] / reach),
         )
     dtype = torch_dtype(convention.value_dtype)
     operations = [
@@ -89,4 +97,12 @@ def block_names(scheme: Scheme) -> frozenset[str]:
     reads = frozenset[str]().union(
         *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))
     )
-    return reads & {"absmax", "code_scale", "code_zero_point", "inverse", "short"}
+    return reads & {
+        "absmax",
+        "code_scale",
+        "code_zero_point",
+        "global_absmax",
+        "inverse",
+        "scale_code",
+        "short",
+    }

@@ -29,8 +29,9 @@ from quantviz.quantization.result import (
     counted_cells,
     refuse_other_than_results,
 )
-from quantviz.quantization.stored_scale import STORED_AS, level_operations, store_operations
+from quantviz.quantization.stored_scale import level_operations, store_operations
 from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.arithmetic import STORED_AS
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
@@ -351,6 +352,8 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
     """Return the two levels of a block's scale and zero point, where the engine's own search found them."""
     if scheme.search is None or qparams.scale_codes is None:
         return {}
+    if scheme.search.method == "block_maximum":
+        return {name: qparams.others[name][block] for name in ("global_absmax", "scale_code")}
     levels = {
         "global_scale": qparams.global_scale,
         "scale_code": qparams.scale_codes,

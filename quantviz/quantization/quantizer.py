@@ -179,6 +179,7 @@ def _choose(
         of_blocks,
         scheme,
         TrialByReference(x, absmax, scheme, layout),
+        lambda: absmax,
         importance,
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(

@@ -31,7 +31,8 @@ def code_operations(scheme: Scheme) -> Operations:
         if scheme.granularity.single or convention.block_order == "same"
         else convention.block_order
     )
-    inverse_known = convention.scale.first != "scale" or convention.scale.global_rule == "absmax_over_range"
+    spec = convention.scale
+    inverse_known = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
     operations: list[Operation] = [
         # Cast before dividing: a float64 scale would promote the division and change codes.
         Operation(
@@ -66,7 +67,7 @@ def code_operations(scheme: Scheme) -> Operations:
             lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
         )
     scaling: Operations = (scaled,)
-    if divides and convention.scale.inverse_of_zero == "quotient_zero":
+    if convention.scale.inverse_of_zero == "quotient_zero":
         line = f"y = where({divisor} == 0, 0, y)"
         of_zero = Operation(
             "quotient_zero", line, lambda v: torch.where(v[divisor] == 0, 0, v["y"]), silent=True

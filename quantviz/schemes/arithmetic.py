@@ -5,10 +5,14 @@ The steps are the operations of `quantviz/quantization`; no code asks which engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
+#: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 #: What engines are for, in the order of lists of them.
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
@@ -41,6 +45,8 @@ class ScaleSpec:
     #: Element format the scale itself is rounded to, or several, one after the other; none when it stays a
     #: float of `scale_dtype`.
     format: str | None = None
+    #: With a second scale, the largest scale that is kept in that format; 0 for the format's largest value.
+    code_max: float = 0.0
     #: The smallest scale that is kept in that format.
     format_floor: float = 0.0
     #: Rule for a second scale over all blocks; none when there is only one level.
@@ -160,7 +166,8 @@ class Arithmetic:
     #: How many equal steps from -1 to 1 x / s is brought to before its code is looked up; 0 for none.
     lattice: int = 0
     #: Order of the steps back: "subtract_multiply", s · (q - z); "divide_inverse", q / (1 / s);
-    #: "multiply_absmax", (q · absmax) · (1 / code_max).
+    #: "multiply_absmax", (q · absmax) · (1 / code_max); "multiply_levels", ((q · the block's stored scale) ·
+    #: the tensor's largest magnitude) / the largest product of the first two.
     value_order: str = "subtract_multiply"
     #: Where exactly between two codes: "even", the even one. One of `grids.TIES`, or "stochastic": chance, by
     #: `seed`.

@@ -119,6 +119,7 @@ class Convention(Arithmetic):
         for name in (
             "scale.floor",
             "scale.value_limit",
+            "scale.code_max",
             "scale.without_inverse",
             "scale.format_floor",
             "scale.code_floor",
@@ -208,9 +209,27 @@ class Convention(Arithmetic):
             ),
             (
                 "search",
-                self.search is not None and self.search != "k_quants" and self.scale.codes_from != "exact",
+                "codebook" in _methods(self.search) and self.scale.codes_from != "exact",
                 "scale.codes_from",
                 "exact",
+            ),
+            (
+                "search",
+                "block_maximum" in _methods(self.search) and self.scale.global_rule != "reach_over_absmax",
+                "scale.global_rule",
+                "reach_over_absmax",
+            ),
+            (
+                "value_order",
+                self.value_order == "multiply_levels" and self.scale.global_rule != "reach_over_absmax",
+                "scale.global_rule",
+                "reach_over_absmax",
+            ),
+            (
+                "scale.code_max",
+                self.scale.code_max > 0 and self.scale.global_rule is None,
+                "scale.global_rule",
+                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax",
             ),
         ):
             if needs:
@@ -258,6 +277,11 @@ class Convention(Arithmetic):
         }
         known = find_convention(name)
         return known.replace(**changes) if changes else known
+
+
+def _methods(search: str | None) -> set[str]:
+    """Return how an engine's search goes through blocks, for any of its formats."""
+    return {each.method for each in SEARCHES.get(search or "", {}).values()}
 
 
 #: What a convention says of its engine besides the arithmetic.
@@ -310,7 +334,13 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "magnitude_below",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
-        "scale.global_rule": (None, "absmax_over_range", "absmax_over_range_joined", "range_over_absmax"),
+        "scale.global_rule": (
+            None,
+            "absmax_over_range",
+            "absmax_over_range_joined",
+            "range_over_absmax",
+            "reach_over_absmax",
+        ),
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
@@ -333,7 +363,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
         "order": _ORDERS,
         "block_order": ("same", *_ORDERS),
-        "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax"),
+        "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax", "multiply_levels"),
         "tail_divides": (False, True),
         "ties": (
             "even",

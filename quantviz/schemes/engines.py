@@ -168,6 +168,25 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="microscaling",
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
+    # fouroversix's reference in torch, ScaleRule.mse: NVFP4 whose blocks end at 6 or at 4.
+    Arithmetic(
+        "fouroversix",
+        ScaleSpec(
+            format="float8_e4m3fn",
+            code_max=256.0,
+            global_rule="reach_over_absmax",
+            inverse_of_zero="quotient_zero",
+        ),
+        "four_over_six",
+        order="multiply_round_add",
+        value_order="multiply_levels",
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("4/6", "NVFP4"),
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
     Arithmetic(
         "onnxruntime",

@@ -287,6 +287,36 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
+    def for_picture(self) -> Scheme:
+        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
+        its engine offers no such codes, or lays them around a zero point in the middle.
+
+        >>> print(Scheme("int4").for_picture())
+        uint4,symmetric,per_tensor,min_max,course
+        """
+        unsigned = self._with_sign(False)
+        return unsigned if unsigned.symmetric_zero_point == 0 else self
+
+    def for_both_signs(self) -> Scheme:
+        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+
+        >>> print(Scheme("uint4").for_both_signs())
+        int4,symmetric,per_tensor,min_max,course
+        """
+        return self if self.shifted else self._with_sign(True)
+
+    def _with_sign(self, signed: bool) -> Scheme:
+        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
+        where it has no whole numbers or they are not offered.
+        """
+        now = self.number_format
+        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
+        twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
+        try:
+            return self.replace(format=twin) if now.family == "integer" else self
+        except QuantVizError:
+            return self
+
     def _nearest(
         self,
         formats: tuple[str, ...],
@@ -375,7 +405,10 @@ class Scheme:
                 other="mode",
                 allowed="symmetric",
             )
-        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+        if self.mode == "asymmetric" and self.convention.scale.global_rule in (
+            "absmax_over_range_joined",
+            "reach_over_absmax",
+        ):
             yield QuantVizError(
                 "convention_lacks",
                 field="scale.global_rule",

@@ -74,7 +74,9 @@ def ranges(
                 if importance is not None and len(layout.view_shape) == 1
                 else importance
             )
-            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial, own)
+            found[k] = calibrated(
+                _blocks(band, scheme, part, piece, alone=alone), scheme, trial, largest, own
+            )
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
     return (

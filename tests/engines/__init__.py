@@ -37,6 +37,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",

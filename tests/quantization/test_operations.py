@@ -229,6 +229,7 @@ def test_every_number_of_a_convention_is_read():
     changes = {
         "scale.floor": 0.5,
         "scale.value_limit": 0.5,
+        "scale.code_max": 256.0,
         "scale.without_inverse": 0.5,
         "scale.format_floor": 0.5,
         "scale.code_floor": 0.5,
@@ -274,7 +275,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
                 for given in (False, True)
                 for operation in operations_of(qv.Scheme(*fields), given)
             }
-    levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point")
+    levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point", "global_absmax")
     used |= {f"found_{name}" for name in levels}
     used |= {
         "range_lo",

@@ -288,3 +288,45 @@ def test_json_beside_is_found_for_shards_too(tmp_path):
         assert catalog.json_beside("none.json") is None
         assert catalog.stored_bytes("x") == 8
         assert catalog.cut("x", (slice(0, 1),)).shape == (1,)
+
+
+def samples():
+    """A weight of each layout that lies in modules: its tensors by name, and its configuration."""
+    for case, config in CONFIGS.items():
+        tensors = {
+            f"x.{name[len(case) + 1 :]}": value
+            for name, value in RECORDED.items()
+            if name.startswith(f"{case}/") and not name.endswith("/expected")
+        }
+        yield case, tensors, config
+    yield "fp8_blocks", layouts.fp8_blocks("x", torch.ones(64, 64), 32), {"weight_block_size": [32, 32]}
+
+
+@pytest.mark.parametrize(("case", "tensors", "config"), list(samples()))
+def test_a_weight_with_an_unknown_sibling_is_not_read(tmp_path, case, tensors, config):
+    known = weights_of(layouts.write(tmp_path / "known.safetensors", tensors, config))
+    assert known
+    assert not any(weight.problem for weight, _ in known.values())
+    more = {**tensors, "x.weight_mystery": torch.ones(4)}
+    ((weight, _),) = weights_of(layouts.write(tmp_path / "more.safetensors", more, config)).values()
+    assert weight.name == "x.weight"
+    assert "x.weight_mystery" in str(weight.problem), case
+    assert weight.problem.key in ("layouts.sibling", "layouts.unknown")
+
+
+def test_codes_that_no_layout_claims_are_weights_that_are_not_read(tmp_path):
+    tensors = {
+        "a.weight": torch.zeros(4, 4, dtype=torch.int8),
+        "a.lattice": torch.zeros(4),
+        "b.weight": torch.zeros(4, 4).to(torch.float8_e4m3fn),
+        "b.lattice": torch.zeros(4),
+        "plain.weight": torch.zeros(4, 4).to(torch.float8_e4m3fn),
+        "plain.bias": torch.zeros(4),
+        "attn.bias": torch.zeros(4, 4, dtype=torch.uint8),
+        "attn.masked_bias": torch.zeros(1),
+        "norm.weight": torch.zeros(4),
+        "norm.num_batches_tracked": torch.zeros(1, dtype=torch.int64),
+    }
+    found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors))
+    assert list(found) == ["a.weight", "b.weight"]
+    assert all(weight.problem.key == "layouts.unknown" for weight, _ in found.values())

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
+from quantviz.sources.files.stand_ins import stand_in
 from quantviz.sources.limits import Limits
 from quantviz.text import visible
 
@@ -112,6 +113,25 @@ class Catalog(ABC):
     def recognises(cls, data: FileData) -> bool:
         """Return whether the bytes begin as this format's do."""
 
+    @classmethod
+    def wanted(cls, data: FileData) -> int | None:
+        """Return how many bytes a file should have at least that ends before it can be recognised.
+
+        None where its beginning is not this format's, or does not tell.
+        """
+        return None
+
+    @classmethod
+    def check_kind(cls, data: FileData) -> None:
+        """Raise a `QuantVizError` where a file is not of this format, as far as its beginning tells."""
+        if not data.size:
+            raise data.error("empty_file")
+        if problem := stand_in(data):
+            raise problem
+        if not cls.recognises(data):
+            wanted = cls.wanted(data)
+            raise data.error("damaged", kind=cls.kind) if wanted is None else cut_short(data, wanted)
+
     @abstractmethod
     def _list(self) -> Mapping[str, TensorInfo]:
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
@@ -197,10 +217,12 @@ class Catalog(ABC):
                 return None
             raise
         try:
+            if in_place := stand_in(data):
+                raise in_place
             if data.size > self._limits.json_bytes:
-                raise data.error("too_large", got=data.size, most=self._limits.json_bytes)
+                raise data.beyond("too_large", self._limits, "json_bytes", data.size)
             with guarded(data, "JSON"):
-                return parsed_json(data, data.view)
+                return parsed_json(data, data.view, self._limits)
         finally:
             data.close()
 
@@ -225,7 +247,7 @@ class Catalog(ABC):
         notes = info.notes
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
-        return Mapped(self._data, name, lies, info.shape, notes, self._limits.elements)
+        return Mapped(self._data, name, lies, info.shape, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
         """Return the bytes of a tensor as the file has them.
@@ -260,9 +282,7 @@ class Catalog(ABC):
         window = self._resolve(name, self._readable(name).shape, index)
         lengths = window_shape(window)
         if (count := math.prod(lengths)) > self._limits.elements:
-            raise self._data.error(
-                "tensor_too_large", name=clipped(name), got=count, most=self._limits.elements
-            )
+            raise self._too_large(name, count)
         return window, lengths
 
     def _readable(self, name: str) -> TensorInfo:
@@ -331,6 +351,16 @@ class Catalog(ABC):
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
+    def _too_large(self, name: str, count: int) -> QuantVizError:
+        """Return the error of a tensor with more elements than are read at once."""
+        return self._data.beyond("tensor_too_large", self._limits, "elements", count, name=clipped(name))
+
+    def _cut_short(self, name: str, wanted: int) -> QuantVizError:
+        """Return the error of a tensor that ends at byte `wanted`, after the file does."""
+        if wanted > MOST_LIKELY:
+            return self._data.error("tensor_damaged", name=clipped(name))
+        return cut_short(self._data, wanted)
+
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
         """Return the shape that a tensor declares.
 
@@ -356,11 +386,11 @@ class Catalog(ABC):
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:
-            raise self._data.error("too_many_tensors", got=count, most=self._limits.tensors)
+            raise self._data.beyond("too_many_tensors", self._limits, "tensors", count)
 
     def _check_header(self, length: int) -> None:
         if length > self._limits.header_bytes:
-            raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
+            raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
 
 
 @contextmanager

@@ -12,12 +12,15 @@ in `quantviz/text`.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.layouts import awq, bitsandbytes, gguf, gptq, packed, scaled
+from quantviz.sources.layouts.forms import Form, find_by_forms
 from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
@@ -34,21 +37,23 @@ class Layout:
     """How a library lays quantized weights out in a file."""
 
     id: str
-    #: Each looks for tensors by their names, dtypes and shapes.
-    finders: tuple[Finder, ...]
+    #: How they lie in a module; where two forms fit, the first that understands all that lies beside.
+    forms: tuple[Form, ...] = ()
+    #: Finds them where it is not the names in modules that tell, but the kind of file.
+    find: Finder | None = None
 
 
-#: Every layout that is read, by id.
+#: Every layout that is read or named, by id.
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         each.id: each
         for each in (
-            Layout("gptq", (gptq.find,)),
-            Layout("awq", (awq.find,)),
-            Layout("compressed_tensors", (packed.find, scaled.find_scaled)),
-            Layout("fp8_blocks", (scaled.find_fp8_blocks,)),
-            Layout("bitsandbytes", (bitsandbytes.find,)),
-            Layout("gguf", (gguf.find,)),
+            Layout("gptq", gptq.FORMS),
+            Layout("awq", awq.FORMS),
+            Layout("compressed_tensors", (*packed.FORMS, *scaled.COMPRESSED_TENSORS)),
+            Layout("fp8_blocks", scaled.FP8_BLOCKS),
+            Layout("bitsandbytes", bitsandbytes.FORMS),
+            Layout("gguf", find=gguf.find),
         )
     }
 )
@@ -61,9 +66,10 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     `config.json` beside the file, which is read once a layout asks.
     """
     config = _Beside(catalog) if config is None else config
-    return tuple(
-        weight for layout in LAYOUTS.values() for find in layout.finders for weight in find(catalog, config)
-    )
+    of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
+    forms = {layout.id: layout.forms for layout in LAYOUTS.values() if layout.forms}
+    named = () if isinstance(catalog, GgufCatalog) else find_by_forms(catalog, config, forms)
+    return (*itertools.chain.from_iterable(of_kind), *named)
 
 
 class _Beside(Mapping[str, Any]):

@@ -24,6 +24,7 @@ from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_poi
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import HandCurve
@@ -374,7 +375,7 @@ def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> di
         "size": size,
         "group_label": label,
         "phone_bits": say("phone.bits", bits=fmt.bits),
-        "phone_levels": say("phone.levels", levels=f"{fmt.levels:,}"),
+        "phone_levels": say("phone.levels", levels=f"{level_count(scheme):,}"),
         **_variant_facts(scheme, shape),
     }
 
