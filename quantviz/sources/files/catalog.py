@@ -203,6 +203,10 @@ class Catalog(ABC):
         lies, info = self._lies(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        """Return the texts in the header of the file that holds a tensor, by their keys."""
+        return {}
+
     def json_beside(self, name: str) -> Any:
         """Return what the JSON file `name` in the same folder says; none where there is no such file.
 

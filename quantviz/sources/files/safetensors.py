@@ -80,7 +80,9 @@ class SafetensorsCatalog(Catalog):
         self._check_count(len(header))
         #: Where each tensor's bytes begin in the file.
         self._starts: dict[str, tuple[int, _Dtype]] = {}
-        header.pop("__metadata__", None)
+        texts = header.pop("__metadata__", None)
+        #: What the header says in texts, by their keys.
+        self._texts: dict[str, str] = texts if isinstance(texts, dict) else {}
         self._check_ranges(header)
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
@@ -135,6 +137,9 @@ class SafetensorsCatalog(Catalog):
             return TensorInfo(dtype.name, shape, problem=self._cut_short(name, self._body + self._end))
         self._starts[name] = self._body + start, dtype
         return info
+
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        return {key: text for key, text in self._texts.items() if isinstance(text, str)}
 
     def _lies(self, name: str) -> Lies:
         import torch

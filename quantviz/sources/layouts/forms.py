@@ -231,7 +231,7 @@ def _claimed(
             config,
             layout,
             module.prefix.removesuffix("."),
-            module.prefix + form.weight.replace(ANY, own),
+            (module.prefix + form.weight.replace(ANY, own)).removesuffix("."),
             MappingProxyType(tensors),
         )
         if form.when and not form.when(claim):
