@@ -15,11 +15,11 @@ from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import store_operations
-from quantviz.schemes.arithmetic import ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, ScaleSpec
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -30,6 +30,7 @@ def range_operations(scheme: Scheme) -> Operations:
     convention = scheme.arithmetic
     by_width = _scale_by_width(scheme)
     operations = (
+        *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
         *(_ZERO_IN_RANGE if _takes_zero_in(scheme) else ()),
         *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *_one_sided(scheme),
@@ -64,6 +65,17 @@ _ZERO_IN_RANGE: Operations = (
     Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
     Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
 )
+
+
+def _in_half(dtype: str) -> Operations:
+    """Return the operations that bring a range, which is float32 between the steps, to half precision."""
+
+    def cast(name: str) -> Operation:
+        return Operation(
+            "range_dtype", f"{name} = {dtype}({name})", lambda v: v[name].to(torch_dtype(dtype)), silent=True
+        )
+
+    return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
 
 
 _SCALE_SINGLE = Operation(
@@ -386,7 +398,13 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
-        return _floor_log2(absmax.to(torch.float64) + lift * _two_to(_floor_log2(absmax), torch.float64))
+        power = _floor_log2(absmax)
+        if absmax.dtype != torch.float16:
+            return _floor_log2(absmax.to(torch.float64) + lift * _two_to(power, torch.float64))
+        # Engines do this with the bits of a number, and a subnormal one has no exponent among its bits.
+        smallest = torch.finfo(torch.float16).tiny
+        lifted = absmax.to(torch.float64) + lift * _two_to(power.clamp(min=-14), torch.float64)
+        return _floor_log2(torch.where(lifted < smallest, 0, lifted))
 
     return _power_of_two(
         "exponent_even", f"floor(log2(absmax + {lift!r} * 2 ** floor(log2(absmax))))", exponent
@@ -684,6 +702,14 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     )
     rounded = TIES[convention.zero_point_ties]
 
+    # Of half precision the line says that it is widened: it would mean another number without.
+    shown = (
+        "{}"
+        if math_dtype is None or convention.scale_math not in HALVES
+        else f"{dtype_name(math_dtype)}({{}})"
+    )
+    quotient = f"{shown.format('lo')} / {shown.format('scale')}"
+
     def wide(v: NamedTensors, name: str) -> torch.Tensor:
         return v[name] if math_dtype is None else v[name].to(math_dtype)
 
@@ -695,7 +721,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     elif convention.zero_point_rule == "nearer_end":
         ends, shift = _from_nearer_end(wide, low, high)
     elif convention.zero_point_rule == "low_minus_rounded":
-        line = f"zero_point = {low} - round(lo / scale)"
+        line = f"zero_point = {low} - round({quotient})"
         return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
     elif convention.zero_point_rule == "ends_weighted":
         shift = Operation(
@@ -706,14 +732,14 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     elif domain == "code_float":
         shift = Operation(
             "zero_point_float",
-            f"zero_point = {low} - lo / scale",
+            f"zero_point = {low} - {quotient}",
             lambda v: low - wide(v, "lo") / wide(v, "scale"),
         )
     else:
         return (
             Operation(
                 "zero_point",
-                f"zero_point = round({low} - lo / scale)",
+                f"zero_point = round({low} - {quotient})",
                 lambda v: rounded(low - wide(v, "lo") / wide(v, "scale")),
             ),
         )

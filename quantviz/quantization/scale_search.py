@@ -111,7 +111,7 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
         return None
     layout = scheme.layout(shape)
     if scheme.search is None or not scheme.search.weighs_columns or layout.block_shape[-1] == 1:
-        raise QuantVizError("importance_not_heeded", convention=str(scheme.arithmetic))
+        raise QuantVizError("importance_not_heeded", convention=str(scheme.chosen))
     numbers = (
         torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
     )

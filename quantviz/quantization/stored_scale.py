@@ -9,7 +9,7 @@ import torch
 
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
-from quantviz.schemes.arithmetic import STORED_AS
+from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.scheme import Scheme
@@ -45,7 +45,17 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
             "keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True
         ),
         *(_zero_point_format(convention) if scheme.shifted else ()),
+        *((_KEEP_ZERO_POINT,) if scheme.shifted and convention.scale_math in HALVES else ()),
     )
+
+
+#: What is kept of a block is float32: half precision is only that of the steps.
+_KEEP_ZERO_POINT = Operation(
+    "keep_zero_point",
+    "zero_point = float32(zero_point)",
+    lambda v: v["zero_point"].to(torch.float32),
+    silent=True,
+)
 
 
 def given_operations(scheme: Scheme) -> Operations:
@@ -272,13 +282,15 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
         Operation(
             "global_inverse_of_zeros",
             no_scale,
-            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]),
+            # It is kept as float32, and what follows is computed in that.
+            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]).to(torch.float32),
             silent=True,
         ),
         Operation(
             "scale_in_global",
             "scale_code = global_inverse * scale",
-            lambda v: v["global_inverse"] * v["scale"],
+            # One number gives way to the dtype of several, but it is float32 in the engine too.
+            lambda v: v["global_inverse"] * v["scale"].to(_wider(v["global_inverse"], v["scale"])),
         ),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
         Operation(
@@ -293,6 +305,10 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
             lambda v: v["scale_code"] / v["global_inverse"],
         ),
     )
+
+
+def _wider(one: torch.Tensor, other: torch.Tensor) -> torch.dtype:
+    return torch.promote_types(one.dtype, other.dtype)
 
 
 def _zero_point_format(convention: Convention) -> Operations:

@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
+#: The dtypes of half precision that an input can have.
+HALVES = ("float16", "bfloat16")
 #: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
 STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 #: What engines are for, in the order of lists of them.
@@ -106,6 +108,28 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class HalfInput:
+    """What an engine does with an input of half precision. Of several, the first one that fits counts.
+
+    Where none fits, what the engine does is not known, or it is no engine: the input is widened to float32.
+    """
+
+    #: The input's dtypes that it is for.
+    dtypes: tuple[str, ...] = HALVES
+    #: Ids of the number formats that it is for; empty for all.
+    formats: tuple[str, ...] = ()
+    #: The fields that differ from those for float32, by name, each with its value: "input" stands for the
+    #: input's dtype. Empty where the engine itself widens the input to float32.
+    changes: tuple[tuple[str, object], ...] = ()
+    #: Whether the engine takes such an input. One that it does not take is widened to float32.
+    taken: bool = True
+
+    def fits(self, dtype: str, format_id: str) -> bool:
+        """Return whether it is for an input of this dtype that becomes codes of this format."""
+        return dtype in self.dtypes and (not self.formats or format_id in self.formats)
+
+
+@dataclass(frozen=True)
 class Arithmetic:
     """An engine's arithmetic, field by field: a row of the table in `engines.py`."""
 
@@ -126,6 +150,8 @@ class Arithmetic:
     apply_dtype: str = "float32"
     #: Dtype of the steps from the code to the value.
     value_dtype: str = "float32"
+    #: Dtype that values are rounded to at the end; "same" as `value_dtype`.
+    result_dtype: str = "same"
     #: Whether the range is widened until it holds 0.
     zero_in_range: bool = False
     #: Where the zero point of asymmetric mode lives: "code_int", a whole number among the codes;
@@ -200,6 +226,10 @@ class Arithmetic:
     zero_bits: int = 0
     #: Bits in which a code is stored; 0 for the format's.
     code_bits: float = 0.0
+    #: Of what dtype the input is: "own", that of the tensor; others are rounded to it first.
+    input_dtype: str = "own"
+    #: What differs where the input is float16 or bfloat16.
+    half_input: tuple[HalfInput, ...] = ()
     #: What the engine offers.
     offer: Offer = field(default_factory=Offer)
     #: What it is for, one of `PURPOSES`.

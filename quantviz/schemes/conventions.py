@@ -6,13 +6,14 @@ The fields are in `arithmetic.py`, the engines in `engines.py`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import PURPOSES, Arithmetic, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.scale_search import SEARCHES
@@ -96,6 +97,26 @@ class Convention(Arithmetic):
         raise QuantVizError(
             "no_offered_size_fits", convention=self.id, sizes=", ".join(map(str, sizes)), shape=shape
         )
+
+    def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
+        """Return what the engine does with an input of `dtype` that becomes codes of a format; none where
+        that is not known, or the input has no half precision.
+
+        >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
+        (('result_dtype', 'input'),)
+        """
+        return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
+
+    def in_effect(self, format_id: str) -> Convention:
+        """Return the same arithmetic with what its `input_dtype` changes written in the fields themselves.
+
+        A field that was set by hand keeps its value.
+
+        >>> CONVENTIONS["bitsandbytes"].replace(input_dtype="float16").in_effect("nf4").result_dtype
+        'float16'
+        """
+        # Every step asks for it: most inputs are float32.
+        return _in_effect(self, format_id) if self.input_dtype in HALVES else self
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each field whose value is unknown, or else for each that does not go with
@@ -285,7 +306,7 @@ def _methods(search: str | None) -> set[str]:
 
 
 #: What a convention says of its engine besides the arithmetic.
-_NO_RULES = ("id", "scale", "offer", "purpose", "known_as")
+_NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
 FIELDS: tuple[str, ...] = (
@@ -346,11 +367,12 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
         "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
         "search": (None, *SEARCHES),
-        "scale_math": _FLOATS,
+        "scale_math": (*_FLOATS, *HALVES),
         "scale_dtype": _FLOATS,
         "block_scale_dtype": _FLOATS,
-        "apply_dtype": _FLOATS,
-        "value_dtype": (*_FLOATS, "float16", "bfloat16"),
+        "apply_dtype": (*_FLOATS, *HALVES),
+        "value_dtype": (*_FLOATS, *HALVES),
+        "result_dtype": ("same", *HALVES),
         "zero_in_range": (False, True),
         "zero_domain": ("code_int", "code_float", "value", "value_middle"),
         "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted", "nearer_end"),
@@ -389,6 +411,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
         "tail": TAILS,
         "tail_stored": ("short", "whole", "whole_if_integer"),
+        "input_dtype": ("own", "float32", *HALVES),
     }
 )
 
@@ -396,6 +419,18 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {each.id: Convention(**vars(each)) for each in ENGINES}
 )
+
+
+@functools.lru_cache(maxsize=256)
+def _in_effect(convention: Convention, format_id: str) -> Convention:
+    dtype, usual = convention.input_dtype, CONVENTIONS.get(convention.id, convention)
+    found = convention.half_input_of(dtype, format_id)
+    changes = {
+        name: dtype if value == "input" else value
+        for name, value in (found.changes if found else ())
+        if convention.get(name) == usual.get(name)
+    }
+    return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
 
 
 #: Their ids by what the engine is for.

@@ -327,7 +327,9 @@ class LocalTensor(Source):
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
 
     def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, float32; `QuantVizError` where there are too many elements for that."""
+        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
+        there are too many elements for that.
+        """
         return self._catalog().load(self.name)
 
     @property

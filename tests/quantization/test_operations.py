@@ -174,6 +174,7 @@ def shown(scheme):
     properties = (scheme.code_min, scheme.symmetric_zero_point, stored_bits(scheme), scheme.arithmetic.tail)
     properties = (*properties, scheme.search)
     kept = "block_scale_dtype" if not scheme.granularity.single else "scale_dtype"
+    properties = (*properties, scheme.on_input("float16").arithmetic.result_dtype)
     return lines, properties, scheme.arithmetic.get(kept), scheme.arithmetic.scale_math
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
 from quantviz.sources.files.stand_ins import stand_in
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
+#: What stands for the dtype of numbers in a text.
+_IN_TEXT = "decimal"
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
 
 #: Dtypes whose values are real numbers that can be converted to float32.
 REAL_DTYPES = frozenset(
     {
-        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", "decimal"),
+        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", _IN_TEXT),
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     }
@@ -169,8 +172,14 @@ class Catalog(ABC):
         return self._infos[name]
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
-        """Return the tensor, or the part of it at `index`, as float32; see `read`."""
-        return self.read(name, index).tensor
+        """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own
+        dtype, because what an engine makes of it can depend on that.
+        """
+        import torch
+
+        tensor = self.read(name, index).tensor
+        dtype = self.info(name).dtype
+        return tensor.to(getattr(torch, dtype)) if dtype in HALVES else tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         """Return the tensor, or the part of it at `index`, as float32, and notes.
@@ -247,11 +256,11 @@ class Catalog(ABC):
             raise QuantVizError("input_empty", shape=info.shape)
         lies = self._lies(name)
         if lies is None or lies.turned or info.dtype in _COUNTED_DTYPES:
-            return InMemory(*self.read(name))
+            return InMemory(*self.read(name), "float32" if info.dtype == _IN_TEXT else info.dtype)
         notes = info.notes
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
-        return Mapped(self._data, name, lies, info.shape, notes, self._limits)
+        return Mapped(self._data, name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
         """Return the bytes of a tensor as the file has them.

@@ -245,8 +245,16 @@ class Mapped(Stored):
     """
 
     def __init__(
-        self, data: FileData, name: str, lies: Lies, shape: Shape, notes: tuple[Note, ...], limits: Limits
+        self,
+        data: FileData,
+        name: str,
+        lies: Lies,
+        shape: Shape,
+        dtype: str,
+        notes: tuple[Note, ...],
+        limits: Limits,
     ) -> None:
+        self._dtype = dtype
         self._shape, self._packing, self._notes, self._limits = shape, lies.packing, notes, limits
         self._name, self._beyond = name, data.beyond
         self._opened = data.opened
@@ -260,11 +268,15 @@ class Mapped(Stored):
             self._floats = floats if floats.flags.aligned else None
 
     def __repr__(self) -> str:
-        return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype=float32)"
+        return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype={self.dtype})"
 
     @property
     def shape(self) -> Shape:
         return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:

@@ -76,7 +76,7 @@ def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor
 def scale_of_all(claim: Claim, attribute: str) -> torch.Tensor:
     """Return the one number that all scales of a weight are multiplied by; experts may share it."""
     name = claim.tensors[attribute]
-    found = claim.catalog.load(name).flatten()
+    found = claim.catalog.read(name).tensor.flatten()
     if len(found) == claim.experts and claim.at:
         return found[claim.at[0]]
     if len(found) != 1:
