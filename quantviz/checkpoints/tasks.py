@@ -139,7 +139,7 @@ def survey(entry: Entry, *, threads: int | None = None) -> Survey:
         held = read_tensor(entry, files, Buffer.of([entry]))
         if held.problem is not None:
             return Survey(problem=held.problem)
-        return Survey(Known.of(held, threads=threads), files.catalog(entry.file).raw(entry.name) is not None)
+        return Survey(Known.of(held, threads=threads), files.catalog(entry).raw(entry.name) is not None)
 
 
 def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
@@ -234,6 +234,7 @@ def _parts_of(
             of_rows = scheme.layout(known.seen).view_shape[1:]
             shape = (min(bands.size, count - start) // math.prod(of_rows), *of_rows)
             shape = known.seen if bands.size >= count else shape
-            band = InMemory(viewed(torch.from_numpy(values), shape)) if room else Band(x, start, shape)
+            held = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
+            band = held or Band(x, start, shape)
             parts.append(measure_part(band, start, scheme, known, threads=threads))
         yield number, tuple(parts)

@@ -146,12 +146,18 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
         zero_point.to(torch.int32)
         if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
         else zero_point,
-        scale_codes=values.get("scale_code"),
-        global_scale=values.get("global_scale", values.get("global_inverse")),
+        scale_codes=_kept(values.get("scale_code")),
+        global_scale=_kept(values.get("global_scale", values.get("global_inverse"))),
         zero_domain=domain,
         others=MappingProxyType(others),
         stored=True,
     )
+
+
+def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
+    """Return what is kept of a step's answer: float32 where the step had half precision."""
+    halves = (torch.float16, torch.bfloat16)
+    return values.to(torch.float32) if values is not None and values.dtype in halves else values
 
 
 def given_qparams(

@@ -15,11 +15,11 @@ from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import store_operations
-from quantviz.schemes.arithmetic import ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, ScaleSpec
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -30,7 +30,8 @@ def range_operations(scheme: Scheme) -> Operations:
     convention = scheme.arithmetic
     by_width = _scale_by_width(scheme)
     operations = (
-        *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
+        *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
+        *(_ZERO_IN_RANGE if _takes_zero_in(scheme) else ()),
         *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *_one_sided(scheme),
         *(_mirrored(scheme) if by_width and scheme.mode == "symmetric" else ()),
@@ -42,6 +43,7 @@ def range_operations(scheme: Scheme) -> Operations:
         *_end_on_code(scheme),
         *_zero_point(scheme),
         *_after_zero_point(scheme),
+        *_value_limit(scheme),
     )
     stored = (operation.reads for operation in store_operations(scheme))
     return _leading_to({"scale", "zero_point"}.union(block_names(scheme), *stored), operations)
@@ -65,12 +67,29 @@ _ZERO_IN_RANGE: Operations = (
 )
 
 
+def _in_half(dtype: str) -> Operations:
+    """Return the operations that bring a range, which is float32 between the steps, to half precision."""
+
+    def cast(name: str) -> Operation:
+        return Operation(
+            "range_dtype", f"{name} = {dtype}({name})", lambda v: v[name].to(torch_dtype(dtype)), silent=True
+        )
+
+    return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
+
+
 _SCALE_SINGLE = Operation(
     "scale_single",
     "scale = float32(scale)",
     lambda v: v["scale"].to(torch.float32).to(v["scale"].dtype),
     silent=True,
 )
+
+
+def _takes_zero_in(scheme: Scheme) -> bool:
+    """Return whether the range is widened to 0 before the scale is made of it."""
+    own_ends = scheme.mode == "symmetric" and scheme.arithmetic.scale.rule == "farther_end_negated"
+    return scheme.arithmetic.zero_in_range and not own_ends
 
 
 def _scale_by_width(scheme: Scheme) -> bool:
@@ -294,7 +313,8 @@ def _over_half_range(scheme: Scheme) -> Operations:
 
 
 def _without_clipping(scheme: Scheme) -> Operations:
-    low, high = scheme.value_min, scheme.value_max
+    # Counted from the zero point: of a symmetric scheme without signs it is the middle code.
+    low, high = scheme.signed_min, scheme.signed_max
     line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
     return (
         Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
@@ -314,6 +334,20 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
         lambda v: torch.where(v["hi"].abs() > v["lo"].abs(), v["hi"], v["lo"]),
     )
     return (larger, *_extreme_over_code_min(scheme))
+
+
+def _farther_end_negated(scheme: Scheme) -> Operations:
+    steps = -scheme.signed_min
+    # A scale is positive where the lower end is as far from 0 as the upper one.
+    farther = Operation(
+        "farther_end",
+        "extreme = where(abs(lo) >= hi, abs(lo), -hi)",
+        lambda v: torch.where(v["lo"].abs() >= v["hi"], v["lo"].abs(), -v["hi"]),
+    )
+    return (
+        farther,
+        *_over("scale_farther_end", f"scale = extreme / {number_code(steps)}", "extreme", steps),
+    )
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
@@ -364,7 +398,13 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
-        return _floor_log2(absmax.to(torch.float64) + lift * _two_to(_floor_log2(absmax), torch.float64))
+        power = _floor_log2(absmax)
+        if absmax.dtype != torch.float16:
+            return _floor_log2(absmax.to(torch.float64) + lift * _two_to(power, torch.float64))
+        # Engines do this with the bits of a number, and a subnormal one has no exponent among its bits.
+        smallest = torch.finfo(torch.float16).tiny
+        lifted = absmax.to(torch.float64) + lift * _two_to(power.clamp(min=-14), torch.float64)
+        return _floor_log2(torch.where(lifted < smallest, 0, lifted))
 
     return _power_of_two(
         "exponent_even", f"floor(log2(absmax + {lift!r} * 2 ** floor(log2(absmax))))", exponent
@@ -430,6 +470,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
         "power_of_two_fitting": _power_of_two_fitting,
         "mirrored_if_negative": _mirrored_if_negative,
+        "farther_end_negated": _farther_end_negated,
     }
 )
 
@@ -482,6 +523,15 @@ def _scale_floor(scheme: Scheme) -> Operations:
                 "scale_floor",
                 f"scale = max(scale, {floor!r})",
                 lambda v: v["scale"].clamp(min=floor),
+                silent=True,
+            )
+        )
+    elif spec.floor_rule == "magnitude_below" and floor:
+        operations.append(
+            Operation(
+                "scale_floor",
+                f"scale = where(abs(scale) < {floor!r}, {floor!r}, scale)",
+                lambda v: torch.where(v["scale"].abs() < floor, floor, v["scale"]),
                 silent=True,
             )
         )
@@ -564,6 +614,21 @@ def _zero_point_is_dropped(scheme: Scheme) -> bool:
     return rule == "one_and_zero" or (rule == "one_and_zero_if_asymmetric" and scheme.mode == "asymmetric")
 
 
+def _value_limit(scheme: Scheme) -> Operations:
+    """Return the operation that keeps the values of all codes below a limit."""
+    limit, low, high = scheme.arithmetic.scale.value_limit, scheme.code_min, scheme.code_max
+    if not limit or scheme.number_format.kind != "integer" or scheme.zero_domain.startswith("value"):
+        return ()
+    line = f"scale = min(scale, {limit!r} / max(zero_point - {low}, {high} - zero_point))"
+
+    def limited(v: NamedTensors) -> torch.Tensor:
+        steps = torch.maximum(v["zero_point"] - low, high - v["zero_point"])
+        most = torch.full_like(v["scale"], limit) / steps
+        return torch.where(v["scale"] > most, most, v["scale"])
+
+    return (Operation("value_limit", line, limited, silent=True),)
+
+
 def _after_zero_point(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
     if _zero_point_is_dropped(scheme):
@@ -637,6 +702,14 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     )
     rounded = TIES[convention.zero_point_ties]
 
+    # Of half precision the line says that it is widened: it would mean another number without.
+    shown = (
+        "{}"
+        if math_dtype is None or convention.scale_math not in HALVES
+        else f"{dtype_name(math_dtype)}({{}})"
+    )
+    quotient = f"{shown.format('lo')} / {shown.format('scale')}"
+
     def wide(v: NamedTensors, name: str) -> torch.Tensor:
         return v[name] if math_dtype is None else v[name].to(math_dtype)
 
@@ -648,7 +721,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     elif convention.zero_point_rule == "nearer_end":
         ends, shift = _from_nearer_end(wide, low, high)
     elif convention.zero_point_rule == "low_minus_rounded":
-        line = f"zero_point = {low} - round(lo / scale)"
+        line = f"zero_point = {low} - round({quotient})"
         return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
     elif convention.zero_point_rule == "ends_weighted":
         shift = Operation(
@@ -659,14 +732,14 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     elif domain == "code_float":
         shift = Operation(
             "zero_point_float",
-            f"zero_point = {low} - lo / scale",
+            f"zero_point = {low} - {quotient}",
             lambda v: low - wide(v, "lo") / wide(v, "scale"),
         )
     else:
         return (
             Operation(
                 "zero_point",
-                f"zero_point = round({low} - lo / scale)",
+                f"zero_point = round({low} - {quotient})",
                 lambda v: rounded(low - wide(v, "lo") / wide(v, "scale")),
             ),
         )

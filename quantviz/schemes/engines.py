@@ -5,7 +5,7 @@ An engine is added here, with its words in each language. Each row is held to it
 
 from __future__ import annotations
 
-from quantviz.schemes.arithmetic import Arithmetic, Offer, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, Arithmetic, HalfInput, Offer, ScaleSpec
 from quantviz.schemes.scale_search import SEARCHES
 
 #: The smallest float32 with all its digits.
@@ -29,6 +29,28 @@ _FP4 = "float4_e2m1fn"
 _SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
 
 
+def _half(
+    *changed: str, dtypes: tuple[str, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
+) -> HalfInput:
+    """Return what an engine does with half precision: the fields in `changed` are of the input's dtype, and
+    `others` have another value, with `scale__floor` for `scale.floor`.
+    """
+    values = {**dict.fromkeys(changed, "input"), **others}
+    return HalfInput(dtypes, formats, tuple((name.replace("__", "."), each) for name, each in values.items()))
+
+
+#: What an engine does that widens half precision to float32, values included.
+_WIDENED = HalfInput()
+#: The same, but that values come back in the input's dtype.
+_VALUES_IN_HALF = _half("result_dtype")
+#: All steps are those of the input's dtype.
+_ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
+
+
+def _refused(*dtypes: str) -> HalfInput:
+    return HalfInput(dtypes or HALVES, taken=False)
+
+
 def _iq4(search: str) -> Arithmetic:
     """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
@@ -38,6 +60,7 @@ def _iq4(search: str) -> Arithmetic:
         order="multiply_round_add",
         ties="up",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
@@ -61,6 +84,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_refused(),),
         purpose="integer_inference",
         known_as=("FBGEMM", "eager mode"),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
@@ -76,6 +100,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("QAT",),
         offer=Offer(
@@ -103,6 +128,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_refused(),),
         purpose="training",
         known_as=("FusedMovingAvgObsFakeQuantize",),
         offer=Offer(
@@ -120,6 +146,14 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="multiply_round_add",
         zero_width="as_any",
+        half_input=(
+            # Int8Tensor keeps a scale as float32 and computes with that.
+            _half("scale_math", "result_dtype", formats=("int8",), scale__floor=2.0**-23),
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), formats=_ids("int1-7", "uint1-8")),
+            _half(
+                *_ALL_IN_HALF, dtypes=("float16",), formats=_ids("int1-7", "uint1-8"), scale__floor=2.0**-14
+            ),
+        ),
         purpose="llm_weights",
         known_as=("PyTorch",),
         offer=Offer(
@@ -134,6 +168,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value_middle",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-14),
+        ),
         purpose="llm_weights",
         known_as=("int4",),
         offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -143,6 +181,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "torchao_float8",
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_half("scale_math", "result_dtype"),),
         purpose="training",
         known_as=("FP8",),
         offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -154,6 +193,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
         known_as=("MXFP4", "MXFP8"),
         offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
@@ -165,7 +205,27 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("result_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # fouroversix's reference in torch, ScaleRule.mse: NVFP4 whose blocks end at 6 or at 4.
+    Arithmetic(
+        "fouroversix",
+        ScaleSpec(
+            format="float8_e4m3fn",
+            code_max=256.0,
+            global_rule="reach_over_absmax",
+            inverse_of_zero="quotient_zero",
+        ),
+        "four_over_six",
+        order="multiply_round_add",
+        value_order="multiply_levels",
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("4/6", "NVFP4"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -180,6 +240,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_symmetric_from=8,
         zero_width="one_and_zero",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="integer_inference",
         known_as=("ORT", "QDQ"),
         offer=Offer(
@@ -199,6 +263,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one_and_zero_if_asymmetric",
         tail="short",
         scale_bits=32,
+        half_input=(
+            _half("scale_math", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(
@@ -220,6 +288,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         tail_stored="whole",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="llm_weights",
         known_as=("ORT GenAI",),
         offer=Offer(
@@ -236,9 +308,62 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="one",
         scale_bits=32,
+        half_input=(_refused(),),
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
+    ),
+    # Explicit Q and DQ layers, as documented; weights have the scale absmax / largest.
+    Arithmetic(
+        "tensorrt",
+        order="divide_round_add",
+        zero_width="one",
+        scale_bits=32,
+        purpose="integer_inference",
+        known_as=("NVIDIA", "IQuantizeLayer"),
+        offer=Offer(
+            ("int8", "int4", "float8_e4m3fn"),
+            _SYMMETRIC,
+            ("per_tensor", "per_channel", "per_group"),
+            (64, 128),
+            usual_size=128,
+        ),
+    ),
+    # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
+    # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
+    Arithmetic(
+        "aimet",
+        # 0.99 of the largest float32.
+        ScaleSpec("without_clipping", value_limit=3.3687952317214356e38, floor=2.0**-23),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        unsigned_zero="middle",
+        ties="away",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        half_input=(_WIDENED,),
+        purpose="integer_inference",
+        known_as=("Qualcomm", "QNN", "SNPE"),
+        offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=("per_tensor", "per_channel")),
+    ),
+    # nncf.compress_weights' do_integer_quantization.
+    Arithmetic(
+        "nncf_weights",
+        ScaleSpec("farther_end_negated", floor=2.0**-23, floor_rule="magnitude_below"),
+        zero_in_range=True,
+        unsigned_zero="middle",
+        zero_point_rule="low_minus_rounded",
+        zero_width="as_any",
+        half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("OpenVINO", "compress_weights"),
+        offer=Offer(
+            _ids("int4", "int8", "uint4", "uint8"),
+            granularities=("per_channel", "per_group"),
+            usual_size=128,
+        ),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
     Arithmetic(
@@ -280,6 +405,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         tail="short_tiles",
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), scale__floor=2.0**-7),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-10),
+        ),
         purpose="llm_weights",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer(
@@ -294,6 +423,11 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            # float16 has no such small powers of two: they become 0, and that 1.
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-24, scale__floor_rule="one_below"),
+        ),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
@@ -310,6 +444,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_half("scale_math", "result_dtype"),),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
@@ -318,6 +453,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     Arithmetic(
         "quanto",
         zero_width="as_any",
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("Hugging Face",),
         offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
@@ -330,6 +466,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("Hugging Face",),
         offer=Offer(
@@ -345,6 +482,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_add_round",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half("value_dtype", "zero_point_format", "scale__format"),),
         purpose="llm_weights",
         offer=Offer(
             _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
@@ -360,6 +498,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("QLoRA", "bnb"),
         offer=Offer(
@@ -380,6 +519,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("bnb", "optimizer"),
         offer=Offer(
@@ -399,6 +539,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_range=True,
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("LLM.int8()", "bnb"),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
@@ -498,6 +639,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="away",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
@@ -515,6 +657,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
@@ -529,6 +672,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="adding_half",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
@@ -541,6 +685,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
@@ -553,6 +698,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
@@ -597,6 +743,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="integer_inference",
         known_as=("NVIDIA", "TensorRT"),
         offer=Offer(
@@ -612,6 +759,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("NVIDIA", "TensorRT-LLM"),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -624,6 +772,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         # INT8QTensor keeps what it was padded with, FP8QTensor does not.
         tail_stored="whole_if_integer",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("NVIDIA",),
         offer=Offer(
@@ -641,6 +790,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("NVIDIA",),
         offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
@@ -653,6 +803,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="also_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
@@ -664,6 +815,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="pad",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
@@ -675,6 +827,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),

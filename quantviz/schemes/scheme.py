@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
@@ -63,10 +64,36 @@ class Scheme:
         return FORMATS[self.format]
 
     @property
-    def arithmetic(self) -> Convention:
-        """Return the convention itself."""
+    def chosen(self) -> Convention:
+        """Return the convention itself, as it was chosen."""
         assert isinstance(self.convention, Convention)
         return self.convention
+
+    @property
+    def arithmetic(self) -> Convention:
+        """Return the convention with what the dtype of the input changes in it.
+
+        >>> form = "int4,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)"
+        >>> Scheme.parse(form).arithmetic.apply_dtype
+        'bfloat16'
+        """
+        return self.chosen.in_effect(self.format)
+
+    def on_input(self, dtype: str) -> Scheme:
+        """Return the scheme for an input of `dtype`: with that in the convention where it changes the
+        arithmetic, else as it is.
+
+        >>> print(Scheme("int8", convention="torchao").on_input("bfloat16"))
+        int8,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)
+        >>> print(Scheme("int8", convention="torchao").on_input("float32"))
+        int8,symmetric,per_tensor,min_max,torchao
+        """
+        if dtype not in HALVES or self.chosen.input_dtype != "own":
+            return self
+        found = self.chosen.half_input_of(dtype, self.format)
+        if found is None or not found.changes:
+            return self
+        return self.replace(convention=self.chosen.replace(input_dtype=dtype))
 
     @property
     def code_min(self) -> int:
@@ -128,6 +155,11 @@ class Scheme:
         return self.value_min - self.symmetric_zero_point
 
     @property
+    def signed_max(self) -> float:
+        """Return the largest code counted from the zero point."""
+        return self.value_max - self.symmetric_zero_point
+
+    @property
     def signed_scale(self) -> bool:
         """Whether the convention gives some blocks a negative scale.
 
@@ -137,7 +169,11 @@ class Scheme:
         spec = self.arithmetic.scale
         if self.mode == "asymmetric":
             return spec.asymmetric_rule == "end_on_code"
-        return self.search is not None or spec.rule in ("extreme_over_code_min", "larger_end_over_code_min")
+        return self.search is not None or spec.rule in (
+            "extreme_over_code_min",
+            "larger_end_over_code_min",
+            "farther_end_negated",
+        )
 
     @property
     def shifted(self) -> bool:
@@ -168,6 +204,14 @@ class Scheme:
         return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
 
     @property
+    def range_dtype(self) -> str:
+        """Return the dtype of a block's range before any step of the arithmetic.
+
+        Half precision is float32 there: a range is only rounded to it by the steps themselves.
+        """
+        return "float64" if self.arithmetic.scale_math == "float64" else "float32"
+
+    @property
     def search(self) -> ScaleSearch | None:
         """Return how the engine finds scales of this format by itself; none where they follow from a range.
 
@@ -187,8 +231,8 @@ class Scheme:
         >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
         iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
         """
-        arithmetic = self.arithmetic.replace(search=None) if self.arithmetic.search else self.arithmetic
-        return self.replace(calibration=MinMax(), convention=arithmetic)
+        convention = self.chosen.replace(search=None) if self.chosen.search else self.chosen
+        return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
         """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
@@ -318,7 +362,7 @@ class Scheme:
         """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
         `QuantVizError` says why the nearest format cannot.
         """
-        convention, refused = changes.get("convention", self.arithmetic), None
+        convention, refused = changes.get("convention", self.chosen), None
         assert isinstance(convention, Convention)
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
@@ -385,6 +429,11 @@ class Scheme:
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
         yield from self.convention.problems()
+        try:
+            self.convention.in_effect(fmt.id)
+        except QuantVizError as problem:
+            yield problem
+            return
         yield from self._offer_problems(fmt)
         if self.mode == "asymmetric" and fmt.kind != "integer":
             yield QuantVizError("asymmetric_needs_integers", format=self.format)
@@ -396,7 +445,10 @@ class Scheme:
                 other="mode",
                 allowed="symmetric",
             )
-        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+        if self.mode == "asymmetric" and self.convention.scale.global_rule in (
+            "absmax_over_range_joined",
+            "reach_over_absmax",
+        ):
             yield QuantVizError(
                 "convention_lacks",
                 field="scale.global_rule",

@@ -137,16 +137,23 @@ def open_local(file: str) -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Return a text that changes when the file at that path does, or for an index one of its shards.
+    """Return a text that changes when the file at that path does, or one that holds its tensors.
+
+    Those are the shards of an index, and the data beside an ONNX model.
 
     `QuantVizError` where it is gone.
     """
-    from quantviz.sources.files import ShardedCatalog, reader_of
+    from quantviz.sources.files import is_index, reader_of
 
-    real = _real_path(file)
-    paths = [real]
-    if reader_of(real.name) is ShardedCatalog:
-        paths += sorted(real.parent.glob("*.safetensors"))
+    paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
+    assert folder
+    # A link keeps its name, by which the others are found.
+    beside = folder / path.parent
+    if is_index(path.name):
+        # Whatever may be a shard of it.
+        paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
+    elif path.suffix == ".onnx":
+        paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
     return ".".join(map(_stat_text, paths))
 
 
@@ -321,7 +328,9 @@ class LocalTensor(Source):
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
 
     def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, float32; `QuantVizError` where there are too many elements for that."""
+        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
+        there are too many elements for that.
+        """
         return self._catalog().load(self.name)
 
     @property

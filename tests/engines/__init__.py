@@ -23,6 +23,9 @@ ENGINES = {
     "torch_qat": ("torch_qat",),
     "torchao": ("torchao", "torchao_tinygemm", "torchao_float8", "torchao_mx", "torchao_nvfp4"),
     "onnxruntime": ("onnxruntime_dynamic", "onnxruntime", "onnxruntime_blocked", "onnxruntime_nbits"),
+    "tensorrt": ("tensorrt",),
+    "aimet": ("aimet",),
+    "nncf": ("nncf_weights",),
     "litert": ("litert", "litert_blockwise"),
     "compressed_tensors": ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"),
     "quanto": ("quanto", "quanto_qbits"),
@@ -34,6 +37,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",
@@ -102,6 +106,17 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 #: Why a question is open that nobody has asked the engine yet.
 NOT_YET = "not compared yet"
 _ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
+#: Of a path that is asked for its own range alone, in each dtype.
+OWN_RANGE_ALONE = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:-1], NOT_YET))
+
+
+def own_range(given: Mapping[str, GivenCase]) -> dict[str, Case]:
+    """Return the cases that take the range from the tensor that is quantized in it."""
+
+    def own(case: GivenCase) -> Case:
+        return lambda x: case(x, x)
+
+    return {form: own(case) for form, case in given.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +140,7 @@ class Path:
     def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:
         """Return the path whose own range is the one that it would be given of the same tensor."""
 
-        def own(case: GivenCase) -> Case:
-            return lambda x: case(x, x)
-
-        return cls(name, {form: own(case) for form, case in given.items()}, given, **others)  # type: ignore[arg-type]
+        return cls(name, own_range(given), given, **others)  # type: ignore[arg-type]
 
     @property
     def forms(self) -> tuple[str, ...]:

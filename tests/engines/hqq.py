@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -53,7 +53,8 @@ def _quantizer(
             device="cpu",
         )
         codes = codes.to(torch.uint8)  # as packing does: a code of -0.0 is 0
-        meta["compute_dtype"] = torch.float32
+        # A layer is made for the dtype that it computes in, here that of the weight.
+        codes, meta = Quantizer.cpu(codes, {**meta, "compute_dtype": x.dtype})
         return Answer(
             Quantizer.dequantize(codes, meta),
             codes.reshape(x.shape).to(torch.int32),
@@ -142,4 +143,7 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("Quantizer", _CASES),)
+#: Of a weight of half precision a layer is made that computes in its dtype.
+_OF_HALF = {form: case for form, case in _CASES.items() if "value_dtype" not in form}
+
+PATHS = (Path("Quantizer", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)

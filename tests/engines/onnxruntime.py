@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 PRODUCER = "onnxruntime"
 
@@ -78,13 +78,18 @@ def _operators(
         helper.make_node("DequantizeLinear", ["codes", "s", "zero"], ["y"], **how),
         helper.make_node("Cast", ["codes"], ["q"], to=carrier),
     ]
-    inputs, outputs = (
-        {"x": TensorProto.FLOAT, "s": TensorProto.FLOAT, "z": carrier},
-        {"q": carrier, "y": TensorProto.FLOAT},
-    )
+    real = helper.np_dtype_to_tensor_dtype(x.dtype)
+    inputs, outputs = {"x": real, "s": real, "z": carrier}, {"q": carrier, "y": real}
     feeds = {"x": x, "s": scale, "z": zero_point.astype(helper.tensor_dtype_to_np_dtype(carrier))}
     codes, values = _run(nodes, inputs, outputs, feeds, opset=25 if fmt in _OPERATOR_ONLY else 21)
     return codes, values
+
+
+def _array(x: torch.Tensor) -> np.ndarray:
+    """A tensor for the tool, which reads initializers by NumPy."""
+    if x.dtype == torch.bfloat16:
+        raise Undefined("the tool and the CPU's operators take no bfloat16")
+    return x.numpy()
 
 
 def _answer(
@@ -114,7 +119,7 @@ def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np
 
 def _tool(fmt: str, mode: str, axis: int | None) -> Case:
     def case(x: torch.Tensor) -> Answer:
-        data = x.numpy()
+        data = _array(x)
         if axis is not None and axis >= data.ndim:
             raise Refused(f"no axis {axis} in {data.shape}")
         blocks = (
@@ -132,13 +137,15 @@ def _tool(fmt: str, mode: str, axis: int | None) -> Case:
 
 def _blocked(fmt: str, mode: str, size: int) -> Case:
     def case(x: torch.Tensor) -> Answer:
-        data = x.numpy()
+        data = _array(x)
         try:
             zero_point, scale = quant_utils.compute_scale_zp_blocked(
                 data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
             )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
+        if not np.isfinite(scale).all():
+            raise Undefined("float16 has no number for the width of a block")
         codes, values = _operators(fmt, data, scale, zero_point, data.ndim - 1, size)
         return _answer(x, codes, values, scale, zero_point)
 
@@ -161,17 +168,17 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
     def case(x: torch.Tensor) -> Answer:
         if x.ndim != 2:
             raise Refused("only matrices are quantized")
-        weight, symmetric = np.ascontiguousarray(x.numpy().T), mode == "symmetric"
+        weight, symmetric = np.ascontiguousarray(_array(x).T), mode == "symmetric"
         k, n = weight.shape
         blocks = -(-k // size)
         packed = np.zeros((n, blocks, size // per_byte), np.uint8)
-        scales, zeros = np.zeros((n, blocks), np.float32), np.zeros((n, -(-blocks // per_byte)), np.uint8)
+        scales, zeros = np.zeros((n, blocks), weight.dtype), np.zeros((n, -(-blocks // per_byte)), np.uint8)
         kernel(packed, np.pad(weight, ((0, blocks * size - k), (0, 0))), scales, zeros, size, n, k, symmetric)
         # A symmetric weight comes without zero points: the operator takes the middle code.
         zero_point = np.full(scales.shape, 1 << (bits - 1)) if symmetric else _unpack(zeros, bits)[:, :blocks]
         # The values as the operator sees them: identity × matrix.
         feeds = {
-            "a": np.eye(k, dtype=np.float32),
+            "a": np.eye(k, dtype=weight.dtype),
             "q": packed,
             "s": scales,
             **({} if symmetric else {"z": zeros}),
@@ -179,17 +186,16 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         node = helper.make_node(
             "MatMulNBits", list(feeds), ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=size
         )
-        kinds = {
-            name: TensorProto.UINT8 if value.dtype == np.uint8 else TensorProto.FLOAT
-            for name, value in feeds.items()
-        }
-        values = _run([node], kinds, {"y": TensorProto.FLOAT}, feeds)[0].T
+        kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
+        values = _run([node], kinds, {"y": kinds["a"]}, feeds)[0].T
         return _answer(x, _unpack(packed, bits).reshape(n, -1)[:, :k], values, scales, zero_point)
 
     return case
 
 
 def _dynamic(x: torch.Tensor) -> Answer:
+    if x.dtype != torch.float32:
+        raise Undefined("DynamicQuantizeLinear takes float32 only")
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
@@ -223,4 +229,4 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("tool and operators", _CASES),)
+PATHS = (Path("tool and operators", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -75,7 +75,9 @@ def _weight_in_bits(
             raise Refused("the groups run over the flattened leading axes: axis 0 of a matrix only")
         try:
             scale, shift = MaxOptimizer()(x, qtype=qtype, axis=axis, group_size=size, zeropoint=zeropoint)
-            q = quantize_weight(x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size)
+            q = quantize_weight(
+                x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size, optimized=False
+            )
         except ValueError as error:
             raise Refused(str(error)) from error
         blocks = x.numel() // size if size else x.shape[axis]
@@ -126,4 +128,4 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("quantize_weight, quantize_activation", _CASES),)
+PATHS = (Path("quantize_weight, quantize_activation", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -81,7 +81,7 @@ def _of_case(record: Record, number: int, seen: torch.Tensor, x: torch.Tensor) -
     cells = blocks = 0
     for trial in recorded_trials(record, (package,)):
         label = trial.label
-        same = _same(trial.x, x) and _same(trial.x if trial.seen is None else trial.seen, seen)
+        same = same_bits(trial.x, x) and same_bits(trial.x if trial.seen is None else trial.seen, seen)
         if same and label in refused:
             raise Refused(refused[label])
         if same and label in undefined:
@@ -104,5 +104,6 @@ def _of_case(record: Record, number: int, seen: torch.Tensor, x: torch.Tensor) -
     raise LookupError("not a recorded tensor: take them from the module's trials()")
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two float32 tensors are the same, bit for bit."""
     return one.shape == other.shape and torch.equal(one.view(torch.int32), other.view(torch.int32))

@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -98,8 +99,17 @@ def _flat(values: torch.Tensor) -> torch.Tensor:
     return values.reshape(-1)
 
 
+#: What Int8Tensor asks of the primitives, whatever the dtype of its input.
+_OF_INT8 = {"eps": 2.0**-23, "scale_dtype": torch.float32}
+
+
 def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
+    int8 = _primitive(torch.int8, mapping, block, **_OF_INT8)
+
     def run(x: torch.Tensor) -> Answer:
+        if bits == 8 and x.dtype != torch.float32:
+            # Int8Tensor, which takes fewer granularities, differs from this class in half precision.
+            return int8(x)
         t = IntxUnpackedToInt8Tensor.from_hp(
             x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping]
         )
@@ -108,14 +118,17 @@ def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
     return run
 
 
-def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> Case:
+def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: Any) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if dtype == torch.int16 and x.dtype != torch.float32:
+            raise Undefined(
+                "the largest int16 is no number of half precision, and what it becomes is cast to int16"
+            )
         size = block(x.shape)
-        scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype)
+        scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype, **options)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
-        return Answer(
-            quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero)
-        )
+        x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, dtype, output_dtype=x.dtype)
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -137,13 +150,13 @@ def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
 def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
     def run(x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
+        options = _OF_INT8 if dtype == torch.int8 and x.dtype != torch.float32 else {}
         scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(
-            x, MappingType.ASYMMETRIC, size, *codes
+            x, MappingType.ASYMMETRIC, size, *codes, **options
         )
         q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
-        return Answer(
-            quant_primitives.dequantize_affine(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero)
-        )
+        x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, *codes, output_dtype=x.dtype)
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -155,12 +168,10 @@ def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
             x, MappingType.ASYMMETRIC, size, *codes
         )
         q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
-        return Answer(
-            quant_primitives._dequantize_affine_tinygemm(q, size, scale, zero, *codes),
-            q,
-            _flat(scale),
-            _flat(zero),
+        x_hat = quant_primitives._dequantize_affine_tinygemm(
+            q, size, scale, zero, *codes, output_dtype=x.dtype
         )
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -224,13 +235,19 @@ def _float8(dtype: torch.dtype, block: BlockSize) -> Case:
     def run(x: torch.Tensor) -> Answer:
         scale = quant_primitives._choose_scale_float8(x, list(block(x.shape)), dtype)
         q = quant_primitives._quantize_affine_float8(x, scale, dtype)
-        return Answer(quant_primitives._dequantize_affine_float8(q, scale), _bits(q), _flat(scale))
+        x_hat = quant_primitives._dequantize_affine_float8(q, scale, x.dtype)
+        return Answer(x_hat, _bits(q), _flat(scale))
 
     return run
 
 
+_NO_FLOAT16 = "MXTensor and NVFP4Tensor take no float16"
+
+
 def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         t = MXTensor.to_mx(x, element, size, mode)
         codes = unpack_uint4(t.qdata) if element is torch.float4_e2m1fn_x2 else _bits(t.qdata)
         return Answer(t.dequantize(), codes, _flat(get_fp_scale(t.scale)))
@@ -240,6 +257,8 @@ def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Ca
 
 def _nvfp4(two_levels: bool) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         whole = per_tensor_amax_to_scale(x.abs().max()) if two_levels else None
         if whole is not None and not bool(torch.isfinite(1 / whole)):
             # 0 · infinity: which code NaN becomes is an accident of its bits.
@@ -268,4 +287,4 @@ _CASES: dict[str, Case] = {
     form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
 }
 
-PATHS = (Path("tensor classes, primitives", _CASES),)
+PATHS = (Path("tensor classes, primitives", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)

@@ -19,8 +19,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.layouts import awq, bitsandbytes, gguf, gptq, packed, scaled
+from quantviz.sources.layouts import (
+    awq,
+    bitnet,
+    bitsandbytes,
+    comfy,
+    gguf,
+    gpt_oss,
+    gptq,
+    hqq,
+    mlx,
+    modelopt,
+    packed,
+    quanto,
+    scaled,
+    torchao,
+)
 from quantviz.sources.layouts.forms import Form, find_by_forms
+from quantviz.sources.layouts.named import NAMED
 from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
@@ -50,9 +66,18 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
         for each in (
             Layout("gptq", gptq.FORMS),
             Layout("awq", awq.FORMS),
+            Layout("modelopt", modelopt.FORMS),
             Layout("compressed_tensors", (*packed.FORMS, *scaled.COMPRESSED_TENSORS)),
             Layout("fp8_blocks", scaled.FP8_BLOCKS),
+            Layout("gpt_oss", gpt_oss.FORMS),
+            Layout("mlx", mlx.FORMS),
+            Layout("comfy", comfy.FORMS),
+            Layout("torchao", torchao.FORMS),
+            Layout("hqq", hqq.FORMS),
+            Layout("quanto", quanto.FORMS),
+            Layout("bitnet", bitnet.FORMS),
             Layout("bitsandbytes", bitsandbytes.FORMS),
+            *(Layout(name, forms) for name, forms in NAMED.items()),
             Layout("gguf", find=gguf.find),
         )
     }
@@ -96,17 +121,16 @@ class _Beside(Mapping[str, Any]):
 
 
 def configuration(catalog: Catalog) -> Config:
-    """Return what the `config.json` or `quantize_config.json` beside a file says of quantization; empty where
-    neither does.
+    """Return what the `config.json`, `quantize_config.json` or `hf_quant_config.json` beside a file says of
+    quantization; empty where none does.
     """
     whole = catalog.json_beside("config.json")
-    found = next(
-        (
-            whole[key]
-            for key in ("quantization_config", "compression_config")
-            if isinstance(whole, dict) and isinstance(whole.get(key), dict)
-        ),
-        None,
-    )
-    found = found if found is not None else catalog.json_beside("quantize_config.json")
-    return found if isinstance(found, dict) else {}
+    for key in ("quantization_config", "compression_config", "quantization"):
+        if isinstance(whole, dict) and isinstance(whole.get(key), dict):
+            return dict(whole[key])
+    found = catalog.json_beside("quantize_config.json")
+    if isinstance(found, dict):
+        return found
+    of_modelopt = catalog.json_beside("hf_quant_config.json")
+    own = of_modelopt.get("quantization") if isinstance(of_modelopt, dict) else None
+    return {**own, "quant_method": "modelopt"} if isinstance(own, dict) else {}

@@ -65,7 +65,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWei
     def coded(start: int, stop: int) -> Coded:
         window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
         q, zeros = (_in_order(catalog.cut(part, window)) for part in (parts[0], parts[2]))
-        scale = catalog.load(parts[1], (slice(None), slice(start, stop))).T.contiguous()
+        scale = catalog.read(parts[1], (slice(None), slice(start, stop))).tensor.T.contiguous()
         x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zeros)
 
@@ -92,7 +92,7 @@ def _gemv(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), 4, columns)
         zero = unpacked(catalog.cut(parts[2], (slice(start, stop),)), 4, groups)
-        scale = catalog.load(parts[1], (slice(start, stop), slice(0, groups)))
+        scale = catalog.read(parts[1], (slice(start, stop), slice(0, groups))).tensor
         x_hat = scale[:, of_columns] * (q - zero[:, of_columns]).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zero)
 

@@ -78,7 +78,7 @@ def _by_rows(catalog: Catalog, weight: str, parts: tuple[str, ...]) -> Quantized
 
     def coded(start: int, stop: int) -> Coded:
         q = catalog.cut(weight, (slice(start, stop),))
-        absmax = catalog.load(parts[1], (slice(start, stop),)).reshape(-1, 1)
+        absmax = catalog.read(parts[1], (slice(start, stop),)).tensor.reshape(-1, 1)
         return Coded(q, q * absmax * _INVERSE_127, absmax / 127)
 
     scheme = plain_scheme("int8", "symmetric", PerChannel(0), info.shape)
@@ -91,7 +91,7 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
         raise _damaged(weight)
     state: Mapping[str, Any] = json.loads(bytes(catalog.cut(f"{weight}{_STATE}{kind}").tolist()))
     shape, size = tuple(map(int, state["shape"])), int(state["blocksize"])
-    table = catalog.load(f"{weight}.quant_map")
+    table = catalog.read(f"{weight}.quant_map").tensor
     count = math.prod(shape)
     blocks = -(-count // size) if size > 0 else 0
     sound = (
@@ -134,11 +134,11 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
 def _absmax(catalog: Catalog, weight: str, state: Mapping[str, Any]) -> torch.Tensor:
     """Return each block's largest magnitude, float32."""
     if f"{weight}.nested_absmax" not in catalog.names:
-        return catalog.load(f"{weight}.absmax").flatten()
+        return catalog.read(f"{weight}.absmax").tensor.flatten()
     codes = catalog.cut(f"{weight}.absmax").flatten()
     size = int(state["nested_blocksize"])
-    outer = catalog.load(f"{weight}.nested_absmax")
-    table = catalog.load(f"{weight}.nested_quant_map")
+    outer = catalog.read(f"{weight}.nested_absmax").tensor
+    table = catalog.read(f"{weight}.nested_quant_map").tensor
     if size < 1 or table.shape != (256,) or outer.shape != (-(-len(codes) // size),):
         raise _damaged(weight)
     return table[codes.int()] * outer[torch.arange(len(codes)) // size] + float(state["nested_offset"])

@@ -124,7 +124,7 @@ class Claim:
 
     def load(self, attribute: str, *index: int | slice) -> torch.Tensor:
         """Return some of a tensor as float32."""
-        return self.catalog.load(self.tensors[attribute], (*self.at, *index))
+        return self.catalog.read(self.tensors[attribute], (*self.at, *index)).tensor
 
     def misfit(self, attribute: str, shape: Shape | None = None) -> QuantVizError:
         """Return the error that a tensor does not fit a weight of `shape`, by default that of its codes."""
@@ -231,7 +231,7 @@ def _claimed(
             config,
             layout,
             module.prefix.removesuffix("."),
-            module.prefix + form.weight.replace(ANY, own),
+            (module.prefix + form.weight.replace(ANY, own)).removesuffix("."),
             MappingProxyType(tensors),
         )
         if form.when and not form.when(claim):

@@ -4,6 +4,8 @@ what NVFP4 and MXFP4 are made of in every layout.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from quantviz.schemes.formats import FORMATS
@@ -25,7 +27,7 @@ def four_bit_floats(
 
     Args:
         claim: The tensors.
-        codes: The attribute of the codes: bytes of `(rows, columns / 2)`.
+        codes: The attribute of the codes: bytes of `(rows, columns / 2)`, or with an axis of groups.
         scales: That of the scales: `(rows, groups)`.
         divisor: That of a number by which scales are divided, none where there is none.
         factor: That of a number by which they are multiplied.
@@ -34,7 +36,8 @@ def four_bit_floats(
         QuantVizError: The shapes do not fit together, or exponents are not those of groups of 32.
     """
     packed = claim.shape(codes)
-    shape = (packed[0], 2 * packed[1]) if len(packed) == 2 else ()
+    # gpt-oss has an axis of groups.
+    shape = (packed[0], 2 * math.prod(packed[1:])) if len(packed) in (2, 3) else ()
     of_scales = claim.shape(scales)
     granularity = granularity_of(of_scales, shape) if shape and len(of_scales) == 2 else None
     if not isinstance(granularity, PerGroup):
@@ -48,7 +51,7 @@ def four_bit_floats(
     second = scale_of_all(claim, of_all) if of_all else torch.ones(())
 
     def coded(start: int, stop: int) -> Coded:
-        raw = claim.cut(codes, slice(start, stop)).view(torch.uint8)
+        raw = claim.cut(codes, slice(start, stop)).view(torch.uint8).flatten(1)
         q = torch.stack((raw & 15, raw >> 4), dim=-1).flatten(1)
         scale = scales_of(claim, scales, slice(start, stop))
         scale = scale / second if divisor else scale * second
@@ -73,7 +76,7 @@ def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor
 def scale_of_all(claim: Claim, attribute: str) -> torch.Tensor:
     """Return the one number that all scales of a weight are multiplied by; experts may share it."""
     name = claim.tensors[attribute]
-    found = claim.catalog.load(name).flatten()
+    found = claim.catalog.read(name).tensor.flatten()
     if len(found) == claim.experts and claim.at:
         return found[claim.at[0]]
     if len(found) != 1:

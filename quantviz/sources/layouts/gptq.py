@@ -71,7 +71,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
         window = slice(start * bits // 32, words_of(stop, bits))
         zeros = unpacked(catalog.cut(f"{base}.qzeros", (slice(None), window)), bits, stop - start).T
         zeros = (zeros + less) & ((1 << bits) - 1)
-        scale = catalog.load(f"{base}.scales", (slice(None), slice(start, stop))).T.contiguous()
+        scale = catalog.read(f"{base}.scales", (slice(None), slice(start, stop))).tensor.T.contiguous()
         q = q if order is None else q[:, order]
         of_columns = torch.arange(columns) // group
         x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()

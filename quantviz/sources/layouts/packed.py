@@ -1,16 +1,17 @@
 """compressed-tensors' packed layouts: integers in words, and FP4 with two codes a byte.
 
 Integers: `X.weight_packed` int32 (rows, columns · bits / 32) of code + 2^(bits − 1), `X.weight_scale`,
-`X.weight_shape`; asymmetric ones have `X.weight_zero_point`, packed likewise down the rows. `X.weight_g_idx`
-is each column's group where act-order spread groups over columns; −1 where it did not. NVFP4:
-`X.weight_packed` uint8 (rows, columns / 2), the first code in the low bits, `X.weight_scale` FP8 of each 16,
-and `X.weight_global_scale`, by which scales are divided. MXFP4: scales of each 32 that are exponents.
+`X.weight_shape`; asymmetric ones have `X.weight_zero_point`, packed likewise down the rows.
+`X.weight_g_idx` is each column's group where act-order spread groups over columns; −1 where it did not.
+NVFP4: `X.weight_packed` uint8 (rows, columns / 2), the first code in the low bits, `X.weight_scale` FP8 of
+each 16, and `X.weight_global_scale`, by which scales are divided. MXFP4: scales of each 32 that are
+exponents.
 
-Integers of three axes are experts, one after the other in each tensor; FP4 of three axes is not read, for the
-library itself does not read it.
+Integers of three axes are experts, one after the other in each tensor; FP4 of three axes is not read, for
+the library itself does not read it.
 
-Source: compressed-tensors 0.20, `compressors/pack_quantized`, `compressors/nvfp4`, `compressors/mxfp4`; 0.13
-for `weight_g_idx`, which later versions no longer write.
+Source: compressed-tensors 0.20, `compressors/pack_quantized`, `compressors/nvfp4`, `compressors/mxfp4`;
+0.13 for `weight_g_idx`, which later versions no longer write.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Weights whose codes are a tensor of their own dtype beside their scales: int8 and FP8 as compressed-tensors
-writes them, and FP8 by blocks as DeepSeek does.
+"""Weights whose codes are a tensor of their own dtype beside their scales: int8 and FP8 as
+compressed-tensors writes them, and FP8 by blocks as DeepSeek does.
 
-`X.weight` int8 or FP8 (rows, columns), and `X.weight_scale`, `X.weight_scale_inv` or `X.scale`, of a block, a
-group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero point);
-`weight_scale_inv` is multiplied too, whatever its name says. Scales that are bytes or E8M0 are exponents.
-Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
+`X.weight` int8 or FP8 (rows, columns), and `X.weight_scale`, `X.weight_scale_inv` or `X.scale`, of a block,
+a group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero
+point); `weight_scale_inv` is multiplied too, whatever its name says. Scales that are bytes or E8M0 are
+exponents. Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
 `experts.gate_up_proj_scale_inv`.
 
 DeepSeek-V4 calls the scales `X.scale`, E8M0, and its experts' codes are FP4, two an int8 byte, in groups of
@@ -56,9 +56,23 @@ def block_of(config: Config) -> tuple[int, int]:
 
 
 def scaled_codes(
-    claim: Claim, codes: str = "weight", scales: str = "weight_scale", zeros: str = "weight_zero_point"
+    claim: Claim,
+    codes: str = "weight",
+    scales: str = "weight_scale",
+    zeros: str = "weight_zero_point",
+    *,
+    fmt: str | None = None,
+    block: tuple[int, int] | None = None,
 ) -> QuantizedWeight:
     """Return a weight of codes of int8 or FP8 beside scales, and zero points if the claim has them.
+
+    Args:
+        claim: The tensors.
+        codes: The attribute of the codes.
+        scales: That of the scales.
+        zeros: That of the zero points.
+        fmt: The integers that the codes are, where those have fewer bits than their dtype.
+        block: Rows and columns of a block; as the configuration says where it is not given.
 
     Raises:
         QuantVizError: The shapes do not fit together.
@@ -70,10 +84,10 @@ def scaled_codes(
         flat = of_scales
     # Each expert has scales of its own.
     own = len(flat) == 2 if claim.at else len(shape) == 2
-    granularity = granularity_of(flat, shape, block_of(claim.config)) if own else None
+    granularity = granularity_of(flat, shape, block or block_of(claim.config)) if own else None
     if granularity is None or len(shape) != 2:
         raise claim.misfit(scales)
-    fmt = FORMATS[claim.dtype(codes)]
+    fmt = fmt or FORMATS[claim.dtype(codes)]
 
     def coded(start: int, stop: int) -> Coded:
         found = claim.cut(codes, slice(start, stop))
@@ -81,7 +95,7 @@ def scaled_codes(
         scale = scales_of(claim, scales, *rows)
         scale = scale.flatten(1) if len(of_scales) == 4 else scale
         lines = over_cells(scale, granularity, stop - start, shape[1])
-        if fmt != "int8":
+        if fmt.startswith("float"):
             bits = found.to(getattr(torch, fmt)).view(torch.uint8)
             return Coded(bits, found * lines, scale)
         if zeros not in claim:

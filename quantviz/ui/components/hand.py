@@ -208,7 +208,9 @@ def _told_browser(
     if lesson:
         choices = lesson.of(choices)
     schemes = list(dict.fromkeys((scheme, *choices.formats.schemes, *choices.sizes.schemes)))
-    programs = {each: program for each in schemes if (program := _program(each))}
+    # Each as it is for the dtype of the tensor.
+    own = {each: each.on_input(study.x.dtype) for each in schemes}
+    programs = {each: program for each in schemes if (program := _program(own[each]))}
     places = {each: i for i, each in enumerate(programs)}
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
     header: dict[str, Any] = {
@@ -218,7 +220,7 @@ def _told_browser(
         # The numbers of a slice are not those of the whole tensor, which the browser knows.
         "whole": scope_of(state) == "tensor",
         **packed_together(programs.values()),
-        "variants": [_variant(each, shape, i, sizes.get(each)) for each, i in places.items()],
+        "variants": [_variant(own[each], shape, i, sizes.get(each)) for each, i in places.items()],
         "current": places[scheme],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": _with_present(
@@ -286,7 +288,7 @@ def _told_of_large(
     from quantviz.figures.ruler_data import ruler_of_cell
 
     # The ends of the tensor and the selected cell, as one block: enough for the comb that a range gives.
-    scheme, shape = state.scheme, _THREE
+    scheme, shape = study.scheme, _THREE
     lo, hi = why.range or (study.facts.lo, study.facts.hi)
     bars = ruler_of_cell(study, why).histogram
     program = _program(scheme)
