@@ -230,8 +230,8 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-#: A scale rounded to float16 brings codes of 16 bits beyond the symmetric range, where the operator has one code
-#: more than our clamp.
+#: A scale rounded to float16 brings codes of 16 bits beyond the symmetric range, where the operator has
+#: one code more than our clamp.
 _OF_HALF = {form: case for form, case in _CASES.items() if not form.startswith("int16,symmetric")}
 
 PATHS = (Path("tool and operators", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)
