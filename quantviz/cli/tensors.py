@@ -94,19 +94,17 @@ def takes_scheme(command: _F) -> _F:
 def open_tensor(file: str, tensor: str | None) -> Chosen:
     """Return the tensor of that name in a checkpoint, or the only one there.
 
-    `file` is what `open_checkpoint` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
+    `file` is what `open_near` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
     `QuantVizError` for a file that cannot be opened, and for a name that is not there or is missing.
     """
-    from quantviz.checkpoints.opening import open_checkpoint
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.checkpoints.opening import open_near
     from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "")
-    with open_checkpoint(file) as opened:
-        catalog = model_tensors(opened)
+    with open_near(file, tensor) as catalog:
         name = name_in(catalog, shown(file), tensor)
         return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
 

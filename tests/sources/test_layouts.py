@@ -179,7 +179,7 @@ def test_the_record_names_what_wrote_it():
 
 
 @pytest.mark.parametrize(
-    "kind", [each for each in BLOCK_TYPES.values() if not each.plain], ids=lambda kind: kind.name
+    "kind", [each for each in BLOCK_TYPES.values() if each.name in SPLITS], ids=lambda kind: kind.name
 )
 def test_gguf_blocks_come_apart_into_what_they_are_made_of(kind):
     raw = torch.randint(
@@ -226,6 +226,23 @@ def test_a_gguf_and_its_experts(tmp_path, name):
     with qv.open_tensors(tmp_path / "x.gguf") as catalog:
         assert catalog.metadata["general.architecture"] == "llama"
         assert catalog.metadata["llama.attention.head_count"] == 4
+
+
+@pytest.mark.parametrize("name", ["IQ1_M", "IQ2_XXS", "IQ3_S"])
+def test_a_gguf_of_vectors_is_values_without_a_scheme(tmp_path, name):
+    kind = next(each for each in BLOCK_TYPES.values() if each.name == name)
+    raw = np.random.default_rng(0).integers(0, 64, (6, kind.size), dtype=np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("blk.0.ffn_up.weight", raw, raw_dtype=gguf.GGMLQuantizationType[name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    ((weight, coded),) = weights_of(tmp_path / "x.gguf").values()
+    assert (weight.scheme, weight.problem, weight.stored_bits) == (None, None, kind.bits)
+    with np.errstate(all="ignore"):
+        theirs = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[name])
+    assert np.array_equal(coded.x_hat.numpy(), theirs, equal_nan=True)
 
 
 def test_what_does_not_fit_is_told_by_weight_and_not_decoded(tmp_path):
