@@ -137,9 +137,20 @@ def _part(tensors: tuple[Accounted, ...]) -> Part:
 
 
 def is_matrix(shape: Shape) -> bool:
-    """Return whether a tensor of this shape counts as a weight: two lengths or more that are not 1.
+    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
 
     >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
     (True, False, True)
     """
     return sum(length > 1 for length in shape) > 1
+
+
+def counts_as_weight(name: str, shape: Shape) -> bool:
+    """Return whether a tensor that is not quantized counts as a weight: a matrix that is no bias or norm, as
+    those of many experts in one tensor are.
+
+    >>> counts_as_weight("q_proj.weight", (8, 8)), counts_as_weight("experts.up_proj_bias", (8, 8))
+    (True, False)
+    """
+    last = name.rpartition(".")[2]
+    return is_matrix(shape) and not last.endswith("bias") and "norm" not in name.rpartition(".")[0][-20:]

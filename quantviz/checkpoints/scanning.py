@@ -202,7 +202,7 @@ class _Run:
         entry, scheme = task.entries[0], task.schemes[0][0]
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
-        own = scheme.on_input(entry.dtype)
+        own = scheme.on_input(entry.dtype_read)
         if is_compiled(own, entry.seen, by_axis=False, counted=True):
             return
         with Files() as files:
@@ -251,7 +251,7 @@ class _Run:
         unmeasured: Unmeasured | None = None,
         rows: Sequence[Row] = (),
     ) -> None:
-        stamp = self._stamps.get(entry.file)
+        stamp = None if entry.decoded else self._stamps.get(entry.file)
         unchanged = stamp is not None and stamp.startswith(_stamp_of(entry) or "-")
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
@@ -267,7 +267,8 @@ class _Run:
         """Return what the tensors hold of files that have not changed since they were read."""
         found: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
-            stamp = None if self._verify or entry.unmeasured else self._stamps.get(entry.file)
+            skipped = self._verify or entry.unmeasured or entry.decoded
+            stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
                 found[at] = content
@@ -294,6 +295,9 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
     digests: dict[str, xxhash.xxh3_128] = {}
     stamps: dict[str, str] = {}
     for entry in entries:
+        # A decoded weight depends on other files too: on the configuration, and on other shards.
+        if entry.decoded:
+            continue
         if entry.file not in digests and (stamp := _stamp_of(entry)):
             stamps[entry.file] = stamp
         digest = digests.setdefault(entry.file, xxhash.xxh3_128())

@@ -118,20 +118,18 @@ def takes_outputs_axis(command: _F) -> _F:
 def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:
     """Return the tensor of that name in a checkpoint, or the only one there, as outputs × inputs.
 
-    `file` is what `open_checkpoint` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
+    `file` is what `open_near` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
     Which axis has the outputs is found by the file unless it is given. `QuantVizError` for a file that cannot
     be opened, and for a name that is not there or is missing.
     """
-    from quantviz.checkpoints.opening import open_checkpoint
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.checkpoints.opening import open_near
     from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "", outputs_axis or Orientation(by="user"))
-    with open_checkpoint(file) as opened:
-        catalog = model_tensors(opened)
+    with open_near(file, tensor) as catalog:
         name = name_in(catalog, shown(file), tensor)
         title, dtype = f"{shown(file)} · {name}", catalog.info(name).dtype
         orientation = outputs_axis or catalog.orientation(name)

@@ -139,6 +139,7 @@ class Convention(Arithmetic):
                 )
         for name in (
             "scale.floor",
+            "scale.value_limit",
             "scale.code_max",
             "scale.without_inverse",
             "scale.format_floor",
@@ -339,6 +340,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_fitting",
             "mirrored_if_negative",
             "mirrored_range",
+            "farther_end_negated",
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
@@ -350,6 +352,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_one_up_to",
             "inverse_one_up_to",
             "range_stretched",
+            "magnitude_below",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
         "scale.global_rule": (

@@ -144,14 +144,15 @@ def local_version(file: str) -> str:
 
     `QuantVizError` where it is gone.
     """
-    from quantviz.sources.files import ShardedCatalog, reader_of
+    from quantviz.sources.files import is_index, reader_of
 
     paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
     assert folder
     # A link keeps its name, by which the others are found.
     beside = folder / path.parent
-    if reader_of(path.name) is ShardedCatalog:
-        paths += sorted(beside.glob("*.safetensors"))
+    if is_index(path.name):
+        # Whatever may be a shard of it.
+        paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
     elif path.suffix == ".onnx":
         paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
     return ".".join(map(_stat_text, paths))

@@ -303,7 +303,7 @@ def test_an_audit_compares_with_the_original_turned(gpt2, tmp_path):
         assert each.status == "ok", each
         right = sqnr(weights[each.original].T.contiguous(), "int8_per_row")
         assert each.metrics["sqnr_db"] == pytest.approx(right, abs=0.05)
-        assert "audit.turned" in [note.key for note in each.done]
+        assert "audit.turned_inputs" in [note.key for note in each.done]
 
 
 def test_decoded_weights_are_outputs_by_inputs(gpt2):
