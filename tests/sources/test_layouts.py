@@ -17,6 +17,7 @@ from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from quantviz.sources.files.gguf_codes import SPLITS
 from quantviz.sources.layouts import LAYOUTS, quantized_weights
+from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.layouts.named import NAMED
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
@@ -533,3 +534,33 @@ def test_codes_that_no_layout_claims_are_weights_that_are_not_read(tmp_path):
     found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors))
     assert list(found) == ["a.weight", "b.weight"]
     assert all(weight.problem.key == "layouts.unknown" for weight, _ in found.values())
+
+
+def test_a_weight_without_a_scheme_is_audited_by_its_values(tmp_path):
+    kind = next(each for each in BLOCK_TYPES.values() if each.name == "IQ2_XXS")
+    raw = np.random.default_rng(0).integers(0, 256, (64, kind.size), dtype=np.uint8)
+    raw[:, :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
+    values = torch.from_numpy(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind.name]))
+    name = "blk.0.ffn_up.weight"
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor(name, raw, raw_dtype=gguf.GGMLQuantizationType[kind.name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    own = values + 0.1 * values.std() * torch.randn(values.shape, generator=torch.Generator().manual_seed(0))
+    (tmp_path / "original").mkdir()
+    original = layouts.write(tmp_path / "original" / "y.safetensors", {name: own})
+    (found,) = [each for each in qv.audit(tmp_path / "x.gguf", original).tensors if each.tensor == name]
+    right = 10 * torch.log10(own.double().square().sum() / (values - own).double().square().sum())
+    assert found.metrics["sqnr_db"] == pytest.approx(float(right), abs=1e-6)
+    assert (found.scheme, found.rounding, found.status) == (None, "", "ok")
+    for language in languages():
+        assert "GGUF" in qv.audit(tmp_path / "x.gguf", original).messages(language)[0]
+    with pytest.raises(qv.QuantVizError, match="no codes"):
+        qv.audited_result(tmp_path / "x.gguf", original, name)
+    with qv.open_tensors(tmp_path / "x.gguf") as catalog:
+        stored = model_tensors(catalog).stored(name)
+        assert torch.equal(stored.read((slice(3, 9), slice(0, 5))), values[3:9, :5])
+        assert stored.own_scales(qv.Scheme("int4")) is None
+        assert all(note.message(language) for note in stored.notes for language in languages())
