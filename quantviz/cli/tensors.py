@@ -104,9 +104,10 @@ def open_tensor(file: str, tensor: str | None) -> Chosen:
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "")
-    with open_near(file, tensor) as catalog:
-        name = name_in(catalog, shown(file), tensor)
-        return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
+    # A decoded weight is read from its file later, so that stays open until the command ends.
+    catalog = click.get_current_context().with_resource(open_near(file, tensor))
+    name = name_in(catalog, shown(file), tensor)
+    return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
 
 
 def _chosen(name: str, title: str, stored: Stored, dtype: str) -> Chosen:
