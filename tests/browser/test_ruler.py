@@ -490,6 +490,24 @@ def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
     assert picture["places"][2 * farthest + 1] == max(picture["places"][2 * i + 1] for i in upper)
 
 
+def test_few_dots_are_drawn_as_many_are(ruler):
+    """Of one line without length Chromium draws nothing: the first clipped dot was not there."""
+    page = ruler(symmetric=False, lo=-1, hi=1, curve=False, selected=0, values=[0.0, 0.4, -0.4, 0.7, 0.2])
+    for count in (0, 1, 2, 3):
+        page.evaluate(
+            "values => { demo.values.set(values, 1); demo.show(); }", [2.2] * count + [0.4] * (3 - count)
+        )
+        clipped = page.evaluate("[...demo.picture().clipped]")
+        assert sum(clipped) == count
+        for i in range(1, 5):
+            place = page.evaluate("i => [...demo.ruler.painter.places.slice(2 * i, 2 * i + 2)]", i)
+            red, _, blue, alpha = page.evaluate(COLOUR_AT, place)
+            assert alpha > 150, (count, i)
+            assert (red > blue) == bool(clipped[i]), (count, i)
+            # A pixel further out it is still the dot.
+            assert page.evaluate(COLOUR_AT, [place[0] + 1.5, place[1]])[3] > 150, (count, i)
+
+
 def test_a_value_keeps_its_height_while_the_range_moves(ruler):
     page = ruler(symmetric=True)
     heights = "[...demo.ruler.painter.places]"
