@@ -12,6 +12,7 @@ from pathlib import PurePath
 from quantviz.checkpoints.account import Account, Became
 from quantviz.checkpoints.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.opening import OpenModel, open_model
+from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -52,6 +53,14 @@ class Entry(Picklable):
     decoded: bool = False
     #: Whether what it is made up of lies in several files.
     spread: bool = False
+
+    #: Which of its axes are outputs, the rows as which it is quantized.
+    outputs: tuple[int, ...] = (0,)
+
+    @property
+    def seen(self) -> Shape:
+        """Return the shape in which it is quantized."""
+        return seen_shape(self.shape, self.outputs)
 
     @property
     def dtype_read(self) -> str:
@@ -113,7 +122,15 @@ def _entry(model: OpenModel, path: str, item: Item) -> Entry:
         model.tensors.version_of(item.name) if there else "",
         decoded=item.kind == "weight",
         spread=spread,
+        outputs=_outputs(model, item),
     )
+
+
+def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
+    """Return the axes of a tensor that are outputs: a decoded weight has them first."""
+    if item.kind != "plain" or item.parts[0] not in model.files:
+        return (0,)
+    return model.tensors.file.orientation(item.parts[0]).outputs
 
 
 def _unmeasured(item: Item) -> Unmeasured | None:

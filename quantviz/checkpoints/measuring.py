@@ -19,6 +19,7 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.granularity import Shape, flat_index
+from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.measuring import measure
@@ -65,6 +66,8 @@ class Known(Picklable):
     #: Its shape in the file, and as it is quantized.
     shape: Shape
     seen: Shape
+    #: Which axes of the first are rows of the second.
+    outputs: tuple[int, ...]
     #: The dtype of its values in the file.
     dtype: str
     facts: Facts
@@ -86,7 +89,7 @@ class Known(Picklable):
         if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
         seen, dtype = held.values.shape, held.values.dtype
-        return cls(held.content, held.entry.shape, seen, dtype, found, powers, by_kernels)
+        return cls(held.content, held.entry.shape, seen, held.entry.outputs, dtype, found, powers, by_kernels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +177,9 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     largest = max(parts, key=_largest_error)  # the first of several
     # In the tensor's own axes.
     place = place_of(largest.largest_at, known.shape)
+    if known.outputs != (0,):
+        cell = place_of(largest.largest_at, known.seen)
+        place = Orientation(known.outputs).place_of(cell, known.shape)
     return Row(known.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
 
 

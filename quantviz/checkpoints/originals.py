@@ -16,9 +16,10 @@ import torch
 from quantviz.checkpoints.gguf_names import kind_of
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.tensors.lazy import Matrix, Stored, Values
+from quantviz.tensors.lazy import Matrix, Oriented, Stored, Values
 
 #: Elements that are compared at a time.
 AT_ONCE = 2**21
@@ -29,6 +30,8 @@ _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 #: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 
+#: What is said of a weight that lies inputs × outputs.
+_TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
 _OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
 
@@ -120,9 +123,14 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     others.
     """
     tensor, expert = tensor_of(catalog.names, name)
-    stored = catalog.stored(tensor)
+    stored, orientation = catalog.stored(tensor), catalog.orientation(tensor)
     if expert is not None:
-        return Original(Expert(stored, expert))
+        # The outputs of one expert are an axis of its own matrix.
+        own = Orientation((orientation.outputs[-1] - 1,), orientation.by)
+        one = Expert(stored, expert)
+        return Original(Oriented(one, own), done=_TURNED_NOTE) if own.outputs == (1,) else Original(one)
+    if orientation.is_turned and orientation.fits(stored.shape):
+        return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
     return Original(Matrix(stored) if axes == 2 and len(stored.shape) > 2 else stored)
 
 

@@ -24,10 +24,10 @@ from quantviz.checkpoints.folders import name_of
 from quantviz.checkpoints.held_memory import HeldMemory
 from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.opening import open_file, open_model
-from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.moments import Moments
 from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.file_data import OpenFile, clipped
 from quantviz.sources.files.mapped import Packing, Raw
@@ -37,7 +37,7 @@ from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.passing import DECODED, Passing
 from quantviz.streaming.tensor_facts import Facts
 from quantviz.streaming.threads import runs_between, shared_out
-from quantviz.tensors.blocks import viewed
+from quantviz.tensors.blocks import oriented, viewed
 from quantviz.tensors.lazy import InMemory, Stored, Values
 
 Array = npt.NDArray[Any]
@@ -245,13 +245,14 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
     try:
         catalog = files.catalog(entry)
         check_listed(entry, catalog)
-        raw = catalog.raw(entry.name)
-        digest = _digest(entry.dtype_read, entry.shape)
+        usual = entry.outputs == (0,)
+        raw = catalog.raw(entry.name) if usual else None
+        digest = _digest(entry)
         if raw is None:
             # Not as it lies in the file: what is hashed are the values.
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
-            seen = viewed(tensor, seen_shape(entry.shape))
+            seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
             return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
         values, at = buffer.values(_held_count(entry)), 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
@@ -285,7 +286,7 @@ class Lying(Stored):
 
     @property
     def shape(self) -> Shape:
-        return seen_shape(self._entry.shape)
+        return self._entry.seen
 
     @property
     def dtype(self) -> str:
@@ -332,7 +333,7 @@ def lying_tensor(entry: Entry, files: Files) -> Lying:
     """
     catalog = files.catalog(entry)
     check_listed(entry, catalog)
-    raw = catalog.raw(entry.name)
+    raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
     if raw is None:
         raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
     raw.source.check()
@@ -398,9 +399,12 @@ def _kernel(dtype: torch.dtype | None) -> Any:
     return decoding.decode_brain if dtype == torch.bfloat16 else decoding.decode_half
 
 
-def _digest(dtype: str, shape: Shape) -> xxhash.xxh3_128:
-    """Return a hash that has begun with a tensor's dtype and shape."""
-    return xxhash.xxh3_128(json.dumps([dtype, shape]).encode())
+def _digest(entry: Entry) -> xxhash.xxh3_128:
+    """Return a hash that has begun with a tensor's dtype and shape, and with its outputs where they are not
+    its first axis: rows and groups follow them.
+    """
+    known = [entry.dtype_read, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs])]
+    return xxhash.xxh3_128(json.dumps(known).encode())
 
 
 def _named(digest: xxhash.xxh3_128) -> str:

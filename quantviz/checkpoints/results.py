@@ -193,7 +193,7 @@ class Results:
             (number,),
         )
         return tuple(
-            Listed(position, tensor, file, dtype, tuple(json.loads(shape)), content, status)
+            Listed(position, tensor, file, dtype, _shape_of(shape)[0], content, status)
             for position, tensor, file, dtype, shape, content, status in found
         )
 
@@ -215,7 +215,7 @@ class Results:
             if positions is not None and position not in positions:
                 continue
             measured = self.measured(content, language) if content else {}
-            lengths: Shape = tuple(json.loads(shape))
+            lengths, outputs = _shape_of(shape)
             for name, scheme in recipes:
                 base: dict[str, object] = {
                     "tensor": tensor, "recipe": name, "shape": lengths, "dtype": dtype,
@@ -223,10 +223,10 @@ class Results:
                 }  # fmt: skip
                 if status not in (None, "ok"):
                     yield row_of(base, status, _in(reason, language))
-                elif (refusal := refusal_of(scheme, lengths)) is not None:
+                elif (refusal := refusal_of(scheme, lengths, outputs)) is not None:
                     yield row_of(base, "refused", refusal.message(language))
                 elif str(scheme) in measured:
-                    yield row_of(base, *measured[str(scheme)])
+                    yield row_of(base, *measured[str(scheme)], outputs=outputs)
 
     def measured(
         self, content: str, language: str = DEFAULT_LANGUAGE
@@ -299,7 +299,7 @@ class Results:
                         stored_text(e.name),
                         stored_text(shown(e.file)),
                         e.dtype,
-                        json.dumps(e.shape),
+                        _shape_text(e),
                         e.size,
                     )
                     for at, e in enumerate(entries)
@@ -438,3 +438,17 @@ def _in_each_language(reason: QuantVizError) -> str:
 
 def _in(reason: str | None, language: str) -> str | None:
     return None if reason is None else str(json.loads(reason)[language])
+
+
+def _shape_text(entry: Entry) -> str:
+    """Return a tensor's shape as the table has it, with its outputs where they are not its first axis."""
+    usual = entry.outputs == (0,)
+    return json.dumps(entry.shape if usual else {"shape": entry.shape, "outputs": entry.outputs})
+
+
+def _shape_of(form: str) -> tuple[Shape, tuple[int, ...]]:
+    """Return the shape and the outputs that `_shape_text` wrote."""
+    found = json.loads(form)
+    if isinstance(found, dict):
+        return tuple(found["shape"]), tuple(found["outputs"])
+    return tuple(found), (0,)

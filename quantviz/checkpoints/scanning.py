@@ -19,7 +19,7 @@ from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.recipes import recipes_named, refusal_of, seen_shape
+from quantviz.checkpoints.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.results import Progress, Results
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
@@ -161,7 +161,7 @@ class _Run:
             for at, entry in enumerate(self._entries):
                 if entry.unmeasured:
                     self._finish(at, entry, unmeasured=entry.unmeasured)
-                elif all(refusal_of(scheme, entry.shape) for scheme in schemes):
+                elif all(refusal_of(scheme, entry.shape, entry.outputs) for scheme in schemes):
                     # Each row has its reason; nothing need be read.
                     self._finish(at, entry)
         missing = {
@@ -203,7 +203,7 @@ class _Run:
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
         own = scheme.on_input(entry.dtype_read)
-        if is_compiled(own, seen_shape(entry.shape), by_axis=False, counted=True):
+        if is_compiled(own, entry.seen, by_axis=False, counted=True):
             return
         with Files() as files:
             held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
@@ -301,7 +301,8 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
         if entry.file not in digests and (stamp := _stamp_of(entry)):
             stamps[entry.file] = stamp
         digest = digests.setdefault(entry.file, xxhash.xxh3_128())
-        digest.update(repr((entry.name, entry.dtype, entry.shape)).encode("utf-8", "backslashreplace"))
+        known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
+        digest.update(repr(known).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.base import AtHand, Source, file_code
 from quantviz.text import visible
 
@@ -281,6 +282,10 @@ class LocalTensor(Source):
         if info.problem:
             raise info.problem.again()
         return cls(file, name, info.shape)
+
+    def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
+        """Return which of its axes are outputs, as its file tells; an open file that is at hand is reused."""
+        return self._catalog(catalog).orientation(self.name)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield what keeps it from giving a tensor, as far as the file's header tells."""

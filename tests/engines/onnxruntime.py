@@ -139,9 +139,10 @@ def _blocked(fmt: str, mode: str, size: int) -> Case:
     def case(x: torch.Tensor) -> Answer:
         data = _array(x)
         try:
-            zero_point, scale = quant_utils.compute_scale_zp_blocked(
-                data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
-            )
+            with np.errstate(over="ignore"):
+                zero_point, scale = quant_utils.compute_scale_zp_blocked(
+                    data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
+                )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
         if not np.isfinite(scale).all():
@@ -229,4 +230,8 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("tool and operators", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
+#: A scale rounded to float16 brings codes of 16 bits beyond the symmetric range, where the operator has
+#: one code more than our clamp.
+_OF_HALF = {form: case for form, case in _CASES.items() if not form.startswith("int16,symmetric")}
+
+PATHS = (Path("tool and operators", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)

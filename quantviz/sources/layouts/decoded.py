@@ -20,6 +20,7 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import PerTensor, Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
 from quantviz.sources.files.several import Joined
@@ -164,6 +165,12 @@ class ModelTensors(Catalog):
             return TensorInfo("float32", weight.shape, weight.layout, _notes(weight))
         codes = self.file.info(weight.parts[0])
         return TensorInfo(codes.dtype, weight.shape or codes.shape, weight.layout, problem=weight.problem)
+
+    def orientation(self, name: str) -> Orientation:
+        self.info(name)
+        tensor = self._in_file[self._known_as(name)]
+        # A layout decodes to outputs × inputs.
+        return Orientation((0,), "layout") if tensor is None else self.file.orientation(tensor)
 
     def tensors_of(self, name: str) -> tuple[str, ...]:
         """Return the tensors of the file that one is made up of."""
