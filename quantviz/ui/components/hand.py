@@ -88,6 +88,7 @@ class LessonRuler:
             "with_range": True,
             "panels": self.panels,
             "holds_codes": self.holds_codes,
+            "room": "tooth" in self.moves,
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
         }
@@ -232,7 +233,7 @@ def _told_browser(
     }
     if pays:
         # The value alone can be dragged: the ends of the range lie where the largest one does.
-        header |= {"bits": [], "groups": [], "with_range": True}
+        header |= {"bits": [], "groups": [], "with_range": True, "room": True}
         header["handles"] = {name: name == "value" and free for name, free in header["handles"].items()}
         filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
         header["pays"] = {
@@ -341,6 +342,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "panels": True,
         "with_range": False,
         "holds_codes": False,
+        "room": False,
         "rows": [],
         "bell": None,
         "pays": None,
