@@ -148,6 +148,12 @@ def test_blocks_along_the_inputs():
     check(qdq(codes, scale, axis=0, block_size=16), qv.PerGroup(16), "int8")
 
 
+def test_blocks_along_the_outputs():
+    codes = numpy.random.default_rng(3).integers(-127, 128, W.shape).astype("i1")
+    scale = (0.1 + numpy.random.default_rng(4).random((INPUTS, OUTPUTS // 8))).astype("f4")
+    check(qdq(codes, scale, axis=1, block_size=8), qv.PerBlock(8, 1), "int8", tolerance=1e-4)
+
+
 def test_the_weight_may_lie_outputs_first():
     """As Gemm takes it with transB, or MatMul behind a Transpose."""
     codes, scale = codes_and_scale(numpy.ascontiguousarray(W.T), "i1", axis=0)

@@ -121,12 +121,12 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 def _found(catalog: OnnxCatalog, node: Node) -> _Found | None:
     """Return the tensors of the weight that a node takes; none where it is no weight."""
     if node.operator in _SCALED_LATER:
-        at_codes, at_zero = _SCALED_LATER[node.operator]
-        codes = _listed(catalog, node, at_codes)
-        scale = f"{_OF_CODES.sub('', codes)}_scale" if codes else ""
-        if codes is None or scale not in catalog.names:
+        later, at_zero = _SCALED_LATER[node.operator]
+        integers = _listed(catalog, node, later)
+        by_name = f"{_OF_CODES.sub('', integers)}_scale" if integers else ""
+        if integers is None or by_name not in catalog.graph.listed:
             return None
-        return _described(catalog, node, codes, scale, _listed(catalog, node, at_zero))
+        return _described(catalog, node, integers, by_name, _listed(catalog, node, at_zero))
     if node.operator not in _INPUTS:
         return None
     at_codes, at_scale, at_zero = _INPUTS[node.operator]
@@ -202,11 +202,9 @@ def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
 
     def coded(start: int, stop: int) -> Coded:
         rows = _rows(catalog, found.codes, orientation, start, stop)
-        scale = catalog.load(found.scale)
-        lines = _over(scale, info.shape, axis, found.block, orientation)[start:stop]
-        shift = (
-            _over(zeros.float(), info.shape, axis, found.block, orientation)[start:stop] if shifted else None
-        )
+        lie = (info.shape, axis, found.block, orientation, start, stop)
+        lines = _over(catalog.load(found.scale), *lie)
+        shift = _over(zeros.float(), *lie) if zeros is not None and shifted else None
         if found.rounded:
             rows = _rounded(rows, lines, shift, fmt)
         values = rows.float() if shift is None else rows.float() - shift
@@ -280,17 +278,37 @@ def _rows(catalog: OnnxCatalog, name: str, orientation: Orientation, start: int,
 
 
 def _over(
-    values: torch.Tensor, shape: Shape, axis: int, block: int, orientation: Orientation
+    values: torch.Tensor,
+    shape: Shape,
+    axis: int,
+    block: int,
+    orientation: Orientation,
+    start: int,
+    stop: int,
 ) -> torch.Tensor:
-    """Return one number a block as numbers that stand over the cells of the matrix."""
+    """Return one number a block as numbers that stand over the cells of some rows of the matrix."""
     if values.numel() == 1:
-        return values.reshape(1, 1).expand(orientation.seen(shape))
+        return values.reshape(1, 1).expand(stop - start, orientation.seen(shape)[1])
+    first, own, cut = orientation.outputs[0], list(shape), slice(start, stop)
+    if len(orientation.outputs) == 1:
+        own[first] = stop - start
+        before = start // block * block if block else start
+        if block and axis == first:
+            values = values.narrow(axis, start // block, -(-stop // block) - start // block)
+        elif block:
+            values = values.narrow(first, start, stop - start)
+        elif axis == first:
+            values = values.flatten()[cut]
+        # A block may begin before the first row.
+        cut = slice(start - before, stop - before) if block and axis == first else slice(None)
     if block:
-        spread = values.repeat_interleave(block, dim=axis).narrow(axis, 0, shape[axis])
-        return oriented(spread, orientation)
+        spread = values.repeat_interleave(block, dim=axis)
+        if axis != first or len(orientation.outputs) > 1:
+            spread = spread.narrow(axis, 0, shape[axis])
+        return oriented(spread, orientation)[cut]
     line = [1] * len(shape)
-    line[axis] = shape[axis]
-    return oriented(values.reshape(line).expand(shape), orientation)
+    line[axis] = own[axis]
+    return oriented(values.reshape(line).expand(own), orientation)[cut]
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
