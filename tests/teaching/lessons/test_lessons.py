@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from quantviz.figures.numbers import number
 from quantviz.teaching.lessons import __main__ as command
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.code import step_code
-from quantviz.teaching.lessons.formulas import HERE, Words
-from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, Order
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Words, quantities
+from quantviz.teaching.lessons.model import QUESTIONS, Choice, Drag, Lesson, Number, Order
 from quantviz.text import languages
 
 #: The lessons, a folder for each language.
@@ -185,6 +186,29 @@ def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
     (step,) = (step for step in lessons()[name].steps if belief in step.words.text)
     assert step.questions
     assert step.rule
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_wrong_answer_is_written_as_the_right_one(language):
+    """An MSE of 0.01228 was called wrong, and the least one was told as 0.012."""
+    judged = 0
+    for name, lesson in lessons(language).items():
+        for step in lesson.steps:
+            for question in step.questions:
+                if not isinstance(question, Drag) or question.why is None:
+                    continue
+                limit = re.search(r"mse <= ([\d.]+) \* solution\.mse", question.right.text)
+                if limit is None:
+                    continue
+                judged += 1
+                least = quantities()["mse"](question.told(step.scenes())[SOLUTION])
+                digits = [
+                    int(each or 4) for each in re.findall(r"\{solution\.mse(?:\|(\d))?\}", question.why.text)
+                ]
+                for count in digits:
+                    wrong = float(limit[1]) * least * (1 + 1e-6)
+                    assert number(wrong, count) != number(least, count), (name, question.id)
+    assert judged > 8
 
 
 def test_the_command_has_kept_its_first_address(tmp_path):
