@@ -621,6 +621,8 @@ def test_a_right_drag_is_told_as_it_was_made():
     moved(at, "range_to_grid", 4, 0, made)
     commit(at)
     assert at.success[0].value == "Right: value 460."
+    # The mark on the ruler stood at 486.7.
+    assert re.search(rb'"tone": "right", [^}]*"at": 460\.0', everything(at))
 
 
 def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
