@@ -10,8 +10,8 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from quantviz.errors import Note, QuantVizError
@@ -114,6 +114,16 @@ class Account(Picklable):
     def is_complete(self) -> bool:
         """Return whether everything was read."""
         return not any(each.became == "not_read" for each in self.tensors)
+
+
+def with_unread(account: Account, unread: Mapping[str, QuantVizError]) -> Account:
+    """Return an account with some more tensors of a model that were not read, by name, with the reasons."""
+
+    def changed(each: Accounted) -> Accounted:
+        reason = unread.get(each.weight) or unread.get(each.tensor)
+        return each if reason is None else replace(each, became="not_read", reason=reason)
+
+    return Account(tuple(map(changed, account.tensors))) if unread else account
 
 
 def added(parts: Iterable[Part]) -> Part:

@@ -81,3 +81,18 @@ def _reasons(unread: Sequence[Unread]) -> Note | str:
     for reason in list(first.values())[:_REASONS]:
         said = Note.of("coverage.reason", before=said, reason=reason)
     return said
+
+
+def coverage_of_scan(account: Account) -> Note:
+    """Return the sentence that says how much of a scanned checkpoint was read."""
+    whole, aside = account.coverage("scanned").whole, account.coverage("scanned").left_aside
+    weights = whole.weights - aside.weights
+    size = read_share(account, ("scanned",), "size")
+    if account.is_complete:
+        return Note.of("coverage.scan.all", count=weights, bytes=percent(size))
+    unread: dict[str, Unread] = {}
+    for each in account.of("not_read"):
+        name = each.weight or each.tensor or each.file
+        unread.setdefault(name, Unread(name, each.reason, bool(each.weight)))
+    elements = read_share(account, ("scanned",), "elements")
+    return not_read(unread.values(), weights, 1 - elements, 1 - size, "scan")

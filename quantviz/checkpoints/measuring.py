@@ -53,9 +53,9 @@ class Row(Picklable):
     arithmetic: int = ARITHMETIC
 
 
-#: Numbers of a row besides metrics: the largest magnitude over the root mean square, counts of what is not
-#: finite, and of the elements that were measured.
-NUMBERS = ("peak_rms", "nan", "inf", "cells")
+#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
+#: largest value, counts of what is not finite, and of the elements that were measured.
+NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +170,8 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     nonfinite = known.facts.found
     numbers |= {
         "peak_rms": known.facts.absmax / rms if rms else math.nan,
+        "low": known.facts.lo,
+        "high": known.facts.hi,
         "nan": nonfinite.nan if nonfinite else 0,
         "inf": nonfinite.inf + nonfinite.minus_inf if nonfinite else 0,
         "cells": cells,

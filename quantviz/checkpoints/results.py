@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ from quantviz.text import DEFAULT_LANGUAGE, languages
 VERSION = 1
 #: Seconds to wait for another process that writes.
 _WAIT = 60.0
+#: What marks, among the notes of a scan, the one on how much was read; whether that is all.
+_COVERAGE = "complete"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS measured (
     content TEXT, scheme TEXT, arithmetic INTEGER, status TEXT, reason TEXT, numbers TEXT, place TEXT,
@@ -85,6 +87,10 @@ class Scan:
     progress: Progress
     #: What a person should know of the checkpoint's files, by language.
     notes: tuple[dict[str, str], ...]
+    #: How much of it was read, by language; nothing in files of before that was counted.
+    coverage: dict[str, str] = field(default_factory=dict)
+    #: Whether that is all of it.
+    is_complete: bool = True
 
 
 class Listed(NamedTuple):
@@ -180,9 +186,13 @@ class Results:
         progress = Progress(
             tensors[1], tensors[0], found["bytes_done"], found["bytes"], found["measured"], rate, left
         )
+        notes = json.loads(found["notes"])
+        coverage = next((note for note in notes if _COVERAGE in note), {_COVERAGE: True})
+        said = {str(language): str(words) for language, words in coverage.items() if language != _COVERAGE}
         return Scan(
             number, found["path"], recipes, state, found["process"], found["started"], found["updated"],
-            progress, tuple(json.loads(found["notes"])),
+            progress, tuple(note for note in notes if _COVERAGE not in note), said,
+            bool(coverage[_COVERAGE]),
         )  # fmt: skip
 
     def listed(self, number: int) -> tuple[Listed, ...]:
@@ -375,6 +385,14 @@ class Results:
             "UPDATE scans SET bytes_read = ?, seconds = ?, updated = ? WHERE id = ?",
             (bytes_read, seconds, time.time(), number),
         )
+
+    def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
+        """Put down how much of the checkpoint was read, by language."""
+        with self.together():
+            found = self._open.execute("SELECT notes FROM scans WHERE id = ?", (number,)).fetchone()
+            notes = [note for note in json.loads(found[0]) if _COVERAGE not in note]
+            notes.append({**coverage, _COVERAGE: is_complete})
+            self._open.execute("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
 
     def end(self, number: int, state: str) -> None:
         """Put down that a scan is "done" or "cancelled"."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from quantviz.checkpoints import cluster
+from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
+from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
@@ -110,15 +112,23 @@ def run_scan(
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes)
+        _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
             results.end(number, "cancelled")
             raise
+    _note_coverage(results, number, with_unread(listing.account, run.unread))
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
+
+
+def _note_coverage(results: Results, number: int, account: Account) -> None:
+    note = coverage_of_scan(account)
+    said = {language: note.message(language) for language in languages()}
+    results.note_coverage(number, said, account.is_complete)
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
@@ -152,6 +162,8 @@ class _Run:
         #: What measures on other machines; none where this process does.
         self._elsewhere = elsewhere
         self._stamps = _stamps(entries)
+        #: Tensors that turned out not to be readable, and why.
+        self.unread: dict[str, QuantVizError] = {}
         self._started, self._noted, self._read = time.monotonic(), 0.0, 0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
@@ -251,6 +263,8 @@ class _Run:
         unmeasured: Unmeasured | None = None,
         rows: Sequence[Row] = (),
     ) -> None:
+        if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
+            self.unread[entry.name] = unmeasured.reason
         stamp = None if entry.decoded else self._stamps.get(entry.file)
         unchanged = stamp is not None and stamp.startswith(_stamp_of(entry) or "-")
         file = stamp if stamp and unchanged else ""

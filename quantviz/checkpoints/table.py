@@ -77,5 +77,7 @@ def table(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> pa
         else:
             made[name] = pd.Series(values, dtype=object)
     frame: pandas.DataFrame = pd.DataFrame(made)
-    frame.attrs["notes"] = [note[language] for note in results.scan(number).notes]
+    scan = results.scan(number)
+    frame.attrs["notes"] = [note[language] for note in scan.notes]
+    frame.attrs["coverage"] = dict(scan.coverage)
     return frame

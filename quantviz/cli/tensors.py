@@ -129,11 +129,12 @@ def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None 
     if source:
         stored = source.open()
         return _chosen(file, source.title(language()), stored, "", outputs_axis or Orientation(by="user"))
-    with open_near(file, tensor) as catalog:
-        name = name_in(catalog, shown(file), tensor)
-        title, dtype = f"{shown(file)} · {name}", catalog.info(name).dtype
-        orientation = outputs_axis or catalog.orientation(name)
-        return _chosen(name, title, catalog.stored(name), dtype, orientation)
+    # A decoded weight is read from its file later, so that stays open until the command ends.
+    catalog = click.get_current_context().with_resource(open_near(file, tensor))
+    name = name_in(catalog, shown(file), tensor)
+    title, dtype = f"{shown(file)} · {name}", catalog.info(name).dtype
+    orientation = outputs_axis or catalog.orientation(name)
+    return _chosen(name, title, catalog.stored(name), dtype, orientation)
 
 
 def _chosen(name: str, title: str, stored: Stored, dtype: str, orientation: Orientation) -> Chosen:

@@ -321,6 +321,7 @@ _ORDERS = (
     "multiply_add_round",
     "multiply_round_add",
     "fused_multiply_add_round",
+    "from_lowest_divide_round_add",
 )
 
 #: The values a field can take, where they are names of shared steps.

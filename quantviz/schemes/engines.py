@@ -329,6 +329,19 @@ ENGINES: tuple[Arithmetic, ...] = (
             usual_size=128,
         ),
     ),
+    # fake_quant_with_min_max_vars: the range is moved until 0 is a code.
+    Arithmetic(
+        "tensorflow_fake_quant",
+        zero_point_ties="away",
+        order="from_lowest_divide_round_add",
+        ties="adding_half",
+        zero_width="as_any",
+        scale_bits=32,
+        half_input=(_refused(),),
+        purpose="training",
+        known_as=("TensorFlow", "TFLite", "Keras"),
+        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor",)),
+    ),
     # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
     # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
     Arithmetic(

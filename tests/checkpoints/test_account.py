@@ -338,3 +338,54 @@ def test_a_scan_measures_values_and_not_codes(tmp_path):
     layouts.write(tmp_path / "x.safetensors", tensors)
     (row,) = qv.scan(tmp_path, ["int8_per_row"], results=tmp_path / "r.sqlite").to_dict("records")
     assert (row["tensor"], row["status"]) == ("a.weight", "not_read")
+
+
+def test_a_scan_says_how_much_it_read_in_every_form(tmp_path):
+    def scanned(*more):
+        asked = ["scan", str(tmp_path / "m"), "-r", "int8_per_row", "--results", str(tmp_path / "r.sqlite")]
+        return CliRunner().invoke(quantviz, [*asked, *more])
+
+    x = torch.randn(8, 32)
+    tensors = {"a.weight": x, "b.weight": torch.randint(0, 2**31 - 1, (8, 4), dtype=torch.int32)}
+    path = written(tmp_path / "m" / "x.safetensors", tensors | {"b.scales": torch.ones(8, 1)})
+    done = scanned()
+    assert done.exit_code == 1
+    assert done.stderr.startswith("1 of 2 weights were not read (")
+    assert [row["status"] for row in json.loads(scanned("--format", "json").stdout)] == ["ok", "not_read"]
+    page = scanned("--format", "html").stdout
+    assert page.index("1 of 2 weights were not read") < page.index("median SQNR")
+    assert "exactly" not in page
+    assert "2 个权重中有 1 个未读取" in scanned("--lang", "zh").stderr
+    # All that is there: the same sentence says so.
+    written(path, {"a.weight": x})
+    done = scanned()
+    assert (done.exit_code, done.stderr.startswith("All 1 weights and 100 % of the bytes")) == (0, True)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25])
+def test_a_scan_of_constant_weights_does_not_say_that_all_is_well(tmp_path, value):
+    path = written(
+        tmp_path / "x.safetensors", {n: torch.full((8, 32), value) for n in ("a.weight", "b.weight")}
+    )
+    asked = ["scan", str(path), "-r", "int8_per_row", "--results", str(tmp_path / "r.sqlite")]
+    done = CliRunner().invoke(quantviz, asked)
+    assert done.exit_code == 1
+    assert "All values are equal in 2 weights (a.weight, b.weight)" in done.stderr
+    page = CliRunner().invoke(quantviz, [*asked, "--format", "html"]).stdout
+    assert "exactly" not in page
+    assert "All values are equal in 2 weights" in page
+
+
+def test_measure_and_explain_take_the_values_of_a_quantized_weight(tmp_path):
+    weight = torch.randn(160, 96, generator=torch.Generator().manual_seed(0)) * 0.02
+    tensors = layouts.fp8_blocks("a", weight, 32)
+    config = {"quant_method": "fp8", "weight_block_size": [32, 32]}
+    path = layouts.write(tmp_path / "x.safetensors", tensors, config)
+    asked = [str(path), "a.weight", "-s", "int8_per_row", "--format", "json"]
+    (row,) = json.loads(CliRunner().invoke(quantviz, ["measure", *asked]).stdout)
+    wide = tensors["a.weight_scale_inv"].repeat_interleave(32, 0).repeat_interleave(32, 1)
+    x = tensors["a.weight"].float() * wide
+    assert row["sqnr_db"] == pytest.approx(qv.measure(x, qv.RECIPES["int8_per_row"]).metrics["sqnr_db"])
+    done = CliRunner().invoke(quantviz, ["explain", str(path), "a.weight", "3,7", *asked[2:]])
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["x"] == pytest.approx(float(x[3, 7]))

@@ -26,6 +26,7 @@ ENGINES = {
     "tensorrt": ("tensorrt",),
     "aimet": ("aimet",),
     "nncf": ("nncf_weights",),
+    "tensorflow": ("tensorflow_fake_quant",),
     "litert": ("litert", "litert_blockwise"),
     "compressed_tensors": ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"),
     "quanto": ("quanto", "quanto_qbits"),
