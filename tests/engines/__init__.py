@@ -100,6 +100,8 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 )
 #: Why a question is open that nobody has asked the engine yet.
 NOT_YET = "not compared yet"
+#: Why ±Inf or NaN is open where the engine's own range takes it in.
+SPOILS_THE_RANGE = "the scale of the whole block becomes NaN or infinite; here ranges leave such values out"
 _ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -60,10 +60,10 @@ def _codes(q: torch.Tensor, args: QuantizationArgs) -> torch.Tensor:
     return (index + torch.signbit(q) * 8).to(torch.int32)
 
 
-def _run(x: torch.Tensor, **options: Any) -> Answer:
+def _run(seen: torch.Tensor, x: torch.Tensor, **options: Any) -> Answer:
     args = QuantizationArgs(**options)
-    global_scale = generate_gparam(x.amin(), x.amax()) if args.strategy == "tensor_group" else None
-    scale, zero_point = _qparams(x, args, global_scale)
+    global_scale = generate_gparam(seen.amin(), seen.amax()) if args.strategy == "tensor_group" else None
+    scale, zero_point = _qparams(seen, args, global_scale)
     stored = args.pytorch_dtype() if args.type == "int" or args.num_bits == 8 else None
     try:
         q = quantize(x, scale, zero_point, args, dtype=stored, global_scale=global_scale)
@@ -96,15 +96,15 @@ _NVFP4 = {
     "zp_dtype": torch.float8_e4m3fn,
 }
 
-_CASES: dict[str, Case] = {
-    **{
-        f"int{bits},{mode},{granularity},min_max,compressed_tensors": partial(
-            _run, type="int", num_bits=bits, symmetric=mode == "symmetric", **layout
-        )
-        for bits in range(2, 9)
-        for mode in ("symmetric", "asymmetric")
-        for granularity, layout in _LAYOUTS.items()
-    },
+_INTEGERS: dict[str, GivenCase] = {
+    f"int{bits},{mode},{granularity},min_max,compressed_tensors": partial(
+        _run, type="int", num_bits=bits, symmetric=mode == "symmetric", **layout
+    )
+    for bits in range(2, 9)
+    for mode in ("symmetric", "asymmetric")
+    for granularity, layout in _LAYOUTS.items()
+}
+_FLOATS: dict[str, GivenCase] = {
     **{
         f"float8_e4m3fn,symmetric,{granularity},min_max,compressed_tensors": partial(
             _run, symmetric=True, **_E4M3, **layout
@@ -112,10 +112,19 @@ _CASES: dict[str, Case] = {
         for granularity, layout in _LAYOUTS.items()
     },
     "float8_e4m3fn,symmetric,per_group(size=32),min_max,compressed_tensors_mx": partial(_run, **_E4M3, **_MX),
+}
+_FP4_CASES: dict[str, GivenCase] = {
     "float4_e2m1fn,symmetric,per_group(size=32),min_max,compressed_tensors_mx": partial(_run, **_FP4, **_MX),
     "float4_e2m1fn,symmetric,per_group(size=16),min_max,compressed_tensors_nvfp4": partial(
         _run, **_FP4, **_NVFP4
     ),
 }
+_HALF = {"half and bfloat16 input": NOT_YET}
 
-PATHS = (Path("quantize", _CASES),)
+PATHS = (
+    Path.of_given("quantize, integers", _INTEGERS, open=_HALF),
+    Path.of_given("quantize, float8", _FLOATS, open=_HALF),
+    Path.of_given(
+        "quantize, float4", _FP4_CASES, open={"NaN": "NaN stays NaN, which no code of the format is", **_HALF}
+    ),
+)

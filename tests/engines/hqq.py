@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -142,4 +142,14 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
-PATHS = (Path("Quantizer", _CASES),)
+_OPEN = {
+    "given range": "its range is that of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
+    "half and bfloat16 input": NOT_YET,
+}
+
+PATHS = (
+    Path("Quantizer", {form: case for form, case in _CASES.items() if "float16" not in form}, open=_OPEN),
+    Path("HQQLinear", {form: case for form, case in _CASES.items() if "float16" in form}, open=_OPEN),
+)

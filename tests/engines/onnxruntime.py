@@ -5,6 +5,9 @@ DynamicQuantizeLinear.
 from __future__ import annotations
 
 import functools
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import NOT_YET, Answer, Case, GivenCase, Path, Refused
 
 PRODUCER = "onnxruntime"
 
@@ -60,17 +63,19 @@ def _session(key: tuple[Any, ...]) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def _carrier(fmt: str) -> int:
+    """Numpy has no integers below 8 bits: they are cast on both sides."""
+    if fmt in ("int8", "uint8", "int16", "uint16"):
+        return int(getattr(TensorProto, fmt.upper()))
+    return TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8
+
+
 def _operators(
     fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Codes and values by QuantizeLinear and DequantizeLinear."""
     kind = getattr(TensorProto, fmt.upper())
-    # numpy has no integers below 8 bits: they are cast on both sides.
-    carrier = (
-        kind
-        if fmt in ("int8", "uint8", "int16", "uint16")
-        else (TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8)
-    )
+    carrier = _carrier(fmt)
     how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
     nodes = [
         helper.make_node("Cast", ["z"], ["zero"], to=kind),
@@ -112,9 +117,45 @@ def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np
     return np.asarray(zero_point), np.asarray(scale)
 
 
-def _tool(fmt: str, mode: str, axis: int | None) -> Case:
-    def case(x: torch.Tensor) -> Answer:
-        data = x.numpy()
+def _quantized(
+    fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Codes by the tool's own function, `quantize_nparray`, and their values by DequantizeLinear."""
+    kind = getattr(TensorProto, fmt.upper())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weight = onnx.numpy_helper.from_array(x, "x")
+        along = axis if np.ndim(scale) else None
+        made = quant_utils.quantize_onnx_initializer(
+            weight, kind, zero_point, scale, along, block_size=block_size
+        )
+    codes = onnx.numpy_helper.to_array(made).reshape(x.shape)
+    return codes.astype(np.int32), _dequantized(fmt, codes, scale, zero_point, axis, block_size)
+
+
+def _dequantized(
+    fmt: str, codes: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int, block_size: int
+) -> np.ndarray:
+    kind, carrier = getattr(TensorProto, fmt.upper()), _carrier(fmt)
+    how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
+    nodes = [
+        helper.make_node("Cast", ["z"], ["zero"], to=kind),
+        helper.make_node("Cast", ["q"], ["codes"], to=kind),
+        helper.make_node("DequantizeLinear", ["codes", "s", "zero"], ["y"], **how),
+    ]
+    stored = helper.tensor_dtype_to_np_dtype(carrier)
+    feeds = {"q": codes.astype(stored), "s": scale, "z": zero_point.astype(stored)}
+    inputs = {"q": carrier, "s": TensorProto.FLOAT, "z": carrier}
+    return _run(nodes, inputs, {"y": TensorProto.FLOAT}, feeds)[0]
+
+
+#: Makes codes and values of a format, data, scale, zero point, axis and block size.
+Quantizer = Callable[..., tuple[np.ndarray, np.ndarray]]
+
+
+def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenCase:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        data = seen.numpy()
         if axis is not None and axis >= data.ndim:
             raise Refused(f"no axis {axis} in {data.shape}")
         blocks = (
@@ -124,22 +165,23 @@ def _tool(fmt: str, mode: str, axis: int | None) -> Case:
         zero_point, scale = (
             np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True)
         )
-        codes, values = _operators(fmt, data, scale, zero_point, axis or 0)
+        codes, values = quantizer(fmt, x.numpy(), scale, zero_point, axis or 0)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
 
 
-def _blocked(fmt: str, mode: str, size: int) -> Case:
-    def case(x: torch.Tensor) -> Answer:
-        data = x.numpy()
+def _blocked(fmt: str, mode: str, size: int, quantizer: Quantizer) -> GivenCase:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        data = seen.numpy()
         try:
-            zero_point, scale = quant_utils.compute_scale_zp_blocked(
-                data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
-            )
+            with np.errstate(all="ignore"):
+                zero_point, scale = quant_utils.compute_scale_zp_blocked(
+                    data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
+                )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
-        codes, values = _operators(fmt, data, scale, zero_point, data.ndim - 1, size)
+        codes, values = quantizer(fmt, x.numpy(), scale, zero_point, data.ndim - 1, size)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
@@ -199,28 +241,47 @@ def _dynamic(x: torch.Tensor) -> Answer:
     return _answer(x, codes, values, scale, zero_point)
 
 
-def _cases() -> dict[str, Case]:
-    cases: dict[str, Case] = {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic}
-    for mode in ("symmetric", "asymmetric"):
-        for fmt in (*_INTEGERS, *_OPERATOR_ONLY):
-            for granularity, axis in (
-                ("per_tensor", None),
-                ("per_channel(axis=0)", 0),
-                ("per_channel(axis=1)", 1),
-            ):
-                cases[f"{fmt},{mode},{granularity},min_max,onnxruntime"] = _tool(fmt, mode, axis)
-        for size in _BLOCK_SIZES:
-            for fmt in _INTEGERS:
-                cases[f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked"] = _blocked(
-                    fmt, mode, size
-                )
-            for bits in (2, 4, 8):
-                cases[f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits"] = _matmul_nbits(
-                    bits, mode, size
-                )
-    return cases
+def _tool_cases(quantizer: Quantizer, formats: tuple[str, ...]) -> Iterator[tuple[str, GivenCase]]:
+    for fmt, mode in itertools.product(formats, ("symmetric", "asymmetric")):
+        for granularity, axis in (
+            ("per_tensor", None),
+            ("per_channel(axis=0)", 0),
+            ("per_channel(axis=1)", 1),
+        ):
+            yield (
+                f"{fmt},{mode},{granularity},min_max,onnxruntime",
+                _tool(fmt, mode, axis, quantizer),
+            )
 
 
-_CASES = _cases()
+def _blocked_cases(quantizer: Quantizer, sizes: tuple[int, ...]) -> Iterator[tuple[str, GivenCase]]:
+    for fmt, mode, size in itertools.product(_INTEGERS, ("symmetric", "asymmetric"), sizes):
+        yield (
+            f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked",
+            _blocked(fmt, mode, size, quantizer),
+        )
 
-PATHS = (Path("tool and operators", _CASES),)
+
+_NBITS = {
+    f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits": _matmul_nbits(bits, mode, size)
+    for mode in ("symmetric", "asymmetric")
+    for size in _BLOCK_SIZES
+    for bits in (2, 4, 8)
+}
+_HALF = {"half and bfloat16 input": NOT_YET}
+_OWN_RANGE = {"given range": "its range is that of the data", **_HALF}
+
+PATHS = (
+    Path(
+        "DynamicQuantizeLinear",
+        {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic},
+        open=_OWN_RANGE,
+    ),
+    Path.of_given("QuantizeLinear", dict(_tool_cases(_operators, (*_INTEGERS, *_OPERATOR_ONLY))), open=_HALF),
+    Path.of_given("quantize_onnx_initializer", dict(_tool_cases(_quantized, _INTEGERS)), open=_HALF),
+    Path.of_given("QuantizeLinear, block_size", dict(_blocked_cases(_operators, _BLOCK_SIZES)), open=_HALF),
+    Path.of_given(
+        "quantize_onnx_initializer, block_size", dict(_blocked_cases(_quantized, (16, 128))), open=_HALF
+    ),
+    Path("MatMulNBits", _NBITS, open=_OWN_RANGE),
+)

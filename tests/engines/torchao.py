@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
+from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -73,12 +73,12 @@ _FEW = {
 }
 
 
-def _guarded(case: Case) -> Case:
-    """`case` whose own errors are refusals."""
+def _guarded(case: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Return `case` whose own errors are refusals."""
 
-    def run(x: torch.Tensor) -> Answer:
+    def run(*tensors: torch.Tensor) -> Answer:
         try:
-            return case(x)
+            return case(*tensors)
         except (AssertionError, RuntimeError, ValueError, IndexError) as error:
             raise Refused(str(error)) from error
 
@@ -98,20 +98,30 @@ def _flat(values: torch.Tensor) -> torch.Tensor:
     return values.reshape(-1)
 
 
-def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
-        t = IntxUnpackedToInt8Tensor.from_hp(
-            x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping]
-        )
+def _signed(bits: int, mapping: str, block: BlockSize) -> GivenCase:
+    dtype = getattr(torch, f"int{bits}")
+
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        t = IntxUnpackedToInt8Tensor.from_hp(seen, block(x.shape), dtype, mapping_type=_MAPPING[mapping])
+        if seen is not x:
+            t = IntxUnpackedToInt8Tensor.from_hp(
+                x,
+                block(x.shape),
+                dtype,
+                mapping_type=_MAPPING[mapping],
+                intx_choose_qparams_algorithm=None,
+                custom_scale=t.scale,
+                custom_zero_point=t.zero_point,
+            )
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
 
 
-def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size = block(x.shape)
-        scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype)
+        scale, zero = quant_primitives.choose_qparams_affine(seen, _MAPPING[mapping], size, dtype)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
         return Answer(
             quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero)
@@ -120,9 +130,11 @@ def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> Case:
     return run
 
 
-def _int8_class(mapping: str, granularity: Granularity) -> Case:
-    def run(x: torch.Tensor) -> Answer:
-        t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping])
+def _int8_class(mapping: str, granularity: Granularity) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        t = Int8Tensor.from_hp(seen, granularity, _MAPPING[mapping])
+        if seen is not x:
+            t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping], t.scale, t.zero_point)
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
@@ -134,11 +146,11 @@ def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
     return (torch.int8 if low < 0 else dtype), low, high
 
 
-def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _without_zero(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
         scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(
-            x, MappingType.ASYMMETRIC, size, *codes
+            seen, MappingType.ASYMMETRIC, size, *codes
         )
         q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
         return Answer(
@@ -148,11 +160,11 @@ def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
     return run
 
 
-def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _tinygemm(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
         scale, zero = quant_primitives._choose_qparams_affine_tinygemm(
-            x, MappingType.ASYMMETRIC, size, *codes
+            seen, MappingType.ASYMMETRIC, size, *codes
         )
         q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
         return Answer(
@@ -165,7 +177,7 @@ def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
     return run
 
 
-def _integer_cases() -> Iterator[tuple[str, Case]]:
+def _integer_cases() -> Iterator[tuple[str, GivenCase]]:
     for granularity, block in _ALL.items():
         for mode in ("symmetric", "asymmetric"):
             for bits in range(1, 9):
@@ -220,9 +232,9 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
     return values.view(torch.uint8)
 
 
-def _float8(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
-        scale = quant_primitives._choose_scale_float8(x, list(block(x.shape)), dtype)
+def _float8(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        scale = quant_primitives._choose_scale_float8(seen, list(block(x.shape)), dtype)
         q = quant_primitives._quantize_affine_float8(x, scale, dtype)
         return Answer(quant_primitives._dequantize_affine_float8(q, scale), _bits(q), _flat(scale))
 
@@ -250,22 +262,39 @@ def _nvfp4(two_levels: bool) -> Case:
     return run
 
 
-def _float_cases() -> Iterator[tuple[str, Case]]:
+def _float8_cases() -> Iterator[tuple[str, GivenCase]]:
     for (fmt, dtype), (granularity, block) in itertools.product(_FLOAT8.items(), _ALL.items()):
         yield f"{fmt},symmetric,{granularity},min_max,torchao_float8", _float8(dtype, block)
+
+
+def _mx_cases() -> Iterator[tuple[str, Case]]:
     for (fmt, element), (mode, convention), size in itertools.product(
         _MX.items(), _MX_CONVENTIONS.items(), (32, 16, 64)
     ):
         yield f"{fmt},symmetric,per_group(size={size}),min_max,{convention}", _mx(element, size, mode)
-    yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4", _nvfp4(True)
-    yield (
-        "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4(scale.global_rule=none)",
-        _nvfp4(False),
-    )
 
 
-_CASES: dict[str, Case] = {
-    form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
+_NVFP4 = "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4"
+_NVFP4_CASES: dict[str, Case] = {_NVFP4: _nvfp4(True), f"{_NVFP4}(scale.global_rule=none)": _nvfp4(False)}
+
+
+def _all_guarded(cases: Iterable[tuple[str, Callable[..., Answer]]]) -> dict[str, Callable[..., Answer]]:
+    return {form: _guarded(case) for form, case in cases}
+
+
+_HALF = {"half and bfloat16 input": NOT_YET}
+_OWN_SCALES = {
+    "given range": "its scales are those of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
+    **_HALF,
 }
 
-PATHS = (Path("tensor classes, primitives", _CASES),)
+PATHS = (
+    Path.of_given(
+        "IntxUnpackedToInt8Tensor, Int8Tensor, quant_primitives", _all_guarded(_integer_cases()), open=_HALF
+    ),
+    Path.of_given("_quantize_affine_float8", _all_guarded(_float8_cases()), open=_HALF),
+    Path("MXTensor", _all_guarded(_mx_cases()), open=_OWN_SCALES),
+    Path("NVFP4Tensor", _all_guarded(_NVFP4_CASES.items()), open=_OWN_SCALES),
+)
