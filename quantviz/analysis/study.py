@@ -37,7 +37,7 @@ from quantviz.streaming import (
     value_histogram,
 )
 from quantviz.tensors import blocks
-from quantviz.tensors.lazy import InMemory, OwnScales, Replaced, Stored
+from quantviz.tensors.lazy import InMemory, OwnScales, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
@@ -98,10 +98,7 @@ class Study:
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
-        x, notes = measuring.as_asked(x, x, scheme, facts)
-        if isinstance(x, Replaced):
-            replaced = x
-            facts = keep("facts clipped", lambda: tensor_facts.facts(replaced))
+        notes = measuring.nonfinite_notes(x, scheme, facts)
         absmax = facts.absmax
         found = keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
@@ -283,9 +280,7 @@ class Study:
                 extreme=found.extreme[block],
                 tensor_absmax=torch.tensor(self.absmax),
                 block_size=size,
-                left_out=self._left_out(block)
-                if self.scheme.nonfinite == "ignore" and self.facts.nonfinite
-                else 0,
+                left_out=self._left_out(block) if self.scheme.leaves_out and self.facts.nonfinite else 0,
             ),
         )
 

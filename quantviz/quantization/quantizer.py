@@ -34,7 +34,7 @@ from quantviz.tensors.conversion import as_codes, as_input, torch_dtype
 #: The number of the reference's arithmetic, part of the key of every result that is kept from one version to
 #: the next. Raise it whenever a code, scale, zero point or value of any scheme changes: a test of recorded
 #: codes fails until that is done.
-ARITHMETIC = 1
+ARITHMETIC = 2
 
 
 def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> QParams:
@@ -96,7 +96,7 @@ def quantize(
         raise QuantVizError("importance_and_qparams")
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
-        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout), None
+        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict), None
     else:
         params, found = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
@@ -145,7 +145,12 @@ def values_of_codes(
     layout = scheme.layout(shape)
     refuse_other_than_qparams(qparams)
     params = given_qparams(
-        qparams.scale, qparams.zero_point, scheme, layout, chosen=any_scale or qparams.stored
+        qparams.scale,
+        qparams.zero_point,
+        scheme,
+        layout,
+        chosen=any_scale or qparams.stored,
+        stored=qparams.stored,
     )
     known = block_values(params)
     known |= run_operations(given_operations(scheme), known) | {

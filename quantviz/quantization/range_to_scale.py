@@ -148,7 +148,7 @@ def _symmetric_scale(scheme: Scheme) -> Operations:
     return (
         _SCALE_RULES[spec.rule](scheme)
         if spec.first == "scale"
-        else _inverse_first(scheme, "absmax", scheme.value_max, number_code(scheme.value_max))
+        else _inverse_first(scheme, "absmax", scheme.range_value_max, number_code(scheme.range_value_max))
     )
 
 
@@ -172,6 +172,18 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     one = Operation(
         "inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]), silent=True
     )
+    nothing = Operation(
+        "inverse_zero",
+        f"inverse = where({extent} <= {floor!r}, 0, inverse)",
+        lambda v: torch.where(v[extent] <= floor, 0, v["inverse"]),
+        silent=True,
+    )
+    of_nothing = Operation(
+        "scale_of_zero_inverse",
+        "scale = where(inverse == 0, 1, scale)",
+        lambda v: torch.where(v["inverse"] == 0, 1, v["scale"]),
+        silent=True,
+    )
     limit = Operation(
         "inverse_limit",
         f"inverse = min(inverse, {spec.inverse_max!r})",
@@ -186,8 +198,10 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     return (
         made,
         *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
+        *((nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
         *((limit,) if spec.inverse_max else ()),
         back,
+        *((of_nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
     )
 
 
@@ -197,12 +211,15 @@ def _over(key: str, line: str, name: str, divisor: float) -> Operations:
 
 def _over_code_max(scheme: Scheme) -> Operations:
     return _over(
-        "scale_symmetric", f"scale = absmax / {number_code(scheme.value_max)}", "absmax", scheme.value_max
+        "scale_symmetric",
+        f"scale = absmax / {number_code(scheme.range_value_max)}",
+        "absmax",
+        scheme.range_value_max,
     )
 
 
 def _over_half_range(scheme: Scheme) -> Operations:
-    low, high = scheme.value_min, scheme.value_max
+    low, high = scheme.range_value_min, scheme.range_value_max
     return _over(
         "scale_half_range",
         f"scale = absmax / (({number_code(high)} - {number_code(low)}) / 2)",
@@ -211,8 +228,15 @@ def _over_half_range(scheme: Scheme) -> Operations:
     )
 
 
+def _double_absmax_over_range(scheme: Scheme) -> Operations:
+    low, high = scheme.range_value_min, scheme.range_value_max
+    # The range is made symmetric first, and its width can overflow.
+    line = f"scale = (absmax + absmax) / ({number_code(high)} - {number_code(low)})"
+    return (Operation("scale_double_absmax", line, lambda v: (v["absmax"] + v["absmax"]) / (high - low)),)
+
+
 def _without_clipping(scheme: Scheme) -> Operations:
-    low, high = scheme.value_min, scheme.value_max
+    low, high = scheme.range_value_min, scheme.range_value_max
     line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
     return (
         Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
@@ -235,7 +259,7 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
-    low, high = scheme.code_min, scheme.code_max
+    low, high = scheme.range_code_min, scheme.range_code_max
     # The lower end is minus the upper one where there are negative values, else it stays at 0.
     return (
         Operation(
@@ -258,14 +282,25 @@ def _power_of_two(
     def operations(scheme: Scheme) -> Operations:
         largest = _largest_exponent(scheme)
         line = f"exponent = {expression} - {largest}" if largest else f"exponent = {expression}"
-        return Operation(key, line, lambda v: exponent(v["absmax"]) - largest), _SCALE_POWER_OF_TWO
+        return (
+            Operation(key, line, lambda v: exponent(v["absmax"]) - largest),
+            *_scale_of_exponent(scheme),
+        )
 
     return operations
 
 
-_SCALE_POWER_OF_TWO = Operation(
-    "scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"])
-)
+def _scale_of_exponent(scheme: Scheme) -> Operations:
+    made = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
+    if scheme.arithmetic.scale.exponent_below != "wraps":
+        return (made,)
+    line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
+    return Operation(
+        "exponent_wraps",
+        line,
+        lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
+        silent=True,
+    ), made
 
 
 def _largest_exponent(scheme: Scheme) -> int:
@@ -273,7 +308,7 @@ def _largest_exponent(scheme: Scheme) -> int:
 
     Integers are fixed-point numbers below 2 here (OCP Microscaling 1.0, 5.3.5).
     """
-    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.value_max)[1] - 1
+    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.range_value_max)[1] - 1
 
 
 def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
@@ -290,11 +325,10 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
 
 
 def _power_of_two_fitting(scheme: Scheme) -> Operations:
-    high = scheme.value_max
+    high = scheme.range_value_max
     line = f"exponent = ceil(float32(log2(absmax / {number_code(high)})))"
-    return Operation(
-        "exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high))
-    ), _SCALE_POWER_OF_TWO
+    fitting = Operation("exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high)))
+    return fitting, *_scale_of_exponent(scheme)
 
 
 def _floor_log2(x: torch.Tensor) -> torch.Tensor:
@@ -348,12 +382,13 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
         "power_of_two_fitting": _power_of_two_fitting,
         "mirrored_if_negative": _mirrored_if_negative,
+        "double_absmax_over_range": _double_absmax_over_range,
     }
 )
 
 
 def _asymmetric_scale(scheme: Scheme) -> Operations:
-    low, high = scheme.code_min, scheme.code_max
+    low, high = scheme.range_code_min, scheme.range_code_max
     if scheme.arithmetic.scale.first == "scale":
         return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
@@ -457,7 +492,7 @@ def _after_zero_point(scheme: Scheme) -> Operations:
 
 
 def _zero_point(scheme: Scheme) -> Operations:
-    convention, low, high = scheme.arithmetic, scheme.code_min, scheme.code_max
+    convention, low, high = scheme.arithmetic, scheme.range_code_min, scheme.range_code_max
     if scheme.mode == "symmetric":
         middle = scheme.symmetric_zero_point
         return (
@@ -493,6 +528,7 @@ def _zero_point(scheme: Scheme) -> Operations:
         *_zero_point_code(convention, low, high),
         *_zero_point_clamp(convention, low, high),
         *((whole,) if integer else ()),
+        *_zero_point_of_zero_scale(convention, low, high),
     )
 
 
@@ -536,6 +572,22 @@ def _zero_point_code(convention: Convention, low: int, high: int) -> Operations:
         return (shift,)
     return shift, Operation(
         "zero_point_round", "zero_point = round(zero_point)", lambda v: rounded(v["zero_point"])
+    )
+
+
+def _zero_point_of_zero_scale(convention: Convention, low: int, high: int) -> Operations:
+    rule = convention.zero_point_of_zero_scale
+    if rule == "as_any":
+        return ()
+    code = low if rule == "smallest" else high
+    line = f"zero_point = where(scale == 0, {code}, zero_point)"
+    return (
+        Operation(
+            "zero_point_of_zero_scale",
+            line,
+            lambda v: torch.where(v["scale"] == 0, code, v["zero_point"]),
+            silent=True,
+        ),
     )
 
 

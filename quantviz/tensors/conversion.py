@@ -128,11 +128,15 @@ class NonFinite:
         """Return the note that they are left out."""
         return self._note("nonfinite_left_out")
 
-    def clipped(self, smallest: float, largest: float) -> Note:
-        """Return the note that they became the finite ends, and NaN 0."""
-        return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
+    def clipped(self) -> Note:
+        """Return the note that ±Inf saturates, and NaN becomes 0."""
+        return self._note("nonfinite_clipped")
 
-    def _note(self, key: str, **ends: float) -> Note:
+    def note(self, nonfinite: str) -> Note:
+        """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
+        return self.clipped() if nonfinite == "clip" else self.left_out()
+
+    def _note(self, key: str) -> Note:
         return Note.of(
             key,
             count=self.count,
@@ -141,7 +145,6 @@ class NonFinite:
             minus_inf=self.minus_inf,
             index=self.first,
             value=self.shown,
-            **ends,
         )
 
 
@@ -161,15 +164,14 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
     """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and
     notes of what changed.
 
-    `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
-    "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
-    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many
-    there are.
+    `nonfinite` is one of `scheme.NONFINITE`: under "refuse" all of the answer is finite, else NaN and Inf are
+    still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real numbers, and where NaN or
+    Inf are refused, with the first place and how many there are.
 
     >>> as_input([[1.0, 2.0], [3.0, 4.0]])[0].shape
     torch.Size([2, 2])
     >>> as_input([[1.0, math.inf, math.nan]], "clip")[0].tolist()
-    [[1.0, 1.0, 0.0]]
+    [[1.0, inf, nan]]
     """
     tensor = _tensor(x)
     values, notes = as_float32(tensor)
@@ -178,13 +180,7 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
         return values, notes
     if nonfinite == "refuse":
         raise found.refusal()
-    if nonfinite == "ignore":
-        return values, (*notes, found.left_out())
-    finite = values[torch.isfinite(values)]
-    if not finite.numel():
-        raise QuantVizError("input_nothing_finite", count=found.count)
-    smallest, largest = finite.min().item(), finite.max().item()
-    return values.nan_to_num(0.0, largest, smallest), (*notes, found.clipped(smallest, largest))
+    return values, (*notes, found.note(nonfinite))
 
 
 def as_plain(x: Any) -> torch.Tensor:

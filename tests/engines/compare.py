@@ -31,8 +31,8 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
     """Where the two differ, by part: elements of codes and values, blocks of scales and zero points.
 
     Codes and zero points are equal as numbers and scales as float32 bits, NaN being NaN whatever its bits;
-    values are equal to one unit in the last place, infinities exactly. Where both values are NaN, the code of a
-    format without NaN is not looked at: it comes of a cast of NaN.
+    values are equal to one unit in the last place, infinities exactly. Where both values are NaN, the code of
+    an integer or of a codebook is not looked at: it comes of a cast of NaN.
     """
     parameters = result.qparams
     scale, its_scale = parameters.scale.to(torch.float32).flatten(), answer.scale.to(torch.float32)
