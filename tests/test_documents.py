@@ -234,6 +234,7 @@ def test_the_convention_is_one():
     (row,) = eval(walked("Add an engine"), dict(vars(engines)))
     convention = qv.Convention(**vars(row))
     assert not list(convention.problems())
+    assert convention == qv.CONVENTIONS["awq"]
     scheme = qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention=convention)
     assert qv.quantize([[0.0, 1.5], [-3.0, 1.0]], scheme).q.tolist() == [[0, 15], [0, 15]]
 

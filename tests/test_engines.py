@@ -118,6 +118,7 @@ NARROWER = {
         for convention in (
             "torch",
             "torch_fake_quantize",
+            "torch_qat",
             "microxcaling",
             "modelopt",
             "modelopt_float8",

@@ -91,7 +91,7 @@ def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> Bloc
     whole = float(study.measured.moments.e2 or 0.0)
     cells = [_cells_of(study, block) for block in chosen]
     loudest = np.array([int(places[values.nan_to_num(0.0).abs().argmax()]) for places, values in cells])
-    tensor = study.x if study.result is None else InMemory(study.result.x)
+    tensor = study.x if study.result is None else InMemory(study.result.x, dtype=study.x.dtype)
     ignoring = study.scheme.replace(nonfinite="ignore")
     without = Study.of(LeftOut(tensor, np.unique(loudest)), ignoring)
     rows = []

@@ -61,6 +61,10 @@ class LeftOut(Stored):
     def shape(self) -> Shape:
         return self._stored.shape
 
+    @property
+    def dtype(self) -> str:
+        return self._stored.dtype
+
     def run(self, start: int, stop: int) -> Values:
         values = self._stored.run(start, stop)
         first, last = np.searchsorted(self._places, (start, stop))
@@ -127,13 +131,14 @@ class Counterfactuals:
     def __init__(self, x: Any, scheme: Scheme | str, parts: Granularity, study: Study | None = None) -> None:
         scheme = as_scheme(scheme)
         self.study = study or Study.of(as_stored(x)[0], scheme)
-        self.parts, self.scheme = parts, scheme
+        #: The scheme that was asked for, and the same for the dtype of the tensor.
+        self.parts, self.scheme, self._own = parts, scheme, self.study.scheme
         result = self.study.result
-        self.x = self.study.x if result is None else InMemory(result.x)
+        self.x = self.study.x if result is None else InMemory(result.x, dtype=self.study.x.dtype)
         self.layout: BlockLayout = parts.layout(self.x.shape, "short")
-        self._ignoring = scheme.replace(nonfinite="ignore")
+        self._ignoring = self._own.replace(nonfinite="ignore")
         # What is finite needs no NaN to be heeded, which takes longer.
-        self._finite = self._ignoring if self.study.facts.nonfinite else scheme
+        self._finite = self._ignoring if self.study.facts.nonfinite else self._own
         #: Quantizations of the whole tensor that were made.
         self.made = 0
         self._noises: dict[Numbers, float] = {}
@@ -167,7 +172,7 @@ class Counterfactuals:
     @cached_property
     def bits(self) -> float:
         """Return the bits that an element takes, scales included."""
-        return bits_per_element(self.scheme, self.x.shape)
+        return bits_per_element(self._own, self.x.shape)
 
     @cached_property
     def magnitudes(self) -> Array:
@@ -262,11 +267,11 @@ class Counterfactuals:
             if touched is not None:
                 self._noises[numbers] = touched
             elif self.study.result is not None:
-                fill, scheme = (0.0, self.scheme) if self._zeros_cost_nothing else (math.nan, self._ignoring)
+                fill, scheme = (0.0, self._own) if self._zeros_cost_nothing else (math.nan, self._ignoring)
                 self._noises[numbers] = _noise_of(self.study.result.x, self.places(numbers), fill, scheme)
             elif self._zeros_cost_nothing:
                 without = LeftOut(self.x, self.places(numbers), 0.0)
-                self._noises[numbers] = self._measured(without, self.scheme, numbers)
+                self._noises[numbers] = self._measured(without, self._own, numbers)
             else:
                 # Scales first: sums of what ignores NaN take many times as long.
                 self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
@@ -285,9 +290,9 @@ class Counterfactuals:
         places = self.places(numbers)
         if self.study.facts.nonfinite:
             return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
-        total = self._measured(LeftOut(self.x, places, 0.0), self.scheme, numbers, params)
+        total = self._measured(LeftOut(self.x, places, 0.0), self._own, numbers, params)
         zeros, at = torch.zeros(len(places)), torch.from_numpy(places)
-        error = quantize_cells(zeros, self.scheme, params, self.x.shape, at).error
+        error = quantize_cells(zeros, self._own, params, self.x.shape, at).error
         return max(total - float(error.to(torch.float64).square().sum()), 0.0)
 
     @cached_property
@@ -299,7 +304,7 @@ class Counterfactuals:
         """Whether zeros are as good as cells left out, and told sooner: they have no error, and no scale
         heeds them.
         """
-        scheme = self.scheme
+        scheme = self._own
         if (
             self.study.facts.nonfinite
             or scheme.mode != "symmetric"
@@ -361,7 +366,7 @@ class Counterfactuals:
         """Return the bits an element that keeping some parts adds: their values in 16 bits in place of codes,
         and their places. A single cell's code stays where it is.
         """
-        code = 0.0 if self.of_cells else stored_bits(self.scheme).code
+        code = 0.0 if self.of_cells else stored_bits(self._own).code
         return (len(self.places(numbers)) * (KEPT_BITS - code) + self.place_bits(numbers)) / self.x.count
 
     def place_bits(self, numbers: Numbers) -> float:
@@ -376,12 +381,12 @@ class Counterfactuals:
     def params_without(self, numbers: Numbers) -> QParams:
         """Return scales found without some parts."""
         without = self.without(numbers)
-        absmax = facts(without).absmax if self.scheme.arithmetic.scale.global_rule else None
+        absmax = facts(without).absmax if self._own.arithmetic.scale.global_rule else None
         return qparams(without, self._ignoring, absmax=absmax)
 
     def range_without(self, numbers: Numbers) -> Range | None:
         """Return the blocks' ranges found without some parts; none where scales were given."""
-        if self.scheme.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.global_rule:
             return None
         found = ranges(self.without(numbers), self._ignoring)
         return found if isinstance(found, Range) else None
@@ -400,7 +405,7 @@ class Counterfactuals:
         if size < 2 or self.study.facts.nonfinite:
             return None
         self.made += 1
-        return _number(measure(Rotated(self.x, size), self.scheme, metrics=("mse",)).moments.e2)
+        return _number(measure(Rotated(self.x, size), self._own, metrics=("mse",)).moments.e2)
 
     def apart_noise(self, numbers: Numbers, scheme: Scheme, *, each_its_own: bool) -> tuple[float, int]:
         """Return Σe² of some parts as a tensor of their own, and how many scales it takes.
@@ -411,13 +416,13 @@ class Counterfactuals:
         axis = self.axis
         windows = [read_window(self.x, self.layout, self.window(each)) for each in numbers]
         values = self.values(numbers) if axis is None or each_its_own else torch.cat(windows, axis)
-        own = scheme.replace(nonfinite="ignore").fitted(tuple(values.shape))
+        own = scheme.on_input(self.x.dtype).replace(nonfinite="ignore").fitted(tuple(values.shape))
         found = measure(values, own, metrics=("mse",))
         return _number(found.moments.e2), found.layout.block_count
 
     def _facts(self, without: Stored, numbers: Numbers) -> Facts:
         """Return what `measure` asks of a tensor without some parts, without a pass where that can be."""
-        if self.scheme.arithmetic.scale.global_rule:
+        if self._own.arithmetic.scale.global_rule:
             return facts(without)
         known, count = self.study.facts, len(self.places(numbers))
         place = place_of(int(self.places(numbers[:1])[0]), self.x.shape)

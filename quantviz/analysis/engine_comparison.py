@@ -25,14 +25,14 @@ from quantviz.quantization.operations import NamedTensors, Operation, run_operat
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.result import QuantResult, block_values
 from quantviz.quantization.value_to_code import code_of, code_operations
-from quantviz.schemes.arithmetic import Offer
+from quantviz.schemes.arithmetic import HALVES, Offer
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
-from quantviz.tensors.conversion import as_input
+from quantviz.tensors.conversion import as_input, torch_dtype
 
 #: Fields with the value that each of two conventions has.
 Fields = Mapping[str, tuple[object, object]]
@@ -133,14 +133,16 @@ def compare(
     ((('course', 'torch'), ('onnxruntime',)), 3, ['gguf'])
     """
     scheme = as_scheme(scheme)
-    tensor, _ = as_input(x, scheme.nonfinite)
+    tensor, _, dtype = as_input(x, scheme.nonfinite)
+    # Each convention is asked of the tensor as it is stored.
+    stored = tensor.to(torch_dtype(dtype)) if dtype in HALVES else tensor
     results: dict[str, QuantResult] = {}
     refused: dict[str, QuantVizError] = {}
     for convention in conventions:
         try:
             adapted = scheme.replace(convention=convention)
             _same_meaning(scheme, adapted)
-            results[str(adapted.arithmetic)] = quantize(tensor, adapted)
+            results[str(adapted.chosen)] = quantize(stored, adapted)
         except QuantVizError as problem:
             refused[str(convention)] = problem
     codes, values = torch.zeros(tensor.shape, dtype=torch.bool), torch.zeros(tensor.shape, dtype=torch.bool)
@@ -173,7 +175,7 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
         and mine.partition("_")[0] != theirs.partition("_")[0]
     ):
         raise QuantVizError(
-            "comparison.zero_domain", convention=str(adapted.arithmetic), zero_point=given.zero_point
+            "comparison.zero_domain", convention=str(adapted.chosen), zero_point=given.zero_point
         )
 
 

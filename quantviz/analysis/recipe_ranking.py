@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -138,7 +139,9 @@ def recipe_rows(
                 raise QuantVizError("recipe_needs_lines", shape=stored.shape)
             if priced_bits(scheme, stored.shape, priced_as) > most_bits:
                 continue
-            rows.append(row_of(measure(stored, scheme), name, is_current=name == same, priced_as=priced_as))
+            row = row_of(measure(stored, scheme), name, is_current=name == same, priced_as=priced_as)
+            # The scheme as it was asked for, whatever the dtype of this tensor made of it.
+            rows.append(dataclasses.replace(row, scheme=scheme))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
     return tuple(rows)

@@ -79,7 +79,7 @@ class SampledPart:
         weights = np.where(slices == largest, 1.0, (x.shape[0] - 1) / (len(slices) - 1))
         rest = (slice(None),) * (len(x.shape) - 1)
         read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices.tolist()])
-        return cls(x, known, InMemory(read), weights, keep)
+        return cls(x, known, InMemory(read, dtype=x.dtype), weights, keep)
 
     @property
     def share(self) -> float:

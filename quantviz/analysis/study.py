@@ -20,6 +20,7 @@ from quantviz.evaluation.tables import block_columns, scales_table
 from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
+from quantviz.quantization.input_dtype import on_stored, rounded_to
 from quantviz.quantization.qparams import stored_qparams
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams, QuantResult
@@ -87,18 +88,22 @@ class Study:
 
         Raises `QuantVizError` as `quantize` does.
         """
-        shape = x.shape
+        shape, keep = x.shape, keep or KeptHere()
+        given = x
+        x, scheme, said = on_stored(given, scheme)
         for problem in scheme.problems(shape):
             raise problem
-        facts, keep = facts or tensor_facts.facts(x), keep or KeptHere()
+        if x is not given:
+            facts = keep(f"facts {x.dtype}", lambda: tensor_facts.facts(x))
+        facts = facts or tensor_facts.facts(x)
         nonfinite = facts.found
         own = x.own_scales(scheme)
         if own is not None and nonfinite is None:
             return cls._of_own(x, scheme, facts, own, keep)
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
-            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
-        notes = measuring.nonfinite_notes(x, scheme, facts)
+            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, (*said, *r.notes), keep)
+        notes = (*said, *measuring.nonfinite_notes(x, scheme, facts))
         absmax = facts.absmax
         found = keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
@@ -133,7 +138,7 @@ class Study:
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
         """Return the study of a result that is there already."""
-        x = InMemory(r.x)
+        x = InMemory(r.x, dtype=rounded_to(r.scheme) or "float32")
         facts = tensor_facts.facts(x)
         return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, KeptHere())
 
@@ -353,7 +358,7 @@ class Study:
         if len(block) != len(grid) or not all(0 <= at < n for at, n in zip(block, grid, strict=True)):
             raise QuantVizError("no_such_block", block=block, grid=grid)
         values = self.block_values(block).flatten()
-        return Study.of(InMemory(values), _as_one_block(self.scheme, values.numel()))
+        return Study.of(InMemory(values, dtype=self.x.dtype), _as_one_block(self.scheme, values.numel()))
 
     @property
     def largest_step(self) -> float | None:
@@ -394,13 +399,12 @@ def _range_key(scheme: Scheme) -> str:
     """Return all that the blocks' ranges depend on besides the tensor."""
     if not scheme.calibration.of_values:
         return f"range {scheme}"
-    arithmetic = scheme.arithmetic
     parts = (
         scheme.mode,
         scheme.granularity,
-        arithmetic.tail,
+        scheme.arithmetic.tail,
         scheme.calibration,
-        arithmetic.scale_math,
+        scheme.range_dtype,
         scheme.nonfinite,
     )
     return f"range {' '.join(map(str, parts))}"

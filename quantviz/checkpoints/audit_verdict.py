@@ -103,7 +103,9 @@ def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
     """Return the scheme that most weights have, and how many others there are."""
     kinds = Counter((each.layout, each.scheme, each.symmetric) for each in compared)
     (layout, scheme, symmetric), _ = kinds.most_common(1)[0]
-    assert scheme is not None
+    if scheme is None:  # vectors of a codebook have none
+        layout_words = Note.of(f"layouts.names.{layout}")
+        return Note.of("audit.values_only", layout=layout_words, others=len(kinds) - 1)
     return Note.of(
         "audit.scheme" if len(kinds) == 1 else "audit.schemes",
         layout=Note.of(f"layouts.names.{layout}"),
@@ -124,7 +126,9 @@ def granularity_words(granularity: Granularity) -> Note:
 
 
 def _rounding_words(compared: Sequence[TensorAudit]) -> Note:
-    kinds = Counter(each.rounding for each in compared)
+    kinds = Counter(each.rounding for each in compared if each.rounding)
+    if not kinds:
+        return Note.of("audit.rounding.unknown")
     if len(kinds) == 1:
         return Note.of(f"audit.rounding.{next(iter(kinds))}")
     return Note.of("audit.rounding.mixed", **{kind: kinds[kind] for kind in ("nearest", "gptq", "other")})

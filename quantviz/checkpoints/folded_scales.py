@@ -80,7 +80,7 @@ def _from_norms(name: str, columns: int, files: tuple[Catalog, Catalog]) -> torc
             if not all(own in each.names and each.info(own).shape == (columns,) for each in files):
                 continue
             try:
-                quantized, original = (each.load(own) for each in files)
+                quantized, original = (each.read(own).tensor for each in files)
             except QuantVizError:
                 continue
             # Gemma's norms are 1 more than what is stored: where that explains them, values lie about 0.

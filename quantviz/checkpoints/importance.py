@@ -52,8 +52,8 @@ def _of_gguf(path: Path) -> dict[str, float]:
             weight = name.removesuffix(_SUMS)
             if weight == name or f"{weight}{_COUNTS}" not in there:
                 continue
-            counts = np.asarray(tensors.load(f"{weight}{_COUNTS}"), np.float64).ravel()
-            sums = np.asarray(tensors.load(name), np.float64).ravel()
+            counts = np.asarray(tensors.read(f"{weight}{_COUNTS}").tensor, np.float64).ravel()
+            sums = np.asarray(tensors.read(name).tensor, np.float64).ravel()
             # A row of sums for each expert; one that no text came to says nothing.
             each = np.array_split(sums, len(counts))
             means = [row.mean() / count for row, count in zip(each, counts, strict=True) if count > 0]

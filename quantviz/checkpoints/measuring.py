@@ -65,6 +65,8 @@ class Known(Picklable):
     #: Its shape in the file, and as it is quantized.
     shape: Shape
     seen: Shape
+    #: The dtype of its values in the file.
+    dtype: str
     facts: Facts
     #: Sums of powers of its values; none where some are not finite, or where the reference makes them.
     powers: Moments | None
@@ -83,7 +85,8 @@ class Known(Picklable):
         by_kernels = by_kernels and held.values.count > limits.FUSED
         if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
-        return cls(held.content, held.entry.shape, held.values.shape, found, powers, by_kernels)
+        seen, dtype = held.values.shape, held.values.dtype
+        return cls(held.content, held.entry.shape, seen, dtype, found, powers, by_kernels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +157,8 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     moments, cells = joined(_moments_of(part) for part in parts), sum(part.cells for part in parts)
     if known.by_kernels and known.powers is not None:
         moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
-    numbers = metrics_of(moments, bits_per_element(scheme, known.seen), METRICS)
+    bits = bits_per_element(scheme.on_input(known.dtype), known.seen)
+    numbers = metrics_of(moments, bits, METRICS)
     assert moments.x2 is not None
     rms = math.sqrt(float(moments.x2) / cells) if cells else math.nan
     nonfinite = known.facts.found

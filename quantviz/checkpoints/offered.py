@@ -108,18 +108,20 @@ def from_link(form: str) -> str:
 
 
 def checkpoint_path(name: str) -> Path:
-    """Return where an offered checkpoint lies.
+    """Return where an offered checkpoint lies, under the name that it is offered by: a link keeps its name,
+    for what it leads to may have none that says what it is, nor the other files beside it.
 
     Raises:
         QuantVizError: It is not there, or it or one of its files lies outside of the folder.
     """
-    path = real_path(name)
-    folder = path if path.is_dir() else path.parent
-    within = PurePosixPath(name) if path.is_dir() else PurePosixPath(name).parent
-    for each in sorted(folder.iterdir()):
+    is_folder = real_path(name).is_dir()
+    within = PurePosixPath(name) if is_folder else PurePosixPath(name).parent
+    known = data_folder()
+    assert known
+    for each in sorted((known / within).iterdir()):
         if each.name.endswith(_WEIGHTS) and not each.name.startswith("."):
             real_path((within / each.name).as_posix())
-    return path
+    return known / name
 
 
 def below_folder(path: str) -> str | None:

@@ -19,6 +19,7 @@ from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
 from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.files.other_formats import other_format_of_folder
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.several import GgufPart, JoinedGguf, JoinedSafetensors
 from quantviz.sources.files.torch_save import TorchCatalog
@@ -117,6 +118,9 @@ def found_at(path: str | PurePath) -> Found:
         files = [each for each in listed if reader_of(name_of(each)) is reader]
         if files:
             return Found(files=(*files, *_missing(files)))
+    names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+    if other := other_format_of_folder(names[-1], names[:-1]):
+        raise QuantVizError(other.key, file=clipped(names[-1]))
     raise QuantVizError(
         "checkpoint.empty_folder",
         folder=clipped(name_of(place)),
@@ -155,9 +159,7 @@ def _opened(file: str) -> Catalog:
     # Whether a part without tensors is all there is, is asked when all parts are open.
     of_part = GgufPart if _NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
     if not is_address(file):
-        path = Path(file)
-        data = FileData(path, path.name, beside=lambda name: FileData(path.parent / name, name))
-        return catalog_of(data, reader=of_part)
+        return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
     from quantviz.sources.stores.store import problem_at
     from quantviz.sources.stores.store_data import StoreData, reader_at
 

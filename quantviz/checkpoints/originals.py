@@ -88,6 +88,10 @@ class Expert(Stored):
     def shape(self) -> Shape:
         return self._x.shape[1:]
 
+    @property
+    def dtype(self) -> str:
+        return self._x.dtype
+
     def run(self, start: int, stop: int) -> Values:
         before = self._number * self.count
         return self._x.run(before + start, before + stop)

@@ -237,7 +237,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, seen_shape(entry.shape))
-            return Held(entry, _named(digest), InMemory(seen))
+            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype))
         values, at = buffer.values(_held_count(entry)), 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = Passing() if by_kernels else None
@@ -254,7 +254,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             at += made
         x: Stored = Lying(raw, entry)
         if len(values):
-            x = InMemory(viewed(torch.from_numpy(values), x.shape))
+            x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
         known = passing.facts(x.shape) if passing else None
         sums = passing.powers() if passing and known and known.found is None else None
         return Held(entry, _named(digest), x, known=known, powers=sums)
@@ -271,6 +271,10 @@ class Lying(Stored):
     @property
     def shape(self) -> Shape:
         return seen_shape(self._entry.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._entry.dtype
 
     def check(self) -> None:
         # A store gives one version of a file or an error, also where the reader has gone on to the next file.

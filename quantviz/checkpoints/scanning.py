@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -22,7 +23,9 @@ from quantviz.checkpoints.recipes import recipes_named, refusal_of, seen_shape
 from quantviz.checkpoints.results import Progress, Results
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
+from quantviz.quantization.input_dtype import input_notes
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.sources.stores.store import PASSING
@@ -103,7 +106,8 @@ def run_scan(
     named = recipes_named(recipes)
     listing = list_checkpoint(path)
     entries = listing.entries
-    notes = [{language: note.message(language) for language in languages()} for note in listing.notes]
+    said = (*listing.notes, *_dtype_notes(named, entries))
+    notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
@@ -115,6 +119,18 @@ def run_scan(
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
+
+
+def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
+    """Yield which recipes widen tensors of half precision, one note for each reason and dtype there is."""
+    names: dict[tuple[str, str], list[str]] = {}
+    there = {entry.dtype for entry in entries}
+    for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
+        for note in input_notes(scheme, dtype):
+            if note.key != "input_as_engine":
+                names.setdefault((note.key, dtype), []).append(name)
+    for (key, dtype), own in names.items():
+        yield Note.of("of_recipes", recipes=", ".join(own), note=Note.of(key, dtype=dtype))
 
 
 class _Run:
@@ -186,7 +202,8 @@ class _Run:
         entry, scheme = task.entries[0], task.schemes[0][0]
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
-        if is_compiled(scheme, seen_shape(entry.shape), by_axis=False, counted=True):
+        own = scheme.on_input(entry.dtype)
+        if is_compiled(own, seen_shape(entry.shape), by_axis=False, counted=True):
             return
         with Files() as files:
             held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
@@ -258,8 +275,14 @@ class _Run:
 
 
 def _known_as(path: str | PurePath) -> str:
-    """Return what a checkpoint's results are kept under: its path, or its address without what signs it."""
-    return shown(path) if isinstance(path, str) and is_address(path) else str(Path(path).resolve())
+    """Return what a checkpoint's results are kept under: its path, or its address without what signs it.
+
+    A link keeps its name: in a cache of links the files themselves have names that say nothing.
+    """
+    if isinstance(path, str) and is_address(path):
+        return shown(path)
+    own = Path(path)
+    return str(own.resolve() if own.is_dir() else own.parent.resolve() / own.name)
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:

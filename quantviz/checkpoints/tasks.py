@@ -234,6 +234,7 @@ def _parts_of(
             of_rows = scheme.layout(known.seen).view_shape[1:]
             shape = (min(bands.size, count - start) // math.prod(of_rows), *of_rows)
             shape = known.seen if bands.size >= count else shape
-            band = InMemory(viewed(torch.from_numpy(values), shape)) if room else Band(x, start, shape)
+            held = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
+            band = held or Band(x, start, shape)
             parts.append(measure_part(band, start, scheme, known, threads=threads))
         yield number, tuple(parts)

@@ -92,7 +92,13 @@ def results(weight: QuantizedWeight, x: Original) -> Iterator[tuple[QuantResult,
 def result_of_rows(
     weight: QuantizedWeight, x: Original, start: int, stop: int
 ) -> tuple[QuantResult, torch.Tensor]:
-    """Return the same of some rows, from one multiple of `weight.row_step` to before another."""
+    """Return the same of some rows, from one multiple of `weight.row_step` to before another.
+
+    Raises:
+        QuantVizError: No scheme says how the weight was made.
+    """
+    if weight.scheme is None:
+        raise QuantVizError("audit.no_codes", name=weight.name)
     coded = weight.coded(start, stop)
     own = x.read(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
@@ -118,6 +124,8 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
     Raises:
         QuantVizError: It cannot be read, or what it decodes to is no number.
     """
+    if weight.scheme is None:
+        return _audit_values(weight, x, original)
     whole: Moments | None = None
     near = torch.zeros(weight.shape[1], dtype=torch.float64)
     saturated = count = 0
@@ -150,6 +158,27 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
         MappingProxyType(found),
         x.done,
         weight.notes,
+    )
+
+
+def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
+    """Return what is found of a quantized weight without scheme: its errors alone."""
+    whole: Moments | None = None
+    for start, stop in bands(weight.shape, weight.row_step):
+        whole = _with(whole, _moments(x.read(start, stop), weight.coded(start, stop).x_hat))
+    assert whole is not None
+    found = metrics_of(whole, weight.stored_bits, _WITHOUT_CODES)
+    return TensorAudit(
+        weight.name,
+        original,
+        weight.layout,
+        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        shape=weight.shape,
+        scale_dtype=weight.scale_dtype,
+        bits=weight.stored_bits,
+        metrics=MappingProxyType(found),
+        done=x.done,
+        notes=weight.notes,
     )
 
 
@@ -231,7 +260,7 @@ def _rounding(near: torch.Tensor, weight: QuantizedWeight) -> str:
     """
     if float(near.mean()) >= _NEAREST:
         return "nearest"
-    size = getattr(weight.scheme.granularity, "size", len(near))
+    size = getattr(weight.scheme and weight.scheme.granularity, "size", len(near))
     # Where columns are in the order of groups, the first one is any of the first group.
     first = float(near[0] if weight.columns is None else near[:size].max())
     ordered = (

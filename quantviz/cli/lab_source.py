@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.cli.tensors import name_in, written_source
 from quantviz.errors import QuantVizError
@@ -13,16 +14,49 @@ if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
 
-def offered_folder(file: Path) -> tuple[Path, bool]:
-    """Return the folder that an app must offer to open the file, and whether the environment names it.
+class Offered(NamedTuple):
+    """The folder that an app must offer to open a file."""
 
-    It is the file's own, unless the file lies below the one that is named.
+    folder: Path
+    #: The file's path below it, with "/".
+    below: str
+    #: Whether the environment names the folder already.
+    known: bool
+
+
+def offered(path: Path) -> Offered:
+    """Return the folder that an app must offer to open a file, or all files of a folder.
+
+    It is that of the file, unless the file lies below the one that the environment names. Of a model in a
+    cache of links, whose files lie elsewhere under names that say nothing, it is the model's, which holds the
+    links and the files; of any other link it is the folder of what the link leads to.
     """
     from quantviz.sources.local import data_folder
 
     known = data_folder()
-    real = file.resolve()
-    return (known, True) if known and real.is_relative_to(known) else (real.parent, False)
+    there, real = Path(os.path.abspath(path)), path.resolve()
+    linked = there.parent.resolve() / there.name
+    for own in (linked, real):
+        if known and own.is_relative_to(known) and real.is_relative_to(known):
+            below = own.relative_to(known)
+            if not any(part.startswith(".") for part in below.parts):
+                return Offered(known, below.as_posix(), True)
+    of_model = _model_of_cache(linked)
+    if of_model:
+        return Offered(of_model, linked.relative_to(of_model).as_posix(), False)
+    folder = real if path.is_dir() else real.parent
+    return Offered(folder, real.relative_to(folder).as_posix(), False)
+
+
+def _model_of_cache(path: Path) -> Path | None:
+    """Return the folder of a model in Hugging Face's cache that a path lies in; none where it lies in none.
+
+    Its `snapshots/<commit>` holds links to its `blobs`.
+    """
+    for folder in path.parents:
+        if folder.name == "snapshots" and (folder.parent / "blobs").is_dir():
+            return folder.parent
+    return None
 
 
 def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[Source, str | None]:
@@ -45,9 +79,10 @@ def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[S
     with open_tensors(file) as opened:
         catalog = model_tensors(opened)
         name = _name(catalog, file, tensor, first)
-        folder, known = offered_folder(Path(file))
-        below = Path(file).resolve().relative_to(folder).as_posix()
-        return as_opened(LocalTensor.of(below, name, catalog)), None if known else str(folder)
+        place = offered(Path(file))
+        return as_opened(LocalTensor.of(place.below, name, catalog)), None if place.known else str(
+            place.folder
+        )
 
 
 def _hub_source(address: str, tensor: str | None, first: bool) -> Source:

@@ -85,14 +85,15 @@ def _opening(
     file: str, tensor: str | None, scheme: str | None, options: list[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment and Streamlit's options to open the Lab on a file, and start who opens it."""
-    from quantviz.cli.lab_source import lab_source, offered_folder
+    from quantviz.cli.lab_source import lab_source, offered
     from quantviz.cli.link import lab_address
     from quantviz.sources.local import FOLDER
 
     path = Path(file)
     source, folder = None, None
     if path.is_dir():
-        folder = None if offered_folder(path / ".")[1] else str(path.resolve())
+        place = offered(path)
+        folder = None if place.known else str(place.folder)
     else:
         source, folder = lab_source(file, tensor, first=True)
     environment = {**os.environ, **({FOLDER: folder} if folder else {})}

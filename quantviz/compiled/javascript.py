@@ -22,6 +22,7 @@ from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.code_to_value import block_names, value_operations
 from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.operations import Operations, run_operations
 from quantviz.quantization.range_to_scale import range_operations
 from quantviz.quantization.stored_scale import store_operations
@@ -282,7 +283,7 @@ class _SchemeWriter:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._numbers = _Numbers(__getitem__=self._value_of_code, signbit=_sign_bit)
-        self._dtype = torch_dtype(scheme.arithmetic.scale_math)
+        self._dtype = torch_dtype(scheme.range_dtype)
 
     def program(self) -> Program:
         scheme, convention, fmt = self._scheme, self._scheme.arithmetic, self._scheme.number_format
@@ -303,6 +304,8 @@ class _SchemeWriter:
             "given": given and {"scale": given.scale, "zero_point": given.zero_point},
             "params": sorted({*made, *other}),
             "mode": scheme.mode,
+            # Half precision that values are rounded to first.
+            "input": rounded_to(scheme),
             "nonfinite": scheme.nonfinite,
             "range_single": self._dtype == torch.float32,
             "scale_single": kept == "float32",

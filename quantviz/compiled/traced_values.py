@@ -121,7 +121,12 @@ def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
     return own
 
 
-def _joined(*values: Any) -> tuple[Trace, torch.dtype, list[Cell]]:
+def _joined(*values: Any, scaled: bool = False) -> tuple[Trace, torch.dtype, list[Cell]]:
+    """Return the dtype of some values together, and each in it.
+
+    A number that half precision is multiplied or divided by, which is `scaled`, stays float32, as it does in
+    torch.
+    """
     trace = next(value.trace for value in values if isinstance(value, Cell))
     dtype = _promoted(
         *(
@@ -129,12 +134,17 @@ def _joined(*values: Any) -> tuple[Trace, torch.dtype, list[Cell]]:
             for value in values
         )
     )
+    if scaled and dtype in _HALVES:
+        values = tuple(
+            value if isinstance(value, Cell) else _as(trace, value, torch.float32) for value in values
+        )
+        return trace, dtype, [value if value.dtype == torch.float32 else value.to(dtype) for value in values]
     return trace, dtype, [_as(trace, value, dtype) for value in values]
 
 
 def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
     def run(a: Any, b: Any) -> Cell:
-        trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)))
+        trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)), scaled=sign in "*/")
         if sign == "/" and not dtype.is_floating_point:
             dtype = torch.float32
             left, right = left.to(dtype), right.to(dtype)

@@ -117,7 +117,7 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     ('t1 = fabs(lo)', 't2 = fabs(hi)', 't3 = t1 > t2')
     """
     trace = Trace(functions={"floor_of_log2": _floor_of_log2})
-    dtype = torch_dtype(scheme.arithmetic.scale_math)
+    dtype = torch_dtype(scheme.range_dtype)
     if not scheme.calibration.of_values:
         raise Untraceable("more than the block's values")
     found: Any = calibrated(Ends(trace, dtype), scheme, _untried)

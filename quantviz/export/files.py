@@ -69,7 +69,7 @@ def scheme_code(scheme: Scheme) -> str:
         "mode": repr(scheme.mode),
         "granularity": f"qv.{scheme.granularity!r}",
         "calibration": f"qv.{scheme.calibration!r}",
-        "convention": _convention_code(scheme.arithmetic),
+        "convention": _convention_code(scheme.chosen),
     }
     if scheme.nonfinite != "refuse":
         fields["nonfinite"] = repr(scheme.nonfinite)

@@ -87,3 +87,7 @@ class Classroom:
                     "link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock))
                 )
         return cls(frozenset(hidden), frozenset(locked), answers, projector)
+
+
+#: The classroom of a damaged link: a hand that changes `k` in the address must not open what it closed.
+CLOSED = Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), "withheld")

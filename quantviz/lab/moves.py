@@ -241,12 +241,13 @@ class HandChoices:
 
 
 def hand_choices(state: LabState) -> HandChoices:
-    """Return which formats and group sizes the hand can choose: those under which the scheme fits the tensor.
+    """Return which formats and group sizes the hand can choose: those under which the scheme fits the tensor
+    in the same mode.
 
     >>> from quantviz.lab.state import opening
     >>> found = hand_choices(opening())
     >>> found.formats.values[found.formats.at :], found.sizes.values, found.sizes.at
-    (('int4', 'int3', 'int2', 'int1'), (2, 4, 8), -1)
+    (('int4', 'int3', 'int2'), (2, 4, 8), -1)
     """
     return _hand_choices(state.scheme, state.source.shape)
 
@@ -258,18 +259,19 @@ def _hand_choices(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
     length = math.prod(shape) if isinstance(groups, Flat) else shape[getattr(groups, "axis", -1)]
     sizes = divisors(length)
     return HandChoices(
-        _choices(_formats_like(scheme), scheme.format, shape, scheme.with_format),
+        _choices(formats_like(scheme), scheme.format, shape, scheme.mode, scheme.with_format),
         _choices(
             sizes[1:] or sizes,
             getattr(scheme.granularity, "size", None),
             shape,
+            scheme.mode,
             lambda size: scheme.replace(granularity=_in_groups(scheme, shape, size)),
         ),
     )
 
 
-def _formats_like(scheme: Scheme) -> Iterable[str]:
-    """Return the formats of the same family, from most bits to fewest."""
+def formats_like(scheme: Scheme) -> Iterable[str]:
+    """Return the formats of the same family, from most bits to fewest; not all need fit the scheme's mode."""
     now = scheme.number_format
     if now.family == "integer":
         alike = [
@@ -284,13 +286,17 @@ def _formats_like(scheme: Scheme) -> Iterable[str]:
 
 
 def _choices(
-    values: Iterable[_T], now: object, shape: tuple[int, ...], scheme_of: Callable[[_T], Scheme]
+    values: Iterable[_T],
+    now: object,
+    shape: tuple[int, ...],
+    mode: str,
+    scheme_of: Callable[[_T], Scheme],
 ) -> Choices[_T]:
     found: dict[_T, Scheme] = {}
     for value in values:
         with contextlib.suppress(QuantVizError):
             scheme = scheme_of(value)
-            if not scheme.problems(shape):
+            if scheme.mode == mode and not scheme.problems(shape):
                 found[value] = scheme
     values = tuple(found)
     at = next((i for i, value in enumerate(values) if value == now), -1)

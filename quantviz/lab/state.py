@@ -67,8 +67,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
-    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link
-    #: carries it.
+    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, or
+    #: has codes for another sign. No link carries it.
     chosen: Scheme | None = field(default=None, compare=False)
 
     @property
@@ -130,7 +130,9 @@ class LabState:
     def with_source(self, source: Source) -> LabState:
         """Return the state with another tensor.
 
-        The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped.
+        The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped. A picture has
+        no values below 0: codes without a sign stand in for those of another tensor there, and the other way
+        round.
         """
         shape = source.shape
         kept = (
@@ -145,8 +147,17 @@ class LabState:
             self.value_scale,
         )
         fitting = [each for each in self.remembered if not each.problems(shape)]
-        state = LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept)
-        return state.remembering(fitting).with_scheme(self.chosen or self.scheme)
+        state = LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).remembering(fitting)
+        chosen = self.chosen or self.scheme
+        of_tensor = chosen
+        if source.unedited.picture:
+            # A sign that was chosen for a picture is kept for the next one.
+            if self.chosen or not self.source.unedited.picture:
+                of_tensor = chosen.for_picture()
+        elif self.source.unedited.picture:
+            of_tensor = chosen.for_both_signs()
+        state = state.with_scheme(of_tensor)
+        return state if of_tensor == chosen else state.replace(scheme=state.scheme, chosen=chosen)
 
 
 def opening(scenario_id: str = FIRST) -> LabState:

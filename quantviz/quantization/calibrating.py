@@ -21,12 +21,21 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 
 
+def _no_absmax() -> torch.Tensor:
+    raise NotImplementedError
+
+
 def calibrated(
-    of_blocks: BlockValues, scheme: Scheme, trial: Trial, importance: torch.Tensor | None = None
+    of_blocks: BlockValues,
+    scheme: Scheme,
+    trial: Trial,
+    absmax: Callable[[], torch.Tensor] = _no_absmax,
+    importance: torch.Tensor | None = None,
 ) -> Range | QParams:
     """Return the range, or scale and zero point, that the scheme's calibration gives each block.
 
-    `trial` gives the error of blocks with a range, see `Context.trial`; `importance` is what an error counts
+    `trial` gives the error of blocks with a range, see `Context.trial`; `absmax` gives the largest magnitude
+    of the whole tensor, which calibrations of values alone do not need; `importance` is what an error counts
     in each column, see `quantize`.
     """
     calibration = scheme.calibration
@@ -34,7 +43,7 @@ def calibrated(
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
         told = Context(
-            scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams, compute, importance
+            scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams, compute, absmax, importance
         )
     return calibration.calibrate(of_blocks, cast("Context", told))
 

@@ -8,6 +8,7 @@ import math
 import torch
 
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.quantization.stored_scale import scale_reach
 from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
@@ -17,8 +18,25 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 def value_operations(scheme: Scheme) -> Operations:
     """Return the operations from `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
     convention = scheme.arithmetic
+    dtype = torch_dtype(convention.value_dtype)
+    operations = _valued(scheme, dtype)
+    if convention.result_dtype != "same":
+        dtype = torch_dtype(convention.result_dtype)
+        operations += (_of_dtype("x_hat", dtype),)
+    return operations if dtype == torch.float32 else (*operations, _of_dtype("x_hat", torch.float32))
+
+
+def _of_dtype(name: str, dtype: torch.dtype) -> Operation:
+    """Return the operation that brings a value to a dtype."""
+    key = f"{name}_float32" if dtype == torch.float32 else f"{name}_rounded"
+    return Operation(key, f"{name} = {dtype_name(dtype)}({name})", lambda v: v[name].to(dtype), silent=True)
+
+
+def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
+    """Return the operations to `x_hat` as the convention's steps give it."""
+    convention = scheme.arithmetic
     if convention.value_order == "divide_inverse":
-        return _divided(scheme)
+        return _divided(scheme, dtype)
     if convention.value_order == "multiply_absmax":
         high = scheme.range_value_max
         return (
@@ -29,7 +47,13 @@ def value_operations(scheme: Scheme) -> Operations:
                 lambda v: v["y"] * (1 / high),
             ),
         )
-    dtype = torch_dtype(convention.value_dtype)
+    if convention.value_order == "multiply_levels":
+        reach = scale_reach(convention, scheme.number_format)
+        return (
+            Operation("multiply_code", "y = q * scale_code", lambda v: v["q"] * v["scale_code"]),
+            Operation("multiply_absmax", "y = y * global_absmax", lambda v: v["y"] * v["global_absmax"]),
+            Operation("over_reach", f"x_hat = y / {number_code(reach)}", lambda v: v["y"] / reach),
+        )
     operations = [
         Operation(
             "apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True
@@ -60,17 +84,13 @@ def value_operations(scheme: Scheme) -> Operations:
                 "add_zero_point", "x_hat = y + zero_point", lambda v: v["y"] + v["zero_point"].to(dtype)
             ),
         ]
-    if dtype != torch.float32:
-        operations.append(
-            Operation(
-                "x_hat_float32", "x_hat = float32(x_hat)", lambda v: v["x_hat"].to(torch.float32), silent=True
-            )
-        )
     return tuple(operations)
 
 
-def _divided(scheme: Scheme) -> Operations:
-    divided = Operation("divide_inverse", "x_hat = q / inverse", lambda v: v["q"] / v["inverse"])
+def _divided(scheme: Scheme, dtype: torch.dtype) -> Operations:
+    divided = Operation(
+        "divide_inverse", "x_hat = q / inverse", lambda v: v["q"].to(dtype) / v["inverse"].to(dtype)
+    )
     if scheme.arithmetic.scale.floor_rule != "codes_zero_up_to":
         return (divided,)
     # An inverse of 0 makes every code 0: the scale is 1.
@@ -78,7 +98,7 @@ def _divided(scheme: Scheme) -> Operations:
     return divided, Operation(
         "value_of_zero_inverse",
         line,
-        lambda v: torch.where(v["inverse"] == 0, v["q"], v["x_hat"]),
+        lambda v: torch.where(v["inverse"] == 0, v["q"].to(dtype), v["x_hat"]),
         silent=True,
     )
 
@@ -103,4 +123,12 @@ def block_names(scheme: Scheme) -> frozenset[str]:
     reads = frozenset[str]().union(
         *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))
     )
-    return reads & {"absmax", "code_scale", "code_zero_point", "inverse", "short"}
+    return reads & {
+        "absmax",
+        "code_scale",
+        "code_zero_point",
+        "global_absmax",
+        "inverse",
+        "scale_code",
+        "short",
+    }

@@ -29,8 +29,9 @@ from quantviz.quantization.result import (
     counted_cells,
     refuse_other_than_results,
 )
-from quantviz.quantization.stored_scale import STORED_AS, level_operations, store_operations
+from quantviz.quantization.stored_scale import level_operations, store_operations
 from quantviz.quantization.value_to_code import code_of, code_operations
+from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
@@ -269,16 +270,17 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     """Return the derivation of one cell, which alone is at hand; `qparams` are those of the whole tensor."""
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
+    casts: dict[str, Step] = {}
 
     def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         before = values.get(operation.name)
         step = _step(operation, values, given)
         # What changes nothing, and what was told before: the scale is cast on the way to the code and once
         # more on the way back.
-        if not (
-            operation.silent
-            and ((before is not None and _same(before.item(), given.item())) or step in steps)
-        ):
+        if operation.silent and before is not None and _same(before.item(), given.item()):
+            casts[operation.name] = step
+        elif not (operation.silent and step in steps):
+            steps.extend(_casts_before(operation, values, casts, steps))
             steps.append(step)
 
     if cell.ranged:
@@ -347,10 +349,27 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     )
 
 
+def _casts_before(
+    operation: Operation, values: NamedTensors, casts: Mapping[str, Step], steps: Sequence[Step]
+) -> list[Step]:
+    """Return the casts that an operation's line is not right without: to half precision or from it, which
+    changed no value that the line reads, but changes what it gives.
+    """
+    last = {step.name: step.dtype for step in steps}
+    return [
+        casts[name]
+        for name in sorted(operation.reads & casts.keys() & values.keys())
+        if casts[name].dtype == dtype_name(values[name].dtype) != last.get(name, "float32")
+        and not {casts[name].dtype, last.get(name, "float32")}.isdisjoint(HALVES)
+    ]
+
+
 def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
     """Return the two levels of a block's scale and zero point, where the engine's own search found them."""
     if scheme.search is None or qparams.scale_codes is None:
         return {}
+    if scheme.search.method == "block_maximum":
+        return {name: qparams.others[name][block] for name in ("global_absmax", "scale_code")}
     levels = {
         "global_scale": qparams.global_scale,
         "scale_code": qparams.scale_codes,

@@ -153,12 +153,18 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
     return QParams(
         values["scale"],
         _stored_zero(zero_point, domain),
-        scale_codes=values.get("scale_code"),
-        global_scale=values.get("global_scale", values.get("global_inverse")),
+        scale_codes=_kept(values.get("scale_code")),
+        global_scale=_kept(values.get("global_scale", values.get("global_inverse"))),
         zero_domain=domain,
         others=MappingProxyType(others),
         stored=True,
     )
+
+
+def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
+    """Return what is kept of a step's answer: float32 where the step had half precision."""
+    halves = (torch.float16, torch.bfloat16)
+    return values.to(torch.float32) if values is not None and values.dtype in halves else values
 
 
 def given_qparams(
@@ -199,11 +205,21 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
-    if scheme.mode == "symmetric" and bool(other.any()):
-        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
-    if scheme.mode == "symmetric" and not stored:
-        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+    if scheme.mode == "symmetric":
+        middle = scheme.symmetric_zero_point
+        if scheme.zero_point_follows:
+            low, high = scheme.code_min, scheme.code_max
+            other = (grid_zero != 0) & ((grid_zero < low) | (grid_zero > high))
+            if bool(other.any()):
+                got = grid_zero[other][0].item()
+                raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
+            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
+        else:
+            other = (grid_zero != 0) & (grid_zero != middle)
+            if bool(other.any()):
+                raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+            grid_zero = grid_zero if stored else torch.full_like(grid_zero, middle)
     return QParams(
         grid_scale.to(torch_dtype(kept)),
         _stored_zero(grid_zero.to(torch.float32), domain),

@@ -13,6 +13,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.calibrating import TrialByReference, calibrated
 from quantviz.quantization.cells import cell_index, dequantize_with, quantize_with
 from quantviz.quantization.code_to_value import block_names
+from quantviz.quantization.input_dtype import input_notes, rounded_to
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.qparams import (
     given_qparams,
@@ -48,7 +49,8 @@ def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> Q
     (3.578823433670343, -77)
     """
     scheme = as_scheme(scheme)
-    tensor, _ = as_input(x, scheme.nonfinite)
+    tensor, _, dtype = as_input(x, scheme.nonfinite, rounded_to(scheme))
+    scheme = scheme.on_input(dtype)
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
     return _choose(tensor, scheme, scheme.layout(shape), importance=importance_of(importance, scheme, shape))[
@@ -67,14 +69,16 @@ def quantize(
     """Quantize and dequantize `x`: codes, values and error of every element.
 
     `x` is a real tensor, nested list or NumPy array of 1 to 4 axes; a NumPy array in which something is
-    masked is refused, because there is no value to quantize. `scheme` is a `Scheme`, its text form, or a
-    recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale and zero point, one for all
-    blocks or one a block, in place of the scheme's calibration: made by hand, or those of `choose_qparams` or
-    of another result, say of calibration data. `importance` is what an error counts in each column, one
-    number of 0 or more for each index of the last axis: llama.cpp's importance matrix, for schemes whose
-    engine searches scales. `strict` returns what the arithmetic gives where it would be refused: a range
-    wider than float32, an infinite value. Raises `QuantVizError` for input that cannot be quantized and
-    schemes that do not fit its shape.
+    masked is refused, because there is no value to quantize. Its dtype is part of it: an engine that computes
+    in float16 or bfloat16 does so here, which the result's scheme names, as in
+    `torchao(input_dtype=bfloat16)`, and a note says where values are widened to float32 instead. `scheme` is
+    a `Scheme`, its text form, or a recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale
+    and zero point, one for all blocks or one a block, in place of the scheme's calibration: made by hand, or
+    those of `choose_qparams` or of another result, say of calibration data. `importance` is what an error
+    counts in each column, one number of 0 or more for each index of the last axis: llama.cpp's importance
+    matrix, for schemes whose engine searches scales. `strict` returns what the arithmetic gives where it
+    would be refused: a range wider than float32, an infinite value. Raises `QuantVizError` for input that
+    cannot be quantized and schemes that do not fit its shape.
 
     Source notebook 000, cell 61:
 
@@ -87,7 +91,9 @@ def quantize(
     True
     """
     scheme = as_scheme(scheme)
-    tensor, notes = as_input(x, scheme.nonfinite)
+    tensor, notes, dtype = as_input(x, scheme.nonfinite, rounded_to(scheme))
+    notes = (*notes, *input_notes(scheme, dtype))
+    scheme = scheme.on_input(dtype)
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
     layout = scheme.layout(shape)
@@ -112,7 +118,7 @@ def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) 
     >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)
     True
     """
-    tensor, notes = as_input(x, scheme.nonfinite)
+    tensor, notes, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
     params = qparams_of_range(found, largest_magnitude(tensor), scheme, scheme.layout(tuple(tensor.shape)))
     return _result_of(tensor, scheme, params, found if isinstance(found, Range) else None, notes)
 
@@ -165,7 +171,7 @@ def infinite_value(
     value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
 ) -> QuantVizError:
     """Return the error to raise where the cell at `index` has become `value`, or its error is infinite."""
-    block, name = layout.block_of(index, shape), str(scheme.arithmetic)
+    block, name = layout.block_of(index, shape), str(scheme.chosen)
     if params.scale[block] == 0:
         return QuantVizError("scale_is_zero", convention=name, index=index, block=block)
     return QuantVizError("value_beyond_float32", convention=name, value=value, index=index, block=block)
@@ -179,11 +185,12 @@ def _choose(
     importance: torch.Tensor | None = None,
 ) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
-    of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
+    of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.range_dtype), counted_cells(x, scheme))
     found = calibrated(
         of_blocks,
         scheme,
         TrialByReference(x, absmax, scheme, layout),
+        lambda: absmax,
         importance,
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(

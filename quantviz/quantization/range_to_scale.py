@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -14,10 +15,11 @@ from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import store_operations
+from quantviz.schemes.arithmetic import HALVES, ScaleSpec
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -26,12 +28,17 @@ def range_operations(scheme: Scheme) -> Operations:
     they are stored.
     """
     convention = scheme.arithmetic
-    symmetric = scheme.mode == "symmetric"
+    by_width = _scale_by_width(scheme)
     operations = (
+        *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
         *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
         *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
-        *(_absmax_operations(scheme) if symmetric else _width_operations(scheme)),
-        *(_symmetric_scale(scheme) if symmetric else _asymmetric_scale(scheme)),
+        *_one_sided(scheme),
+        *(_mirrored(scheme) if by_width and scheme.mode == "symmetric" else ()),
+        *(_width_operations(scheme) if by_width else _absmax_operations(scheme)),
+        *(_asymmetric_scale(scheme) if by_width else _symmetric_scale(scheme)),
+        *(() if by_width else _scale_of_one_side(scheme)),
+        *((_SCALE_SINGLE,) if convention.zero_point_scale == "single" else ()),
         *_scale_floor(scheme),
         *_end_on_code(scheme),
         *_zero_point(scheme),
@@ -57,6 +64,93 @@ _ZERO_IN_RANGE: Operations = (
     Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
     Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
 )
+
+
+def _in_half(dtype: str) -> Operations:
+    """Return the operations that bring a range, which is float32 between the steps, to half precision."""
+
+    def cast(name: str) -> Operation:
+        return Operation(
+            "range_dtype", f"{name} = {dtype}({name})", lambda v: v[name].to(torch_dtype(dtype)), silent=True
+        )
+
+    return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
+
+
+_SCALE_SINGLE = Operation(
+    "scale_single",
+    "scale = float32(scale)",
+    lambda v: v["scale"].to(torch.float32).to(v["scale"].dtype),
+    silent=True,
+)
+
+
+def _scale_by_width(scheme: Scheme) -> bool:
+    """Return whether the scale is the width of the range over the number of steps."""
+    return scheme.mode == "asymmetric" or scheme.arithmetic.scale.rule == "mirrored_range"
+
+
+def _one_sided(scheme: Scheme) -> Operations:
+    """Return the operation that finds ranges which symmetric mode treats as asymmetric mode does."""
+    if scheme.mode == "asymmetric" or not scheme.zero_point_follows:
+        return ()
+    if scheme.arithmetic.one_sided == "asymmetric_if_positive":
+        return (
+            Operation("one_sided", "one_sided = lo >= 0", lambda v: (v["lo"] >= 0).to(v["lo"].dtype), True),
+        )
+    line = "one_sided = (lo >= 0) | (hi <= 0)"
+    return (
+        Operation("one_sided", line, lambda v: ((v["lo"] >= 0) | (v["hi"] <= 0)).to(v["lo"].dtype), True),
+    )
+
+
+def _mirrored(scheme: Scheme) -> Operations:
+    """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
+    above = (scheme.range_code_max - scheme.range_code_min) // 2
+    below = -above - 1
+    kept = torch_dtype(scheme.arithmetic.scale_math)
+
+    def end(name: str, steps: int) -> Operation:
+        # The ends are kept as float32, whatever the precision of the scale.
+        if not scheme.zero_point_follows:
+            line = f"{name} = float32(unit * {steps})"
+            return Operation(
+                "mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(kept), silent=True
+            )
+        line = f"{name} = where(one_sided, {name}, float32(unit * {steps}))"
+        return Operation(
+            "mirrored",
+            line,
+            lambda v: torch.where(
+                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(kept)
+            ),
+            silent=True,
+        )
+
+    line = f"unit = float32(max(abs(lo / {below}), abs(hi / {above})))"
+    unit = Operation(
+        "mirrored_unit",
+        line,
+        lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
+    )
+    # What was too small for a step of its own is a range of zeros now.
+    return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
+
+
+def _scale_of_one_side(scheme: Scheme) -> Operations:
+    """Return the operation that gives a range on one side of 0 the scale of asymmetric mode."""
+    if not scheme.zero_point_follows:
+        return ()
+    low, high = scheme.range_code_min, scheme.range_code_max
+    line = f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"
+    return (
+        Operation(
+            "scale_one_sided",
+            line,
+            lambda v: torch.where(v["one_sided"] != 0, (v["hi"] - v["lo"]) / (high - low), v["scale"]),
+            silent=True,
+        ),
+    )
 
 
 _RANGE_OF_ZEROS: Operations = (
@@ -317,7 +411,13 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
-        return _floor_log2(absmax.to(torch.float64) + lift * _two_to(_floor_log2(absmax), torch.float64))
+        power = _floor_log2(absmax)
+        if absmax.dtype != torch.float16:
+            return _floor_log2(absmax.to(torch.float64) + lift * _two_to(power, torch.float64))
+        # Engines do this with the bits of a number, and a subnormal one has no exponent among its bits.
+        smallest = torch.finfo(torch.float16).tiny
+        lifted = absmax.to(torch.float64) + lift * _two_to(power.clamp(min=-14), torch.float64)
+        return _floor_log2(torch.where(lifted < smallest, 0, lifted))
 
     return _power_of_two(
         "exponent_even", f"floor(log2(absmax + {lift!r} * 2 ** floor(log2(absmax))))", exponent
@@ -423,8 +523,9 @@ def _end_on_code(scheme: Scheme) -> Operations:
 
 def _scale_floor(scheme: Scheme) -> Operations:
     convention = scheme.arithmetic
-    spec, operations = convention.scale, []
-    extent = "absmax" if scheme.mode == "symmetric" else "width"
+    spec = convention.scale
+    operations = [*_scale_without_inverse(spec)]
+    extent = "width" if _scale_by_width(scheme) else "absmax"
     # An underflow must not divide by 0: what gives a block of zeros a scale of 1 has at least the smallest
     # float32.
     floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
@@ -437,6 +538,8 @@ def _scale_floor(scheme: Scheme) -> Operations:
                 silent=True,
             )
         )
+    elif spec.floor_rule == "range_stretched":
+        operations += _stretch(spec.floor)
     elif spec.floor_rule == "one_below":
         if _zero_point_is_dropped(scheme):
             operations.append(
@@ -461,6 +564,51 @@ def _scale_floor(scheme: Scheme) -> Operations:
             )
         )
     return tuple(operations)
+
+
+def _scale_without_inverse(spec: ScaleSpec) -> Operations:
+    if not spec.without_inverse:
+        return ()
+    line = f"scale = where(isinf(1 / float32(scale)), {spec.without_inverse!r}, scale)"
+    return (
+        Operation(
+            "scale_without_inverse",
+            line,
+            lambda v: torch.where(
+                torch.isinf(1 / v["scale"].to(torch.float32)), spec.without_inverse, v["scale"]
+            ),
+            silent=True,
+        ),
+    )
+
+
+def _stretch(floor: float) -> Operations:
+    """Return the operations that keep the scale above `floor`, and stretch the range with it."""
+
+    def stretched(name: str) -> Operation:
+        return Operation(
+            "range_stretched",
+            f"{name} = float32({name} * stretch)",
+            lambda v: (v[name] * v["stretch"]).to(torch.float32).to(v[name].dtype),
+            silent=True,
+        )
+
+    # A number over a tensor would be a product with the reciprocal, rounded twice.
+    ratio = Operation(
+        "stretch",
+        f"stretch = {floor!r} / scale",
+        lambda v: torch.full_like(v["scale"], floor) / v["scale"],
+        silent=True,
+    )
+    factor = Operation(
+        "stretch",
+        f"stretch = where(scale < {floor!r}, float32(stretch), 1)",
+        lambda v: torch.where(v["scale"] < floor, v["stretch"].to(torch.float32).to(v["stretch"].dtype), 1.0),
+        silent=True,
+    )
+    line = f"scale = max(scale, {floor!r})"
+    kept = Operation("scale_floor", line, lambda v: v["scale"].clamp(min=floor), silent=True)
+    return ratio, factor, stretched("lo"), stretched("hi"), kept
 
 
 def _zero_point_is_dropped(scheme: Scheme) -> bool:
@@ -492,9 +640,10 @@ def _after_zero_point(scheme: Scheme) -> Operations:
 
 
 def _zero_point(scheme: Scheme) -> Operations:
-    convention, low, high = scheme.arithmetic, scheme.range_code_min, scheme.range_code_max
-    if scheme.mode == "symmetric":
-        middle = scheme.symmetric_zero_point
+    convention, domain = scheme.arithmetic, scheme.zero_domain
+    low, high = scheme.range_code_min, scheme.range_code_max
+    middle = scheme.symmetric_zero_point
+    if not scheme.zero_point_follows:
         return (
             Operation(
                 "zero_point_symmetric",
@@ -502,12 +651,12 @@ def _zero_point(scheme: Scheme) -> Operations:
                 lambda v: torch.full_like(v["scale"], middle),
             ),
         )
-    if convention.scale.asymmetric_rule == "end_on_code":
+    if scheme.mode == "asymmetric" and convention.scale.asymmetric_rule == "end_on_code":
         line = "zero_point = where(steps == 0, 0, edge)"
         return (Operation("zero_point_end", line, lambda v: torch.where(v["steps"] == 0, 0, v["edge"])),)
-    if convention.zero_domain == "value":
+    if domain == "value":
         return (Operation("zero_point_value", "zero_point = lo", lambda v: v["lo"]),)
-    if convention.zero_domain == "value_middle":
+    if domain == "value_middle":
         half = (high + low + 1) / 2
         return (
             Operation(
@@ -523,30 +672,46 @@ def _zero_point(scheme: Scheme) -> Operations:
         lambda v: v["zero_point"].nan_to_num(0, math.inf, -math.inf),
         True,
     )
-    integer = convention.zero_domain == "code_int"
+    two_sided = Operation(
+        "zero_point_two_sided",
+        f"zero_point = where(one_sided, zero_point, {middle})",
+        lambda v: torch.where(v["one_sided"] != 0, v["zero_point"], middle),
+    )
     return (
-        *_zero_point_code(convention, low, high),
+        *_zero_point_code(convention, domain, low, high),
         *_zero_point_clamp(convention, low, high),
-        *((whole,) if integer else ()),
+        *((whole,) if domain == "code_int" else ()),
+        *((two_sided,) if scheme.mode == "symmetric" else ()),
         *_zero_point_of_zero_scale(convention, low, high),
     )
 
 
-def _zero_point_code(convention: Convention, low: int, high: int) -> Operations:
+def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -> Operations:
     math_dtype = (
         None if convention.zero_point_math == "scale_math" else torch_dtype(convention.zero_point_math)
     )
     rounded = TIES[convention.zero_point_ties]
 
+    # Of half precision the line says that it is widened: it would mean another number without.
+    shown = (
+        "{}"
+        if math_dtype is None or convention.scale_math not in HALVES
+        else f"{dtype_name(math_dtype)}({{}})"
+    )
+    quotient = f"{shown.format('lo')} / {shown.format('scale')}"
+
     def wide(v: NamedTensors, name: str) -> torch.Tensor:
         return v[name] if math_dtype is None else v[name].to(math_dtype)
 
+    ends: Operations = ()
     if convention.scale.first != "scale":
         shift = Operation(
             "zero_point_inverse", "zero_point = -lo * inverse", lambda v: -v["lo"] * v["inverse"]
         )
+    elif convention.zero_point_rule == "nearer_end":
+        ends, shift = _from_nearer_end(wide, low, high)
     elif convention.zero_point_rule == "low_minus_rounded":
-        line = f"zero_point = {low} - round(lo / scale)"
+        line = f"zero_point = {low} - round({quotient})"
         return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
     elif convention.zero_point_rule == "ends_weighted":
         shift = Operation(
@@ -554,24 +719,54 @@ def _zero_point_code(convention: Convention, low: int, high: int) -> Operations:
             f"zero_point = ({low} * hi - {high} * lo) / width",
             lambda v: (low * wide(v, "hi") - high * wide(v, "lo")) / wide(v, "width"),
         )
-    elif convention.zero_domain == "code_float":
+    elif domain == "code_float":
         shift = Operation(
             "zero_point_float",
-            f"zero_point = {low} - lo / scale",
+            f"zero_point = {low} - {quotient}",
             lambda v: low - wide(v, "lo") / wide(v, "scale"),
         )
     else:
         return (
             Operation(
                 "zero_point",
-                f"zero_point = round({low} - lo / scale)",
+                f"zero_point = round({low} - {quotient})",
                 lambda v: rounded(low - wide(v, "lo") / wide(v, "scale")),
             ),
         )
-    if convention.zero_domain == "code_float":
-        return (shift,)
-    return shift, Operation(
+    if domain == "code_float":
+        return (*ends, shift)
+    whole = Operation(
         "zero_point_round", "zero_point = round(zero_point)", lambda v: rounded(v["zero_point"])
+    )
+    return (*ends, shift, whole)
+
+
+def _from_nearer_end(
+    wide: Callable[[NamedTensors, str], torch.Tensor], low: int, high: int
+) -> tuple[Operations, Operation]:
+    """Return the operations that count both ends of the range in steps, and the one that makes the zero point
+    of the end whose numbers are smaller: the error of a sum grows with its terms.
+    """
+
+    def steps(name: str, v: NamedTensors) -> torch.Tensor:
+        return wide(v, name) / wide(v, "scale")
+
+    ends = tuple(
+        Operation("steps_to_end", f"steps_{name} = {name} / scale", partial(steps, name))
+        for name in ("lo", "hi")
+    )
+    line = (
+        f"zero_point = where({abs(low)} + abs(steps_lo) < {abs(high)} + abs(steps_hi), "
+        f"{low} - steps_lo, {high} - steps_hi)"
+    )
+    return ends, Operation(
+        "zero_point_nearer_end",
+        line,
+        lambda v: torch.where(
+            abs(low) + v["steps_lo"].abs() < abs(high) + v["steps_hi"].abs(),
+            low - v["steps_lo"],
+            high - v["steps_hi"],
+        ),
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.quantization.block_maximum import block_maximum
 from quantviz.quantization.result import QParams
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.formats import NumberFormat
@@ -68,6 +69,8 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
     """
     assert context.convention.search is not None
     search = SEARCHES[context.convention.search][context.format.id]
+    if search.method == "block_maximum":
+        return block_maximum(blocks, context)
     method, values = _METHODS[search.method], blocks.runs(search.run)
     weights = _of_columns(context.importance, blocks, search)
     at_once, count = max(method.at_once // search.run, 1), values.shape[2]
@@ -107,8 +110,8 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
     if given is None:
         return None
     layout = scheme.layout(shape)
-    if scheme.search is None or layout.block_shape[-1] == 1:
-        raise QuantVizError("importance_not_heeded", convention=str(scheme.arithmetic))
+    if scheme.search is None or not scheme.search.weighs_columns or layout.block_shape[-1] == 1:
+        raise QuantVizError("importance_not_heeded", convention=str(scheme.chosen))
     numbers = (
         torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import torch
 
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.scheme import Scheme
@@ -46,7 +45,17 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
             "keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True
         ),
         *(_zero_point_format(convention) if scheme.shifted else ()),
+        *((_KEEP_ZERO_POINT,) if scheme.shifted and convention.scale_math in HALVES else ()),
     )
+
+
+#: What is kept of a block is float32: half precision is only that of the steps.
+_KEEP_ZERO_POINT = Operation(
+    "keep_zero_point",
+    "zero_point = float32(zero_point)",
+    lambda v: v["zero_point"].to(torch.float32),
+    silent=True,
+)
 
 
 def given_operations(scheme: Scheme) -> Operations:
@@ -58,13 +67,24 @@ def given_operations(scheme: Scheme) -> Operations:
     absmax = Operation(
         "absmax_of_scale", f"absmax = scale * {number_code(high)}", lambda v: v["scale"] * high
     )
-    wants_absmax = spec.first == "both" or spec.global_rule == "absmax_over_range_joined"
+    wants_absmax = spec.first == "both" or spec.global_rule in (
+        "absmax_over_range_joined",
+        "reach_over_absmax",
+    )
     return *((inverse,) if spec.first != "scale" else ()), *((absmax,) if wants_absmax else ())
+
+
+def scale_reach(convention: Convention, fmt: NumberFormat) -> float:
+    """Return the largest product of a block's scale, stored in units of the tensor's, and a value."""
+    assert convention.scale.format is not None
+    return (convention.scale.code_max or FORMATS[convention.scale.format].value_max) * fmt.value_max
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def level_operations(scheme: Scheme) -> Operations:
     """Return the operations from the two levels that an engine's own search found to scale and zero point."""
+    if scheme.arithmetic.scale.global_rule == "reach_over_absmax":
+        return levels_of_absmax(scale_reach(scheme.arithmetic, scheme.number_format))
     scale = Operation(
         "scale_two_levels", "scale = global_scale * scale_code", lambda v: v["global_scale"] * v["scale_code"]
     )
@@ -74,6 +94,31 @@ def level_operations(scheme: Scheme) -> Operations:
         lambda v: v["global_zero_point"] * v["zero_point_code"],
     )
     return (scale, zero_point) if scheme.search and scheme.search.has_minimum else (scale,)
+
+
+def levels_of_absmax(reach: float) -> Operations:
+    """Return the operations from a block's stored scale and the tensor's largest magnitude to the scale and
+    its inverse.
+    """
+    words = number_code(reach)
+    return (
+        Operation(
+            "global_inverse",
+            f"global_inverse = {words} / global_absmax",
+            lambda v: torch.full_like(v["global_absmax"], reach) / v["global_absmax"],
+        ),
+        Operation(
+            "global_scale_of_inverse",
+            "global_scale = 1 / global_inverse",
+            lambda v: torch.reciprocal(v["global_inverse"]),
+        ),
+        Operation(
+            "scale_two_levels",
+            "scale = global_scale * scale_code",
+            lambda v: v["global_scale"] * v["scale_code"],
+        ),
+        Operation("inverse", "inverse = 1 / scale", lambda v: torch.reciprocal(v["scale"])),
+    )
 
 
 def _code_floor(convention: Convention) -> Operations:
@@ -122,10 +167,6 @@ def _last_digit(scheme: Scheme) -> int:
     return 2 ** max(fmt.bits - 2, 0) if fixed else 1
 
 
-#: What is rounded to more than one format before it is stored.
-STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
-
-
 def _rounded_scale(fmt: NumberFormat, floor: float, name: str = "scale", of: str = "scale") -> Operation:
     inside = f"max({of}, {floor!r})" if floor else of
     return Operation(
@@ -162,10 +203,12 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
     So the small format `fmt` can hold it.
     """
     spec, high = scheme.arithmetic.scale, scheme.range_value_max
-    reach, floor = fmt.value_max * high, spec.format_floor
+    reach, floor = scale_reach(scheme.arithmetic, scheme.number_format), spec.format_floor
     words = number_code(reach)
     if spec.global_rule == "range_over_absmax":
         return _scale_in_global_inverse(fmt, reach, floor)
+    if spec.global_rule == "reach_over_absmax":
+        return _scale_in_global_absmax(fmt, reach)
     first = Operation(
         "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
     )
@@ -203,6 +246,27 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
     )
 
 
+def _scale_in_global_absmax(fmt: NumberFormat, reach: float) -> Operations:
+    """Return the operations that keep the tensor's largest magnitude, and scale by what follows from it."""
+    levels = levels_of_absmax(reach)
+    line = "scale_code = where(global_absmax == 0, 0, scale * global_inverse)"
+    return (
+        Operation(
+            "global_absmax",
+            "global_absmax = max(tensor_absmax, absmax)",
+            lambda v: torch.maximum(v["tensor_absmax"], v["absmax"]),
+        ),
+        levels[0],
+        Operation(
+            "scale_in_global",
+            line,
+            lambda v: torch.where(v["global_absmax"] == 0, 0, v["scale"] * v["global_inverse"]),
+        ),
+        _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
+        *levels[1:],
+    )
+
+
 def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> Operations:
     """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
     of a scale and a value.
@@ -218,13 +282,15 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
         Operation(
             "global_inverse_of_zeros",
             no_scale,
-            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]),
+            # It is kept as float32, and what follows is computed in that.
+            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]).to(torch.float32),
             silent=True,
         ),
         Operation(
             "scale_in_global",
             "scale_code = global_inverse * scale",
-            lambda v: v["global_inverse"] * v["scale"],
+            # One number gives way to the dtype of several, but it is float32 in the engine too.
+            lambda v: v["global_inverse"] * v["scale"].to(_wider(v["global_inverse"], v["scale"])),
         ),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
         Operation(
@@ -239,6 +305,10 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
             lambda v: v["scale_code"] / v["global_inverse"],
         ),
     )
+
+
+def _wider(one: torch.Tensor, other: torch.Tensor) -> torch.dtype:
+    return torch.promote_types(one.dtype, other.dtype)
 
 
 def _zero_point_format(convention: Convention) -> Operations:

@@ -31,7 +31,8 @@ def code_operations(scheme: Scheme) -> Operations:
         if scheme.granularity.single or convention.block_order == "same"
         else convention.block_order
     )
-    inverse_known = convention.scale.first != "scale" or convention.scale.global_rule == "absmax_over_range"
+    spec = convention.scale
+    inverse_known = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
     operations: list[Operation] = [
         # Cast before dividing: a float64 scale would promote the division and change codes.
         *(_NAN_TO_ZERO if scheme.nonfinite == "clip" else ()),
@@ -49,7 +50,7 @@ def code_operations(scheme: Scheme) -> Operations:
     source, added = "x", scheme.zero_domain in ("code_int", "code_float")
     zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
     if scheme.shifted and not added:
-        operations += _value_offset(scheme)
+        operations += _value_offset(scheme, apply)
         source = "y"
     divides = order.startswith("divide")
     if not divides and not inverse_known:
@@ -67,7 +68,7 @@ def code_operations(scheme: Scheme) -> Operations:
             lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
         )
     scaling: Operations = (scaled,)
-    if divides and convention.scale.inverse_of_zero == "quotient_zero":
+    if convention.scale.inverse_of_zero == "quotient_zero":
         line = f"y = where({divisor} == 0, 0, y)"
         of_zero = Operation(
             "quotient_zero", line, lambda v: torch.where(v[divisor] == 0, 0, v["y"]), silent=True
@@ -98,7 +99,7 @@ def _inverse(divisor: str, of_zero: str) -> Operation:
     )
 
 
-def _value_offset(scheme: Scheme) -> Operations:
+def _value_offset(scheme: Scheme, apply: torch.dtype) -> Operations:
     """Return the operations that subtract the value of code 0 from x."""
     convention = scheme.arithmetic
     if convention.zero_domain == "value_middle":
@@ -107,12 +108,12 @@ def _value_offset(scheme: Scheme) -> Operations:
             Operation(
                 "value_of_zero",
                 f"lo = zero_point - scale * {half!r}",
-                lambda v: v["zero_point"] - v["scale"] * half,
+                lambda v: v["zero_point"].to(apply) - v["scale"] * half,
             ),
             Operation("subtract_lo", "y = x - lo", lambda v: v["x"] - v["lo"]),
         )
     name = "code_zero_point" if convention.zero_point_format else "zero_point"
-    return (Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name]),)
+    return (Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply)),)
 
 
 def _sign_of_zero(scheme: Scheme) -> Operations:

@@ -5,10 +5,16 @@ The steps are the operations of `quantviz/quantization`; no code asks which engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
+#: The dtypes of half precision that an input can have.
+HALVES = ("float16", "bfloat16")
+#: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
 #: What engines are for, in the order of lists of them.
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
@@ -18,7 +24,8 @@ class ScaleSpec:
     """How a block's range becomes its scale."""
 
     #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
-    #: code.
+    #: code. "mirrored_range" widens the range to as many steps below 0 as above and one more, and goes on as
+    #: asymmetric mode does: width / number of steps.
     rule: str = "absmax_over_code_max"
     #: Asymmetric rule: "width_over_steps", width / number of steps; "end_on_code": then changed so that the
     #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
@@ -29,11 +36,16 @@ class ScaleSpec:
     #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
     #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
     #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of; "codes_zero_up_to": up
-    #: to the floor every code is 0, and the scale 1.
+    #: to the floor every code is 0, and the scale 1; "range_stretched": max(scale, floor), with the range
+    #: that the zero point is made of stretched as much as the scale.
     floor_rule: str = "at_least"
+    #: What a scale becomes, before any floor, whose inverse is beyond float32; 0 for nothing else.
+    without_inverse: float = 0.0
     #: Element format the scale itself is rounded to, or several, one after the other; none when it stays a
     #: float of `scale_dtype`.
     format: str | None = None
+    #: With a second scale, the largest scale that is kept in that format; 0 for the format's largest value.
+    code_max: float = 0.0
     #: The smallest scale that is kept in that format.
     format_floor: float = 0.0
     #: Rule for a second scale over all blocks; none when there is only one level.
@@ -96,6 +108,28 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class HalfInput:
+    """What an engine does with an input of half precision. Of several, the first one that fits counts.
+
+    Where none fits, what the engine does is not known, or it is no engine: the input is widened to float32.
+    """
+
+    #: The input's dtypes that it is for.
+    dtypes: tuple[str, ...] = HALVES
+    #: Ids of the number formats that it is for; empty for all.
+    formats: tuple[str, ...] = ()
+    #: The fields that differ from those for float32, by name, each with its value: "input" stands for the
+    #: input's dtype. Empty where the engine itself widens the input to float32.
+    changes: tuple[tuple[str, object], ...] = ()
+    #: Whether the engine takes such an input. One that it does not take is widened to float32.
+    taken: bool = True
+
+    def fits(self, dtype: str, format_id: str) -> bool:
+        """Return whether it is for an input of this dtype that becomes codes of this format."""
+        return dtype in self.dtypes and (not self.formats or format_id in self.formats)
+
+
+@dataclass(frozen=True)
 class Arithmetic:
     """An engine's arithmetic, field by field: a row of the table in `engines.py`."""
 
@@ -116,6 +150,8 @@ class Arithmetic:
     apply_dtype: str = "float32"
     #: Dtype of the steps from the code to the value.
     value_dtype: str = "float32"
+    #: Dtype that values are rounded to at the end; "same" as `value_dtype`.
+    result_dtype: str = "same"
     #: Whether the range is widened until it holds 0.
     zero_in_range: bool = False
     #: Where the zero point of asymmetric mode lives: "code_int", a whole number among the codes;
@@ -123,12 +159,16 @@ class Arithmetic:
     #: middle code.
     zero_domain: str = "code_int"
     #: "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min - round(lo / s), which differs
-    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width).
+    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width); "nearer_end": from the lower
+    #: or the upper end, whichever adds up to smaller numbers.
     zero_point_rule: str = "shift_rounded"
     #: Where the zero point lies exactly between two codes.
     zero_point_ties: str = "even"
     #: Dtype in which the zero point is computed.
     zero_point_math: str = "scale_math"
+    #: The scale that the zero point is computed with: "exact", as it was computed; "single", once it has been
+    #: rounded to float32.
+    zero_point_scale: str = "exact"
     #: Whether the zero point is clamped to the codes there are.
     zero_point_clamp: bool = True
     #: The zero point where the scale is 0: "as_any", that of any block, and code 0 for 0 / 0; "smallest" or
@@ -141,6 +181,10 @@ class Arithmetic:
     #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one;
     #: "lower_middle", the lower one, and under a narrow range the largest code is left out.
     unsigned_zero: str = "none"
+    #: What symmetric mode does with a range that lies on one side of 0, in an integer format: "symmetric",
+    #: the same as with any other; "asymmetric", scale and zero point as in asymmetric mode, or that only
+    #: "…_if_positive".
+    one_sided: str = "symmetric"
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
     #: s + z).
     order: str = "divide_add_round"
@@ -151,7 +195,8 @@ class Arithmetic:
     #: How many equal steps from -1 to 1 x / s is brought to before its code is looked up; 0 for none.
     lattice: int = 0
     #: Order of the steps back: "subtract_multiply", s · (q - z); "divide_inverse", q / (1 / s);
-    #: "multiply_absmax", (q · absmax) · (1 / code_max).
+    #: "multiply_absmax", (q · absmax) · (1 / code_max); "multiply_levels", ((q · the block's stored scale) ·
+    #: the tensor's largest magnitude) / the largest product of the first two.
     value_order: str = "subtract_multiply"
     #: Where exactly between two codes: "even", the even one. One of `grids.TIES`, or "stochastic": chance, by
     #: `seed`.
@@ -198,6 +243,10 @@ class Arithmetic:
     zero_bits: int = 0
     #: Bits in which a code is stored; 0 for the format's.
     code_bits: float = 0.0
+    #: Of what dtype the input is: "own", that of the tensor; others are rounded to it first.
+    input_dtype: str = "own"
+    #: What differs where the input is float16 or bfloat16.
+    half_input: tuple[HalfInput, ...] = ()
     #: What the engine offers.
     offer: Offer = field(default_factory=Offer)
     #: What it is for, one of `PURPOSES`.

@@ -134,6 +134,8 @@ class Context(ModeContext):
     #: Computes what a calibration says by the function that stands for its class: it takes torch, which
     #: choosing a scheme does not import.
     compute: Callable[[Calibration, BlockValues, Context], Range | QParams]
+    #: Returns the largest magnitude of the whole tensor.
+    absmax: Callable[[], torch.Tensor]
     #: What an error counts in each column, where the caller says so.
     importance: torch.Tensor | None = None
 

@@ -6,13 +6,14 @@ The fields are in `arithmetic.py`, the engines in `engines.py`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import PURPOSES, Arithmetic, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.scale_search import SEARCHES
@@ -97,6 +98,26 @@ class Convention(Arithmetic):
             "no_offered_size_fits", convention=self.id, sizes=", ".join(map(str, sizes)), shape=shape
         )
 
+    def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
+        """Return what the engine does with an input of `dtype` that becomes codes of a format; none where
+        that is not known, or the input has no half precision.
+
+        >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
+        (('result_dtype', 'input'),)
+        """
+        return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
+
+    def in_effect(self, format_id: str) -> Convention:
+        """Return the same arithmetic with what its `input_dtype` changes written in the fields themselves.
+
+        A field that was set by hand keeps its value.
+
+        >>> CONVENTIONS["bitsandbytes"].replace(input_dtype="float16").in_effect("nf4").result_dtype
+        'float16'
+        """
+        # Every step asks for it: most inputs are float32.
+        return _in_effect(self, format_id) if self.input_dtype in HALVES else self
+
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each field whose value is unknown, or else for each that does not go with
         another field.
@@ -118,6 +139,8 @@ class Convention(Arithmetic):
                 )
         for name in (
             "scale.floor",
+            "scale.code_max",
+            "scale.without_inverse",
             "scale.format_floor",
             "scale.code_floor",
             "scale.inverse_max",
@@ -212,9 +235,27 @@ class Convention(Arithmetic):
             ),
             (
                 "search",
-                self.search is not None and self.search != "k_quants" and self.scale.codes_from != "exact",
+                "codebook" in _methods(self.search) and self.scale.codes_from != "exact",
                 "scale.codes_from",
                 "exact",
+            ),
+            (
+                "search",
+                "block_maximum" in _methods(self.search) and self.scale.global_rule != "reach_over_absmax",
+                "scale.global_rule",
+                "reach_over_absmax",
+            ),
+            (
+                "value_order",
+                self.value_order == "multiply_levels" and self.scale.global_rule != "reach_over_absmax",
+                "scale.global_rule",
+                "reach_over_absmax",
+            ),
+            (
+                "scale.code_max",
+                self.scale.code_max > 0 and self.scale.global_rule is None,
+                "scale.global_rule",
+                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax",
             ),
         ):
             if needs:
@@ -264,8 +305,13 @@ class Convention(Arithmetic):
         return known.replace(**changes) if changes else known
 
 
+def _methods(search: str | None) -> set[str]:
+    """Return how an engine's search goes through blocks, for any of its formats."""
+    return {each.method for each in SEARCHES.get(search or "", {}).values()}
+
+
 #: What a convention says of its engine besides the arithmetic.
-_NO_RULES = ("id", "scale", "offer", "purpose", "known_as")
+_NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
 FIELDS: tuple[str, ...] = (
@@ -299,6 +345,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_fitting",
             "mirrored_if_negative",
             "double_absmax_over_range",
+            "mirrored_range",
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
@@ -310,32 +357,42 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_one_up_to",
             "inverse_one_up_to",
             "codes_zero_up_to",
+            "range_stretched",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
-        "scale.global_rule": (None, "absmax_over_range", "absmax_over_range_joined", "range_over_absmax"),
+        "scale.global_rule": (
+            None,
+            "absmax_over_range",
+            "absmax_over_range_joined",
+            "range_over_absmax",
+            "reach_over_absmax",
+        ),
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
         "scale.exponent_below": ("smallest", "wraps"),
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
         "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
         "search": (None, *SEARCHES),
-        "scale_math": _FLOATS,
+        "scale_math": (*_FLOATS, *HALVES),
         "scale_dtype": _FLOATS,
         "block_scale_dtype": _FLOATS,
-        "apply_dtype": _FLOATS,
-        "value_dtype": (*_FLOATS, "float16", "bfloat16"),
+        "apply_dtype": (*_FLOATS, *HALVES),
+        "value_dtype": (*_FLOATS, *HALVES),
+        "result_dtype": ("same", *HALVES),
         "zero_in_range": (False, True),
         "zero_domain": ("code_int", "code_float", "value", "value_middle"),
-        "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted"),
+        "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted", "nearer_end"),
         "zero_point_ties": ("even", "away"),
         "zero_point_math": ("scale_math", *_FLOATS),
+        "zero_point_scale": ("exact", "single"),
         "zero_point_clamp": (False, True),
         "zero_point_of_zero_scale": ("as_any", "smallest", "largest"),
         "zero_point_format": (None, "float16", "bfloat16"),
         "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle"),
+        "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
         "order": _ORDERS,
         "block_order": ("same", *_ORDERS),
-        "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax"),
+        "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax", "multiply_levels"),
         "tail_divides": (False, True),
         "ties": (
             "even",
@@ -367,6 +424,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
         "tail": TAILS,
         "tail_stored": ("short", "whole", "whole_if_integer"),
+        "input_dtype": ("own", "float32", *HALVES),
     }
 )
 
@@ -374,6 +432,18 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {each.id: Convention(**vars(each)) for each in ENGINES}
 )
+
+
+@functools.lru_cache(maxsize=256)
+def _in_effect(convention: Convention, format_id: str) -> Convention:
+    dtype, usual = convention.input_dtype, CONVENTIONS.get(convention.id, convention)
+    found = convention.half_input_of(dtype, format_id)
+    changes = {
+        name: dtype if value == "input" else value
+        for name, value in (found.changes if found else ())
+        if convention.get(name) == usual.get(name)
+    }
+    return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
 
 
 #: Their ids by what the engine is for.

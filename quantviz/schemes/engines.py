@@ -5,7 +5,7 @@ An engine is added here, with its words in each language. Each row is held to it
 
 from __future__ import annotations
 
-from quantviz.schemes.arithmetic import Arithmetic, Offer, ScaleSpec
+from quantviz.schemes.arithmetic import HALVES, Arithmetic, HalfInput, Offer, ScaleSpec
 from quantviz.schemes.scale_search import SEARCHES
 
 #: The smallest float32 with all its digits.
@@ -29,6 +29,28 @@ _FP4 = "float4_e2m1fn"
 _SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
 
 
+def _half(
+    *changed: str, dtypes: tuple[str, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
+) -> HalfInput:
+    """Return what an engine does with half precision: the fields in `changed` are of the input's dtype, and
+    `others` have another value, with `scale__floor` for `scale.floor`.
+    """
+    values = {**dict.fromkeys(changed, "input"), **others}
+    return HalfInput(dtypes, formats, tuple((name.replace("__", "."), each) for name, each in values.items()))
+
+
+#: What an engine does that widens half precision to float32, values included.
+_WIDENED = HalfInput()
+#: The same, but that values come back in the input's dtype.
+_VALUES_IN_HALF = _half("result_dtype")
+#: All steps are those of the input's dtype.
+_ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
+
+
+def _refused(*dtypes: str) -> HalfInput:
+    return HalfInput(dtypes or HALVES, taken=False)
+
+
 def _iq4(search: str) -> Arithmetic:
     """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
@@ -38,6 +60,7 @@ def _iq4(search: str) -> Arithmetic:
         order="multiply_round_add",
         ties="up",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
@@ -63,6 +86,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_refused(),),
         purpose="integer_inference",
         known_as=("FBGEMM", "eager mode"),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
@@ -80,8 +104,36 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("QAT",),
+        offer=Offer(
+            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
+        ),
+    ),
+    # FusedMovingAvgObsFakeQuantize, the default of quantization-aware training: its scale is that of
+    # fbgemm::ChooseQuantizationParams.
+    Arithmetic(
+        "torch_qat",
+        # 6.1e-5 as float32.
+        ScaleSpec(
+            "mirrored_range",
+            floor=6.0999998822808266e-05,
+            floor_rule="range_stretched",
+            without_inverse=0.1,
+        ),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_rule="nearer_end",
+        zero_point_scale="single",
+        unsigned_zero="middle",
+        one_sided="asymmetric",
+        order="multiply_round_add",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        purpose="training",
+        known_as=("FusedMovingAvgObsFakeQuantize",),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -97,6 +149,14 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="multiply_round_add",
         zero_width="as_any",
+        half_input=(
+            # Int8Tensor keeps a scale as float32 and computes with that.
+            _half("scale_math", "result_dtype", formats=("int8",), scale__floor=2.0**-23),
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), formats=_ids("int1-7", "uint1-8")),
+            _half(
+                *_ALL_IN_HALF, dtypes=("float16",), formats=_ids("int1-7", "uint1-8"), scale__floor=2.0**-14
+            ),
+        ),
         purpose="llm_weights",
         known_as=("PyTorch",),
         offer=Offer(
@@ -111,6 +171,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value_middle",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-14),
+        ),
         purpose="llm_weights",
         known_as=("int4",),
         offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -121,6 +185,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         nan_mantissa="all_ones",
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_half("scale_math", "result_dtype"),),
         purpose="training",
         known_as=("FP8",),
         offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -133,6 +198,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         nan_mantissa="all_ones",
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
         known_as=("MXFP4", "MXFP8"),
         offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
@@ -144,7 +210,27 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         scale_bits=8,
+        half_input=(_half("result_dtype", dtypes=("bfloat16",)), _refused("float16")),
         purpose="microscaling",
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # fouroversix's reference in torch, ScaleRule.mse: NVFP4 whose blocks end at 6 or at 4.
+    Arithmetic(
+        "fouroversix",
+        ScaleSpec(
+            format="float8_e4m3fn",
+            code_max=256.0,
+            global_rule="reach_over_absmax",
+            inverse_of_zero="quotient_zero",
+        ),
+        "four_over_six",
+        order="multiply_round_add",
+        value_order="multiply_levels",
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        purpose="microscaling",
+        known_as=("4/6", "NVFP4"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -161,6 +247,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         nan_code="smallest",
         zero_width="one_and_zero",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="integer_inference",
         known_as=("ORT", "QDQ"),
         offer=Offer(
@@ -182,6 +272,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one_and_zero_if_asymmetric",
         tail="short",
         scale_bits=32,
+        half_input=(
+            _half("scale_math", "result_dtype", dtypes=("float16",), scale__floor=2.0**-14, scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(
@@ -204,6 +298,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="short",
         tail_stored="whole",
         scale_bits=32,
+        half_input=(
+            _half("scale__format", "result_dtype", dtypes=("float16",), scale_bits=16),
+            _refused("bfloat16"),
+        ),
         purpose="llm_weights",
         known_as=("ORT GenAI",),
         offer=Offer(
@@ -221,6 +319,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="one",
         scale_bits=32,
+        half_input=(_refused(),),
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
@@ -265,6 +364,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         tail="short_tiles",
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",), scale__floor=2.0**-7),
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-10),
+        ),
         purpose="llm_weights",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer(
@@ -279,6 +382,11 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(
+            _half(*_ALL_IN_HALF, dtypes=("bfloat16",)),
+            # float16 has no such small powers of two: they become 0, and that 1.
+            _half(*_ALL_IN_HALF, dtypes=("float16",), scale__floor=2.0**-24, scale__floor_rule="one_below"),
+        ),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
@@ -295,6 +403,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_half("scale_math", "result_dtype"),),
         purpose="microscaling",
         known_as=("llm-compressor", "vLLM"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
@@ -304,6 +413,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "quanto",
         nan_mantissa="all_ones",
         zero_width="as_any",
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("Hugging Face",),
         offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
@@ -316,6 +426,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("Hugging Face",),
         offer=Offer(
@@ -331,6 +442,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_add_round",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half("value_dtype", "zero_point_format", "scale__format"),),
         purpose="llm_weights",
         offer=Offer(
             _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
@@ -346,6 +458,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("QLoRA", "bnb"),
         offer=Offer(
@@ -366,6 +479,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("bnb", "optimizer"),
         offer=Offer(
@@ -385,6 +499,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         narrow_range=True,
         zero_width="as_any",
         scale_bits=32,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("LLM.int8()", "bnb"),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
@@ -484,6 +599,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="away",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
@@ -501,6 +617,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
@@ -515,6 +632,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ties="adding_half",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
@@ -527,6 +645,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
@@ -539,6 +658,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_domain="value",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("llama.cpp", "Ollama"),
         offer=Offer(
@@ -583,6 +703,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="integer_inference",
         known_as=("NVIDIA", "TensorRT"),
         offer=Offer(
@@ -598,6 +719,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
         known_as=("NVIDIA", "TensorRT-LLM"),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
@@ -610,6 +732,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         # INT8QTensor keeps what it was padded with, FP8QTensor does not.
         tail_stored="whole_if_integer",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("NVIDIA",),
         offer=Offer(
@@ -628,6 +751,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="short",
         scale_bits=32,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("NVIDIA",),
         offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
@@ -640,6 +764,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="also_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
@@ -651,6 +776,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         tail="pad",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
@@ -663,6 +789,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_VALUES_IN_HALF,),
         purpose="microscaling",
         known_as=("NVIDIA",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),

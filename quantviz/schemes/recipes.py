@@ -68,6 +68,8 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "nvfp4_one_level": _group(
                     "float4_e2m1fn", CONVENTIONS["torchao_nvfp4"].replace(**{"scale.global_rule": None}), 16
                 ),
+                # The block's largest magnitude becomes 6 or 4 (Cook et al. 2025).
+                "nvfp4_four_over_six": _searched("float4_e2m1fn", "fouroversix", 16),
             }
         ),
         # Types of llama.cpp's files.

@@ -26,7 +26,8 @@ class ScaleSearch:
     """How scales are found for one number format, and kept."""
 
     #: "minimum": scale and smallest value, by weighted least squares; "signed": a scale that may be negative;
-    #: "descent": the same, code by code; "codebook": the same for a list of values.
+    #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
+    #: value of the format the largest magnitude becomes.
     method: str
     #: Neighbouring blocks whose scales are codes of one float16 scale; 1 where each block has its own.
     run: int = 1
@@ -38,12 +39,20 @@ class ScaleSearch:
     #: Of "minimum": what is tried, without weights of columns and with them.
     tries: Tries = Tries(0.0, 0.0, 0)
     tries_weighted: Tries = Tries(-0.9, 0.05, 37)
-    #: Of "minimum": what counts an error: "magnitude", |x|; "level", the block's root mean square + |x|.
+    #: Of "minimum": what counts an error: "magnitude", |x|; "level", the block's root mean square + |x|. Of
+    #: "block_maximum": "squares", "magnitudes" or "largest", what is added up, or taken, of errors.
     weight: str = "level"
     #: Of "minimum": whether errors are added up as they are, or squared.
     absolute: bool = False
     #: With weights of columns: w · √(`level` · mean x² of the run + x²) counts an error; 0 for w alone.
     level: float = 2.0
+    #: Bits of the scale that the blocks of a run share.
+    run_bits: int = 16
+
+    @property
+    def weighs_columns(self) -> bool:
+        """Whether an error can count more in one column than in another."""
+        return self.method != "block_maximum"
 
     @property
     def has_minimum(self) -> bool:
@@ -53,7 +62,7 @@ class ScaleSearch:
     @property
     def scale_bits(self) -> float:
         """Return the bits of one block's scale, its share of the run's scale included."""
-        return self.code_bits + 16 / self.run
+        return self.code_bits + self.run_bits / self.run
 
 
 #: Every search by its name in a convention and the id of the number format. The numbers are those of
@@ -81,6 +90,13 @@ SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
             }
         ),
         "iq4_nl": MappingProxyType({"iq4": ScaleSearch("codebook")}),
+        # Four over six (arXiv 2512.02010), by each of its three errors.
+        **{
+            f"four_over_six{name}": MappingProxyType(
+                {"float4_e2m1fn": ScaleSearch("block_maximum", code_bits=8, weight=weight, run_bits=0)}
+            )
+            for name, weight in (("", "squares"), ("_mae", "magnitudes"), ("_abs_max", "largest"))
+        },
         # Runs of 256 again.
         "iq4_xs": MappingProxyType({"iq4": ScaleSearch("codebook", 8, -32, 31, 6)}),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
@@ -64,10 +65,36 @@ class Scheme:
         return FORMATS[self.format]
 
     @property
-    def arithmetic(self) -> Convention:
-        """Return the convention itself."""
+    def chosen(self) -> Convention:
+        """Return the convention itself, as it was chosen."""
         assert isinstance(self.convention, Convention)
         return self.convention
+
+    @property
+    def arithmetic(self) -> Convention:
+        """Return the convention with what the dtype of the input changes in it.
+
+        >>> form = "int4,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)"
+        >>> Scheme.parse(form).arithmetic.apply_dtype
+        'bfloat16'
+        """
+        return self.chosen.in_effect(self.format)
+
+    def on_input(self, dtype: str) -> Scheme:
+        """Return the scheme for an input of `dtype`: with that in the convention where it changes the
+        arithmetic, else as it is.
+
+        >>> print(Scheme("int8", convention="torchao").on_input("bfloat16"))
+        int8,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)
+        >>> print(Scheme("int8", convention="torchao").on_input("float32"))
+        int8,symmetric,per_tensor,min_max,torchao
+        """
+        if dtype not in HALVES or self.chosen.input_dtype != "own":
+            return self
+        found = self.chosen.half_input_of(dtype, self.format)
+        if found is None or not found.changes:
+            return self
+        return self.replace(convention=self.chosen.replace(input_dtype=dtype))
 
     @property
     def code_min(self) -> int:
@@ -172,7 +199,18 @@ class Scheme:
     @property
     def shifted(self) -> bool:
         """Whether there is a zero point other than 0."""
-        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
+        return self.zero_point_follows or self.symmetric_zero_point != 0
+
+    @property
+    def zero_point_follows(self) -> bool:
+        """Whether the zero point follows from the range: in asymmetric mode, and in symmetric mode where a
+        range on one side of 0 is treated as in asymmetric mode.
+
+        >>> Scheme("int8").zero_point_follows, Scheme("int8", convention="torch_qat").zero_point_follows
+        (False, True)
+        """
+        one_sided = self.number_format.kind == "integer" and self.arithmetic.one_sided != "symmetric"
+        return self.mode == "asymmetric" or one_sided
 
     @property
     def zero_domain(self) -> str:
@@ -190,6 +228,14 @@ class Scheme:
     def leaves_out(self) -> bool:
         """Whether NaN and Inf may be in the input; ranges and metrics then leave them out."""
         return self.nonfinite != "refuse"
+
+    @property
+    def range_dtype(self) -> str:
+        """Return the dtype of a block's range before any step of the arithmetic.
+
+        Half precision is float32 there: a range is only rounded to it by the steps themselves.
+        """
+        return "float64" if self.arithmetic.scale_math == "float64" else "float32"
 
     @property
     def search(self) -> ScaleSearch | None:
@@ -211,8 +257,8 @@ class Scheme:
         >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
         iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
         """
-        arithmetic = self.arithmetic.replace(search=None) if self.arithmetic.search else self.arithmetic
-        return self.replace(calibration=MinMax(), convention=arithmetic)
+        convention = self.chosen.replace(search=None) if self.chosen.search else self.chosen
+        return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
         """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
@@ -302,6 +348,36 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
+    def for_picture(self) -> Scheme:
+        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
+        its engine offers no such codes, or lays them around a zero point in the middle.
+
+        >>> print(Scheme("int4").for_picture())
+        uint4,symmetric,per_tensor,min_max,course
+        """
+        unsigned = self._with_sign(False)
+        return unsigned if unsigned.symmetric_zero_point == 0 else self
+
+    def for_both_signs(self) -> Scheme:
+        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+
+        >>> print(Scheme("uint4").for_both_signs())
+        int4,symmetric,per_tensor,min_max,course
+        """
+        return self if self.shifted else self._with_sign(True)
+
+    def _with_sign(self, signed: bool) -> Scheme:
+        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
+        where it has no whole numbers or they are not offered.
+        """
+        now = self.number_format
+        alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
+        twin = next((fmt.id for fmt in alike if fmt.signed == signed), now.id)
+        try:
+            return self.replace(format=twin) if now.family == "integer" else self
+        except QuantVizError:
+            return self
+
     def _nearest(
         self,
         formats: tuple[str, ...],
@@ -312,7 +388,7 @@ class Scheme:
         """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
         `QuantVizError` says why the nearest format cannot.
         """
-        convention, refused = changes.get("convention", self.arithmetic), None
+        convention, refused = changes.get("convention", self.chosen), None
         assert isinstance(convention, Convention)
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
@@ -379,6 +455,11 @@ class Scheme:
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
         yield from self.convention.problems()
+        try:
+            self.convention.in_effect(fmt.id)
+        except QuantVizError as problem:
+            yield problem
+            return
         yield from self._offer_problems(fmt)
         if self.mode == "asymmetric" and fmt.kind != "integer":
             yield QuantVizError("asymmetric_needs_integers", format=self.format)
@@ -390,7 +471,10 @@ class Scheme:
                 other="mode",
                 allowed="symmetric",
             )
-        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+        if self.mode == "asymmetric" and self.convention.scale.global_rule in (
+            "absmax_over_range_joined",
+            "reach_over_absmax",
+        ):
             yield QuantVizError(
                 "convention_lacks",
                 field="scale.global_rule",
@@ -405,6 +489,16 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        if self.mode == "symmetric" and self.convention.scale.rule == "mirrored_range":
+            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+            if fmt.id not in wide:
+                yield QuantVizError(
+                    "convention_lacks",
+                    field="scale.rule",
+                    got="mirrored_range",
+                    other="format",
+                    allowed=", ".join(wide),
+                )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())

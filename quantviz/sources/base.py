@@ -64,7 +64,8 @@ class Source(Protocol):
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`, the same at each call.
+        """Return the tensor, of half precision in its own dtype, else float32, of `shape`, the same at each
+        call.
 
         Raises the first of `problems()`.
         """

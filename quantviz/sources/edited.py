@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import AtHand, Source, edit_problems
@@ -98,15 +99,20 @@ class Edited(Source):
             yield from edit_problems(self.shape, cell, value)
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`; a fresh one at each call."""
+        """Return the tensor in the dtype of its source; a fresh one at each call."""
         return self._with_values(self.source.tensor())
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor, in memory: what it was made of may lie elsewhere, and stays as it is."""
+        from quantviz.tensors.conversion import as_dtype
         from quantviz.tensors.lazy import InMemory
 
         stored = self.source.open(at_hand)
-        return InMemory(self._with_values(stored.read((slice(None),) * len(self.shape))), stored.notes)
+        edited = self._with_values(stored.read((slice(None),) * len(self.shape)))
+        if stored.dtype in HALVES:
+            # As the values beside it: a cell has the dtype of its tensor.
+            edited = as_dtype(edited, stored.dtype)[0].to(edited.dtype)
+        return InMemory(edited, stored.notes, stored.dtype)
 
     def _with_values(self, tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.clone()

@@ -93,7 +93,9 @@ class HubTensor(Source):
             yield problem
 
     def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, float32; `QuantVizError` where the hub does not give it."""
+        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
+        the hub does not give it.
+        """
         return self._catalog().load(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)

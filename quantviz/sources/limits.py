@@ -28,14 +28,17 @@ class Limits:
     """
 
     #: Bytes of a file. One that is mapped takes no memory for them.
-    file_bytes: int = 2**36
+    file_bytes: int = 2**40
     #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no
     #: windows.
     elements: int = 2**28
-    #: Tensors in one file.
-    tensors: int = 100_000
-    #: Bytes of a header or of one entry's header.
-    header_bytes: int = 2**25
+    #: Tensors in one file, or in all files of an index. Kimi K2 has 138,241, packed to 4 bits some 208,000.
+    tensors: int = 500_000
+    #: Bytes of a header or of one entry's header, and of an index of shards: that of Kimi K2 has 20 million.
+    header_bytes: int = 2**26
+    #: Lists and objects in a text of JSON: an empty one takes thirty times its two characters. A tensor in a
+    #: header of safetensors has three.
+    brackets: int = 2**21
     #: Bytes of a table in text.
     table_bytes: int = 2**25
     #: Bytes of a JSON file: parsed it takes some thirty times as much.
@@ -50,6 +53,15 @@ class Limits:
         `QuantVizError` for a value that is not a whole number above 0.
         """
         return read_limits(cls, LIMIT_VARIABLE)
+
+
+def setting_of(limit: str) -> str:
+    """Return the environment variable that sets a limit.
+
+    >>> setting_of("file_bytes")
+    'QUANTVIZ_MAX_FILE_BYTES'
+    """
+    return f"{LIMIT_VARIABLE}{limit.upper()}"
 
 
 def read_limits(kind: type[_L], prefix: str) -> _L:

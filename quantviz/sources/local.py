@@ -137,16 +137,22 @@ def open_local(file: str) -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Return a text that changes when the file at that path does, or for an index one of its shards.
+    """Return a text that changes when the file at that path does, or one that holds its tensors.
+
+    Those are the shards of an index, and the data beside an ONNX model.
 
     `QuantVizError` where it is gone.
     """
     from quantviz.sources.files import ShardedCatalog, reader_of
 
-    real = _real_path(file)
-    paths = [real]
-    if reader_of(real.name) is ShardedCatalog:
-        paths += sorted(real.parent.glob("*.safetensors"))
+    paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
+    assert folder
+    # A link keeps its name, by which the others are found.
+    beside = folder / path.parent
+    if reader_of(path.name) is ShardedCatalog:
+        paths += sorted(beside.glob("*.safetensors"))
+    elif path.suffix == ".onnx":
+        paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
     return ".".join(map(_stat_text, paths))
 
 
@@ -321,7 +327,9 @@ class LocalTensor(Source):
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
 
     def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, float32; `QuantVizError` where there are too many elements for that."""
+        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
+        there are too many elements for that.
+        """
         return self._catalog().load(self.name)
 
     @property

@@ -48,7 +48,7 @@ class AsMatrix(Source):
         yield from self.source.problems()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`."""
+        """Return the tensor in the dtype of its source."""
         from quantviz.tensors.lazy import as_matrix
 
         x: torch.Tensor = as_matrix(self.source.tensor())

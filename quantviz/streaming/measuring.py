@@ -23,6 +23,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
+from quantviz.quantization.input_dtype import on_stored, rounded_to
 from quantviz.quantization.qparams import qparams_of_range, stored_qparams
 from quantviz.quantization.quantizer import infinite_value, quantize, quantize_in_ranges
 from quantviz.quantization.result import QParams, QuantResult
@@ -122,9 +123,12 @@ def measure(
     >>> round(measure(x, Scheme("int8", "asymmetric")).metrics["mse"], 3)
     1.573
     """
-    scheme = as_scheme(scheme)
     wanted = metrics_named(metrics)
     stored, notes = as_stored(x)
+    given = stored
+    stored, scheme, said = on_stored(given, as_scheme(scheme))
+    known = known if stored is given else None
+    notes = (*notes, *said)
     for problem in scheme.problems(stored.shape):
         raise problem
     weights = importance_of(importance, scheme, stored.shape)
@@ -138,12 +142,11 @@ def measure(
         qparams = found
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         if path is None and qparams is None and isinstance(x, Stored):
-            return measured(quantized(x, scheme, known), by_axis=by_axis, metrics=wanted)
-        return measured(
-            quantize(read_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams),
-            by_axis=by_axis,
-            metrics=wanted,
-        )
+            r = quantized(stored, scheme, known)
+        else:
+            r = quantize(read_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams)
+        r = dataclasses.replace(r, notes=(*(each for each in notes if each not in r.notes), *r.notes))
+        return measured(r, by_axis=by_axis, metrics=wanted)
     if path is None and not scheme_ready(scheme, stored.shape):
         path = "chunked"
     if qparams is not None:
@@ -420,7 +423,8 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
     """Return what `quantize` gives, with ranges that must be searched for found by compiled kernels, where
     those answer sooner.
 
-    `known` are the `facts` of x, where they are at hand.
+    `known` are the `facts` of x, where they are at hand; x and the scheme go together, as `on_stored` gives
+    them.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> quantized(InMemory(torch.tensor([1.0, 0.3, -7.0])), Scheme("int4")).q.tolist()
@@ -441,7 +445,7 @@ def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
         return ()
     if scheme.nonfinite == "refuse" and not isinstance(x, Stored):
         # It may have been finite before it became float32.
-        as_input(x, scheme.nonfinite)
+        as_input(x, scheme.nonfinite, rounded_to(scheme))
     if scheme.nonfinite == "refuse":
         raise found.refusal()
     return (found.note(scheme.nonfinite),)

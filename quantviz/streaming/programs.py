@@ -302,8 +302,9 @@ def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     one = BlockLayout((count,), (1,), (count,))
     # No error, which nothing lessens.
     found = calibrated(
-        Blocks(torch.ones(count), one, torch_dtype(scheme.arithmetic.scale_math)),
+        Blocks(torch.ones(count), one, torch_dtype(scheme.range_dtype)),
         scheme,
         one_by_one(lambda *_: torch.zeros(1, dtype=torch.float64)),
+        lambda: torch.tensor(1.0),
     )
     return types_of_params(qparams_of_range(found, torch.tensor(1.0), scheme, one))

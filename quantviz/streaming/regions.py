@@ -28,6 +28,10 @@ class Band(Stored):
         return self._shape
 
     @property
+    def dtype(self) -> str:
+        return self._x.dtype
+
+    @property
     def in_place(self) -> bool:
         return self._x.in_place
 

@@ -91,11 +91,9 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
     ['golf.own_rules']
     """
     yield from scheme.problems(hole.source.shape)
-    arithmetic = scheme.arithmetic
+    arithmetic = scheme.chosen
     # A recipe's own rules go with its format: TQ1_0 packs ternary codes into 1.625 bits, and no others.
-    of_recipe = any(
-        (scheme.format, arithmetic) == (each.format, each.arithmetic) for each in RECIPES.values()
-    )
+    of_recipe = any((scheme.format, arithmetic) == (each.format, each.chosen) for each in RECIPES.values())
     if arithmetic != CONVENTIONS[arithmetic.id] and not of_recipe:
         yield QuantVizError("golf.own_rules", convention=arithmetic.id)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -119,8 +119,12 @@ class NonFinite:
             else "-Inf"
         )
 
-    def refusal(self) -> QuantVizError:
-        """Return why nothing is quantized."""
+    def refusal(self, rounded_to: str | None = None) -> QuantVizError:
+        """Return why nothing is quantized; `rounded_to` is a dtype that values were rounded to first."""
+        if rounded_to is not None and math.isfinite(self.value):
+            return QuantVizError(
+                "input_beyond_dtype", dtype=rounded_to, value=self.shown, index=self.first, count=self.count
+            )
         key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
@@ -148,39 +152,66 @@ class NonFinite:
         )
 
 
-def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32, and notes of what changed. NaN and
-    Inf come through.
+class Input(NamedTuple):
+    """A tensor as it is quantized."""
+
+    #: float32.
+    values: torch.Tensor
+    #: What changed on the way.
+    notes: tuple[Note, ...]
+    #: The name of the dtype that it came in.
+    dtype: str
+
+
+def as_real(x: Any) -> Input:
+    """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32. NaN and Inf come through.
 
     Raises `QuantVizError` for anything else.
 
-    >>> as_real([[1.0, math.inf]])[0].tolist()
+    >>> as_real([[1.0, math.inf]]).values.tolist()
     [[1.0, inf]]
     """
-    return as_float32(_tensor(x))
+    tensor = _tensor(x)
+    return Input(*as_float32(tensor), dtype_name(tensor.dtype))
 
 
-def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and
-    notes of what changed.
+def as_dtype(values: torch.Tensor, dtype: str) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """Return values rounded to a dtype of half precision, in it, and a note where that changed one.
 
-    `nonfinite` is one of `scheme.NONFINITE`: under "refuse" all of the answer is finite, else NaN and Inf are
-    still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real numbers, and where NaN or
-    Inf are refused, with the first place and how many there are.
+    >>> values, notes = as_dtype(torch.tensor([1.0, 1.001]), "bfloat16")
+    >>> values.tolist(), str(notes[0])
+    ([1.0, 1.0], 'The values were rounded to bfloat16, the input dtype of the scheme, before quantizing.')
+    """
+    rounded = values.to(torch_dtype(dtype))
+    changed = (rounded.to(values.dtype) != values) & (values == values)
+    return rounded, (Note.of("rounded_to_dtype", dtype=dtype),) if bool(changed.any()) else ()
 
-    >>> as_input([[1.0, 2.0], [3.0, 4.0]])[0].shape
+
+def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -> Input:
+    """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized.
+
+    `rounded_to` names a dtype of half precision that the values are rounded to first. `nonfinite` is one of
+    `scheme.NONFINITE`: under "refuse" all of the answer is finite, else NaN and Inf are still in it. Raises
+    `QuantVizError` for anything else than 1 to 4 axes of real numbers, and where NaN or Inf are refused, with
+    the first place and how many there are.
+
+    >>> as_input([[1.0, 2.0], [3.0, 4.0]]).values.shape
     torch.Size([2, 2])
-    >>> as_input([[1.0, math.inf, math.nan]], "clip")[0].tolist()
+    >>> as_input([[1.0, math.inf, math.nan]], "clip").values.tolist()
     [[1.0, inf, nan]]
     """
-    tensor = _tensor(x)
+    tensor = given = _tensor(x)
+    rounding: tuple[Note, ...] = ()
+    if rounded_to is not None and tensor.dtype != torch_dtype(rounded_to):
+        tensor, rounding = as_dtype(tensor, rounded_to)
     values, notes = as_float32(tensor)
-    found = NonFinite.of(values, tensor)
+    notes = (*rounding, *notes)
+    dtype, found = dtype_name(given.dtype), NonFinite.of(values, given)
     if found is None:
-        return values, notes
+        return Input(values, notes, dtype)
     if nonfinite == "refuse":
-        raise found.refusal()
-    return values, (*notes, found.note(nonfinite))
+        raise found.refusal(rounded_to)
+    return Input(values, (*notes, found.note(nonfinite)), dtype)
 
 
 def as_plain(x: Any) -> torch.Tensor:
@@ -251,8 +282,11 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
         if np.ma.is_masked(array):
             raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
         array = array.data
+    if array.dtype.name == "bfloat16":
+        # That of ml_dtypes, which torch does not take.
+        return torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
     if array.dtype.kind not in "fiub":
-        # bfloat16 and 8-bit floats of ml_dtypes are kinds of their own.
+        # 8-bit floats of ml_dtypes are kinds of their own.
         if not np.can_cast(array.dtype, np.float32):
             raise QuantVizError("input_dtype", dtype=array.dtype)
         array = array.astype(np.float32)

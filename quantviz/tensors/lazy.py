@@ -13,7 +13,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.tensors.blocks import viewed
-from quantviz.tensors.conversion import as_real, refuse_other_kinds
+from quantviz.tensors.conversion import as_real, refuse_other_kinds, torch_dtype
 
 if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
@@ -32,7 +32,7 @@ class Stored(ABC):
     """Values of a real tensor of 1 to 4 axes, read-only. Safe to read from several threads at once."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(shape={self.shape}, dtype=float32)"
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
@@ -47,6 +47,11 @@ class Stored(ABC):
     def count(self) -> int:
         """Return how many elements it has."""
         return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> str:
+        """Return the name of the dtype that its values are stored in; they are read as float32."""
+        return "float32"
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -91,13 +96,17 @@ class InMemory(Stored):
     ([2.0, 3.0], [2.0, 4.0])
     """
 
-    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
-        self._tensor, self._notes = tensor.contiguous(), notes
+    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = (), dtype: str = "float32") -> None:
+        self._tensor, self._notes, self._dtype = tensor.contiguous(), notes, dtype
         self._flat: Values = self._tensor.flatten().numpy()
 
     @property
     def shape(self) -> Shape:
         return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -112,6 +121,42 @@ class InMemory(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         return self._tensor[index]
+
+
+class Rounded(Stored):
+    """The same tensor with its values rounded to a dtype of half precision.
+
+    >>> Rounded(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, stored: Stored, dtype: str) -> None:
+        self._stored, self._dtype = stored, dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._stored.notes
+
+    def check(self) -> None:
+        self._stored.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        values: Values = self._rounded(torch.tensor(self._stored.run(start, stop))).numpy()
+        return values
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._rounded(self._stored.read(index))
+
+    def _rounded(self, values: torch.Tensor) -> torch.Tensor:
+        return values.to(torch_dtype(self._dtype)).to(torch.float32)
 
 
 class Matrix(Stored):
@@ -130,6 +175,10 @@ class Matrix(Stored):
     @property
     def shape(self) -> Shape:
         return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._stored.dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -183,7 +232,7 @@ def as_matrix(x: Any) -> Any:
     if isinstance(x, Stored):
         _refuse_vectors(x.shape)
         return Matrix(x)
-    tensor = x if isinstance(x, torch.Tensor) else as_real(x)[0]
+    tensor = x if isinstance(x, torch.Tensor) else as_real(x).values
     refuse_other_kinds(tensor)
     _refuse_vectors(tuple(tensor.shape))
     if not tensor.numel():
@@ -205,5 +254,5 @@ def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
     """
     if isinstance(x, Stored):
         return x, ()
-    tensor, notes = as_real(x)
-    return InMemory(tensor), notes
+    tensor, notes, dtype = as_real(x)
+    return InMemory(tensor, dtype=dtype), notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -42,8 +43,23 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     'symmetric'
     >>> text("modes.symmetric.name", "zh")
     '对称'
+    >>> text("phone.bits", bits=1), text("phone.bits", bits=4)
+    ('1 bit', '4 bits')
     """
-    return catalogue(language)[key].format(**params)
+    return _SENTENCES.vformat(catalogue(language)[key], (), params)
+
+
+class _Sentences(string.Formatter):
+    """Put values into sentences; `{bits:bit|bits}` is the number with its noun, for one and for several."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if "|" not in format_spec:
+            return format(value, format_spec)
+        one, several = format_spec.split("|")
+        return f"{value} {one if str(value) == '1' else several}"
+
+
+_SENTENCES = _Sentences()
 
 
 def visible(words: str) -> str:

@@ -109,6 +109,9 @@ def test_a_picture():
     at.selectbox(key="kind").set_value("image").run()
     at.file_uploader(key="image_file").set_value(("small.png", buffer.getvalue(), "image/png")).run()
     assert panels(healthy(at))[0].shape == (8, 8)
+    # It has no values below 0, and what that changes is told.
+    assert address(at)["s"] == "uint4,symmetric,per_tensor,min_max,course"
+    assert any("no values below 0" in each.value for each in at.caption)
 
 
 def test_nonfinite_tensors_are_refused_and_the_open_one_stays():

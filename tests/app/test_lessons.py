@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 import quantviz.teaching.lessons
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
+from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
@@ -366,7 +367,7 @@ def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
         ({"l": "symmetric", "p": "0"}, "no step '0'; step 1 is shown", "1"),
         ({"l": "symmetric", "p": "-1"}, "no step", "1"),
         ({"l": "symmetric", "p": "2"}, None, "2"),
-        ({"k": "nonsense"}, "class setting", None),
+        ({"k": "nonsense"}, "settings in this link are damaged", None),
     ],
 )
 def test_an_address_that_asks_for_what_is_not_there(params, words, kept):
@@ -389,6 +390,16 @@ def test_a_teacher_can_withhold_the_answers():
         assert at.info[0].value == catalogue("en")["lessons.withheld"]
         assert not at.success
         not_told(at, step, step.scenes())
+
+
+def test_a_damaged_class_setting_withholds_the_answers():
+    at = opened(l="range_to_grid", p="3", k="withhe1d")
+    step = lessons()["range_to_grid"].steps[2]
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
+    commit(at)
+    assert "damaged" in at.warning[0].value
+    not_told(at, step, step.scenes())
+    assert Classroom.parse(address(at)["k"]) == CLOSED
 
 
 def progress(at):

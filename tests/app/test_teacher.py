@@ -10,7 +10,7 @@ import pytest
 import segno
 from streamlit.testing.v1 import AppTest
 
-from quantviz.lab.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.lab.classroom import ANSWERS, CLOSED, GROUPS, HIDEABLE, LOCKABLE, Classroom
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST
@@ -222,7 +222,7 @@ def test_a_bad_class_setting_is_said_on_every_page(page):
     if page:
         at.switch_page(page).run()
     healthy(at)
-    assert [("nonsense" in warning.value) for warning in at.warning] == [True]
+    assert [("damaged" in warning.value) for warning in at.warning] == [True]
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -332,6 +332,13 @@ def test_a_link_that_is_too_long_has_no_code_and_the_way_out():
     assert qr(at) == []
     assert str(len(link(at))) in at.warning[0].value
     assert read_link(parameters(link(at)))[1] == ()
+
+
+def test_a_damaged_class_setting_hides_and_locks_all_that_it_can():
+    at = opened("no-q.no-tile$")
+    assert "damaged" in healthy(at).warning[0].value
+    assert keys(at) == keys(opened(CLOSED))
+    assert address(at)["k"] == str(CLOSED)
 
 
 def test_project_this_shows_it_large_and_leads_back():

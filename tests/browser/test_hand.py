@@ -463,12 +463,15 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     page = new_page(390, 664, touch=True)
     open_lab(page, url)
     slider = page.locator(".qv-phone-bits")
+    # A code of one bit with a sign would need the other mode.
+    assert slider.get_attribute("max") == "6"
     before = figures(page)
     slider.evaluate(
-        "(input) => { input.value = '1'; input.dispatchEvent(new Event('input', {bubbles: true})) }"
+        "(input) => { input.value = '0'; input.dispatchEvent(new Event('input', {bubbles: true})) }"
     )
     page.wait_for_selector("canvas.qv-painting")
     assert figures(page) != before
     expect(page.locator(".st-key-phone_bits_line")).to_contain_text("2 bits")
+    expect(page.locator(".st-key-phone_bits_line")).to_contain_text("3 levels")
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")
     page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int2,')")

@@ -149,7 +149,8 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
     page.locator(".qv-switch button", has_text=text("home.toys.row", "en")).click()
     x = Builtin("outlier_row").tensor()
     for number in (2, 4, 8):
-        assert f"{2**number} levels" in bits(page, number)
+        # The last code below 0 never occurs where the scale is the largest magnitude / the largest code.
+        assert f"{2**number - 1} levels" in bits(page, number)
         zeros = int((qv.quantize(x, qv.Scheme(f"int{number}")).x_hat == 0).sum())
         assert page.locator("figcaption").first.inner_text() == text(
             "home.made_row", "en", few=f"{number} bits", zeros=zeros, count=32

@@ -20,6 +20,7 @@ import torch
 ENGINES = {
     "torch_quantize": ("torch",),
     "torch_fake_quantize": ("torch_fake_quantize",),
+    "torch_qat": ("torch_qat",),
     "torchao": ("torchao", "torchao_tinygemm", "torchao_float8", "torchao_mx", "torchao_nvfp4"),
     "onnxruntime": ("onnxruntime_dynamic", "onnxruntime", "onnxruntime_blocked", "onnxruntime_nbits"),
     "litert": ("litert", "litert_blockwise"),
@@ -33,6 +34,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",
@@ -103,6 +105,17 @@ NOT_YET = "not compared yet"
 #: Why ±Inf or NaN is open where the engine's own range takes it in.
 SPOILS_THE_RANGE = "the scale of the whole block becomes NaN or infinite; here ranges leave such values out"
 _ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
+#: Of a path that is asked for its own range alone, in each dtype.
+OWN_RANGE_ALONE = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:-1], NOT_YET))
+
+
+def own_range(given: Mapping[str, GivenCase]) -> dict[str, Case]:
+    """Return the cases that take the range from the tensor that is quantized in it."""
+
+    def own(case: GivenCase) -> Case:
+        return lambda x: case(x, x)
+
+    return {form: own(case) for form, case in given.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +137,12 @@ class Path:
 
     @classmethod
     def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:
-        """Return the path whose own range is the one that it would be given of the same tensor."""
-
-        def own(case: GivenCase) -> Case:
-            return lambda x: case(x, x)
-
-        return cls(name, {form: own(case) for form, case in given.items()}, given, **others)  # type: ignore[arg-type]
+        """Return the path whose own range is the one that it would be given of the same tensor, in every
+        dtype.
+        """
+        own = own_range(given)
+        half = {} if "half and bfloat16 input" in others.get("open", {}) else own
+        return cls(name, own, given, **{"half": half, **others})  # type: ignore[arg-type]
 
     @property
     def forms(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def module_of(line: str) -> str:
     found = [
         name
         for name in ENGINES
-        if product.split()[0] == engine(name).PRODUCER
+        if product.startswith(f"{engine(name).PRODUCER} ")
         and any(each.name == path for each in engine(name).PATHS)
     ]
     return found[0] if found else ""

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -26,6 +26,9 @@ def _run_4bit(x: torch.Tensor, kind: str, size: int) -> Answer:
     # Odd rows go through torch.compile, whose result is the eager one's: several seconds a shape for nothing.
     with torch.compiler.set_stance("force_eager"):
         x_hat = functional.dequantize_4bit(packed, _flat(state) if rows_cut_blocks(x.shape, size) else state)
+    if x.dtype == torch.bfloat16 and bool(((state.absmax > 0) & (state.absmax < 2.0**-120)).any()):
+        # A processor with an instruction that rounds to bfloat16 makes 0 of what is subnormal there.
+        raise Undefined("subnormal bfloat16")
     pairs = packed.view(torch.uint8).reshape(-1)
     codes = torch.stack([pairs >> 4, pairs & 15], dim=1).reshape(-1)[: x.numel()]
     return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape), state.absmax)
@@ -82,11 +85,11 @@ _8BIT: dict[str, Case] = {
     for size in _SIZES_8BIT
 }
 _INT8: dict[str, Case] = {"int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8}
-_OPEN = {"given range": "its scales are those of the data", "half and bfloat16 input": NOT_YET}
+_OPEN = {"given range": "its scales are those of the data"}
 _SPOILT = {"infinity": SPOILS_THE_RANGE, "NaN": SPOILS_THE_RANGE, **_OPEN}
 
 PATHS = (
-    Path("quantize_4bit", _4BIT, open=_SPOILT),
-    Path("quantize_blockwise", _8BIT, open={"infinity": SPOILS_THE_RANGE, **_OPEN}),
-    Path("int8_vectorwise_quant", _INT8, open=_SPOILT),
+    Path("quantize_4bit", _4BIT, half=_4BIT, open=_SPOILT),
+    Path("quantize_blockwise", _8BIT, half=_8BIT, open={"infinity": SPOILS_THE_RANGE, **_OPEN}),
+    Path("int8_vectorwise_quant", _INT8, half=_INT8, open=_SPOILT),
 )

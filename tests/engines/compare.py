@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -66,7 +67,8 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
 def ask(path: Path, form: str, trial: Trial) -> Answer:
     """Return what an engine answers; a range from outside is used where the path has cases of that."""
     if trial.question == "half and bfloat16 input":
-        return path.half[form](trial.x)
+        answer = path.half[form](trial.x)
+        return dataclasses.replace(answer, x_hat=answer.x_hat.to(torch.float32))
     if trial.seen is not None and path.given:
         return path.given[form](trial.seen, trial.x)
     return path.own[form](trial.x)

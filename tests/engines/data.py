@@ -223,8 +223,18 @@ def special_trials() -> Iterator[Trial]:
             )
 
 
+def half_trials() -> Iterator[Trial]:
+    """Yield every shape with each distribution in float16 and bfloat16, where that has such numbers."""
+    for label, x in tensors():
+        for dtype in (torch.float16, torch.bfloat16):
+            half = x.to(dtype)
+            if bool(torch.isfinite(half).all()):
+                yield Trial("half and bfloat16 input", f"{label} {str(dtype).removeprefix('torch.')}", half)
+
+
 def trials() -> Iterator[Trial]:
     """Yield all that an engine is asked: the same each time."""
     yield from own_trials(tensors())
     yield from given_trials()
     yield from special_trials()
+    yield from half_trials()

@@ -1,33 +1,31 @@
 """AutoGPTQ's and GPTQModel's grid: from a record, since their packages are compiled.
 
-`record_weights.py` makes the record. A case answers for the recorded tensors only, those of `tensors()`.
+`record_weights.py` makes the record. A case answers for the recorded tensors only, those of `trials()`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
-from tests.engines import Case, Path
-from tests.engines.data import Trial, own_trials
+from tests.engines import NOT_YET, Path
+from tests.engines.data import Trial
 from tests.engines.record_weights import COMMITS, RECORD
-from tests.engines.records import read_record, recorded_cases, recorded_tensors
+from tests.engines.records import read_record, recorded_cases, recorded_trials
 
 PRODUCER = "AutoGPTQ, GPTQModel"
 VERSION = f"{COMMITS['GPTQModel']} (recorded)"
+_PACKAGES = ("AutoGPTQ", "GPTQModel")
 
 
 def trials() -> Iterator[Trial]:
-    """Yield the recorded tensors, in their own range."""
-    return own_trials(tensors())
+    """Yield the recorded tensors, and ranges from outside."""
+    return recorded_trials(read_record(RECORD), _PACKAGES)
 
 
-def tensors() -> Iterator[tuple[str, torch.Tensor]]:
-    """The recorded tensors, by name."""
-    return recorded_tensors(read_record(RECORD))
-
-
-_CASES: dict[str, Case] = recorded_cases(read_record(RECORD), ("AutoGPTQ", "GPTQModel"))
-
-PATHS = (Path("Quantizer", _CASES),)
+PATHS = (
+    Path.of_given(
+        "Quantizer",
+        recorded_cases(read_record(RECORD), _PACKAGES),
+        open={"half and bfloat16 input": NOT_YET},
+    ),
+)

@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, Path, Refused
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -53,7 +53,8 @@ def _quantizer(
             device="cpu",
         )
         codes = codes.to(torch.uint8)  # as packing does: a code of -0.0 is 0
-        meta["compute_dtype"] = torch.float32
+        # A layer is made for the dtype that it computes in, here that of the weight.
+        codes, meta = Quantizer.cpu(codes, {**meta, "compute_dtype": x.dtype})
         return Answer(
             Quantizer.dequantize(codes, meta),
             codes.reshape(x.shape).to(torch.int32),
@@ -142,14 +143,19 @@ def _cases() -> dict[str, Case]:
 
 _CASES = _cases()
 
+#: Of a weight of half precision a layer is made that computes in its dtype.
+_OF_FLOAT = {form: case for form, case in _CASES.items() if "value_dtype" not in form}
 _OPEN = {
     "given range": "its range is that of the data",
     "infinity": SPOILS_THE_RANGE,
     "NaN": SPOILS_THE_RANGE,
-    "half and bfloat16 input": NOT_YET,
 }
 
 PATHS = (
-    Path("Quantizer", {form: case for form, case in _CASES.items() if "float16" not in form}, open=_OPEN),
-    Path("HQQLinear", {form: case for form, case in _CASES.items() if "float16" in form}, open=_OPEN),
+    Path("Quantizer", _OF_FLOAT, half=_OF_FLOAT, open=_OPEN),
+    Path(
+        "HQQLinear",
+        {form: case for form, case in _CASES.items() if form not in _OF_FLOAT},
+        open={"half and bfloat16 input": "a weight of half precision is the row of Quantizer", **_OPEN},
+    ),
 )

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
 
 PRODUCER = "onnxruntime"
 
@@ -83,13 +83,18 @@ def _operators(
         helper.make_node("DequantizeLinear", ["codes", "s", "zero"], ["y"], **how),
         helper.make_node("Cast", ["codes"], ["q"], to=carrier),
     ]
-    inputs, outputs = (
-        {"x": TensorProto.FLOAT, "s": TensorProto.FLOAT, "z": carrier},
-        {"q": carrier, "y": TensorProto.FLOAT},
-    )
+    real = helper.np_dtype_to_tensor_dtype(x.dtype)
+    inputs, outputs = {"x": real, "s": real, "z": carrier}, {"q": carrier, "y": real}
     feeds = {"x": x, "s": scale, "z": zero_point.astype(helper.tensor_dtype_to_np_dtype(carrier))}
     codes, values = _run(nodes, inputs, outputs, feeds, opset=25 if fmt in _OPERATOR_ONLY else 21)
     return codes, values
+
+
+def _array(x: torch.Tensor) -> np.ndarray:
+    """A tensor for the tool, which reads initializers by NumPy."""
+    if x.dtype == torch.bfloat16:
+        raise Undefined("the tool and the CPU's operators take no bfloat16")
+    return x.numpy()
 
 
 def _answer(
@@ -145,8 +150,9 @@ def _dequantized(
     ]
     stored = helper.tensor_dtype_to_np_dtype(carrier)
     feeds = {"q": codes.astype(stored), "s": scale, "z": zero_point.astype(stored)}
-    inputs = {"q": carrier, "s": TensorProto.FLOAT, "z": carrier}
-    return _run(nodes, inputs, {"y": TensorProto.FLOAT}, feeds)[0]
+    kind_of_scale = helper.np_dtype_to_tensor_dtype(scale.dtype)
+    inputs = {"q": carrier, "s": kind_of_scale, "z": carrier}
+    return _run(nodes, inputs, {"y": kind_of_scale}, feeds)[0]
 
 
 #: Makes codes and values of a format, data, scale, zero point, axis and block size.
@@ -159,14 +165,14 @@ def _refuse_beyond_int32(fmt: str, x: torch.Tensor, scale: np.ndarray, quantizer
     """
     if fmt[-1] in "24" and quantizer is _operators:
         with np.errstate(all="ignore"):
-            largest = np.abs(x.numpy()).max() / scale.min()
+            largest = np.abs(x.float().numpy()).max() / scale.astype(np.float32).min()
         if not largest < 2.0**31:
             raise Undefined("of 2 and 4 bits, what is beyond int32 is cast to it where a code is half a byte")
 
 
 def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenCase:
     def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
-        data = seen.numpy()
+        data = _array(seen)
         if axis is not None and axis >= data.ndim:
             raise Refused(f"no axis {axis} in {data.shape}")
         blocks = (
@@ -177,7 +183,7 @@ def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenC
             np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True)
         )
         _refuse_beyond_int32(fmt, x, scale, quantizer)
-        codes, values = quantizer(fmt, x.numpy(), scale, zero_point, axis or 0)
+        codes, values = quantizer(fmt, _array(x), scale, zero_point, axis or 0)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
@@ -185,7 +191,7 @@ def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenC
 
 def _blocked(fmt: str, mode: str, size: int, quantizer: Quantizer) -> GivenCase:
     def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
-        data = seen.numpy()
+        data = _array(seen)
         try:
             with np.errstate(all="ignore"):
                 zero_point, scale = quant_utils.compute_scale_zp_blocked(
@@ -193,8 +199,10 @@ def _blocked(fmt: str, mode: str, size: int, quantizer: Quantizer) -> GivenCase:
                 )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
+        if not np.isfinite(scale).all() and x.dtype == torch.float16:
+            raise Undefined("float16 has no number for the width of a block")
         _refuse_beyond_int32(fmt, x, scale, quantizer)
-        codes, values = quantizer(fmt, x.numpy(), scale, zero_point, data.ndim - 1, size)
+        codes, values = quantizer(fmt, _array(x), scale, zero_point, data.ndim - 1, size)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
@@ -216,17 +224,17 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
     def case(x: torch.Tensor) -> Answer:
         if x.ndim != 2:
             raise Refused("only matrices are quantized")
-        weight, symmetric = np.ascontiguousarray(x.numpy().T), mode == "symmetric"
+        weight, symmetric = np.ascontiguousarray(_array(x).T), mode == "symmetric"
         k, n = weight.shape
         blocks = -(-k // size)
         packed = np.zeros((n, blocks, size // per_byte), np.uint8)
-        scales, zeros = np.zeros((n, blocks), np.float32), np.zeros((n, -(-blocks // per_byte)), np.uint8)
+        scales, zeros = np.zeros((n, blocks), weight.dtype), np.zeros((n, -(-blocks // per_byte)), np.uint8)
         kernel(packed, np.pad(weight, ((0, blocks * size - k), (0, 0))), scales, zeros, size, n, k, symmetric)
         # A symmetric weight comes without zero points: the operator takes the middle code.
         zero_point = np.full(scales.shape, 1 << (bits - 1)) if symmetric else _unpack(zeros, bits)[:, :blocks]
         # The values as the operator sees them: identity × matrix.
         feeds = {
-            "a": np.eye(k, dtype=np.float32),
+            "a": np.eye(k, dtype=weight.dtype),
             "q": packed,
             "s": scales,
             **({} if symmetric else {"z": zeros}),
@@ -234,11 +242,8 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         node = helper.make_node(
             "MatMulNBits", list(feeds), ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=size
         )
-        kinds = {
-            name: TensorProto.UINT8 if value.dtype == np.uint8 else TensorProto.FLOAT
-            for name, value in feeds.items()
-        }
-        values = _run([node], kinds, {"y": TensorProto.FLOAT}, feeds)[0].T
+        kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
+        values = _run([node], kinds, {"y": kinds["a"]}, feeds)[0].T
         if not np.isfinite(values).all():
             raise Undefined("its values are sums of products, which one infinite value makes NaN")
         return _answer(x, _unpack(packed, bits).reshape(n, -1)[:, :k], values, scales, zero_point)
@@ -247,6 +252,8 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
 
 
 def _dynamic(x: torch.Tensor) -> Answer:
+    if x.dtype != torch.float32:
+        raise Undefined("DynamicQuantizeLinear takes float32 only")
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
@@ -283,21 +290,24 @@ _NBITS = {
     for size in _BLOCK_SIZES
     for bits in (2, 4, 8)
 }
-_HALF = {"half and bfloat16 input": NOT_YET}
-_OWN_RANGE = {"given range": "its range is that of the data", "infinity": SPOILS_THE_RANGE, **_HALF}
-_NUMPY = {"NaN": "NaN is cast to an integer by numpy, which C leaves open", **_HALF}
+_OWN_RANGE = {"given range": "its range is that of the data", "infinity": SPOILS_THE_RANGE}
+_NUMPY = {"NaN": "NaN is cast to an integer by numpy, which C leaves open"}
 
 PATHS = (
     Path(
         "DynamicQuantizeLinear",
         {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic},
-        open={"NaN": "its ends depend on where NaN is among its vectors", **_OWN_RANGE},
+        open={
+            "NaN": "its ends depend on where NaN is among its vectors",
+            "half and bfloat16 input": "the operator takes float32 alone",
+            **_OWN_RANGE,
+        },
     ),
-    Path.of_given("QuantizeLinear", dict(_tool_cases(_operators, (*_INTEGERS, *_OPERATOR_ONLY))), open=_HALF),
+    Path.of_given("QuantizeLinear", dict(_tool_cases(_operators, (*_INTEGERS, *_OPERATOR_ONLY))), open={}),
     Path.of_given("quantize_onnx_initializer", dict(_tool_cases(_quantized, _INTEGERS)), open=_NUMPY),
-    Path.of_given("QuantizeLinear, block_size", dict(_blocked_cases(_operators, _BLOCK_SIZES)), open=_HALF),
+    Path.of_given("QuantizeLinear, block_size", dict(_blocked_cases(_operators, _BLOCK_SIZES)), open={}),
     Path.of_given(
         "quantize_onnx_initializer, block_size", dict(_blocked_cases(_quantized, (16, 128))), open=_NUMPY
     ),
-    Path("MatMulNBits", _NBITS, open=_OWN_RANGE),
+    Path("MatMulNBits", _NBITS, half=_NBITS, open=_OWN_RANGE),
 )

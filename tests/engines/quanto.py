@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -76,7 +76,9 @@ def _weight_in_bits(
             raise Refused("the groups run over the flattened leading axes: axis 0 of a matrix only")
         try:
             scale, shift = MaxOptimizer()(seen, qtype=qtype, axis=axis, group_size=size, zeropoint=zeropoint)
-            q = quantize_weight(x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size)
+            q = quantize_weight(
+                x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size, optimized=False
+            )
         except ValueError as error:
             raise Refused(str(error)) from error
         blocks = x.numel() // size if size else x.shape[axis]
@@ -131,10 +133,8 @@ def _bit_cases() -> dict[str, GivenCase]:
     return cases
 
 
-_HALF = {"half and bfloat16 input": NOT_YET}
-
 PATHS = (
-    Path.of_given("quantize_activation", _byte_cases(None), open=_HALF),
-    Path.of_given("quantize_weight, bytes", _byte_cases(0) | _byte_cases(-1), open=_HALF),
-    Path.of_given("quantize_weight, bits", _bit_cases(), open=_HALF),
+    Path.of_given("quantize_activation", _byte_cases(None), open={}),
+    Path.of_given("quantize_weight, bytes", _byte_cases(0) | _byte_cases(-1), open={}),
+    Path.of_given("quantize_weight, bits", _bit_cases(), open={}),
 )

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from tests.engines import Refused, Undefined
-from tests.engines.data import DISTRIBUTIONS
+from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, special_trials
 
 COMMITS: Mapping[str, str] = MappingProxyType(
     {"AutoAWQ": "88e4c76b", "AutoGPTQ": "9f7d3707", "GPTQModel": "f4c327a1"}
@@ -41,24 +41,30 @@ class Recorded:
 
     package: str
     form: str
-    ask: Callable[[torch.Tensor], Found]
+    #: Called with the tensor whose range is used, and the one that is quantized in it.
+    ask: Callable[[torch.Tensor, torch.Tensor], Found]
+    #: Whether these may be two.
+    given: bool
 
 
 def main() -> None:
     """Ask every function about every tensor and write the record."""
     torch.set_num_threads(1)
-    inputs = dict(_tensors())
-    arrays = {"input": np.concatenate([x.numpy().ravel() for x in inputs.values()])}
+    asked = list(_trials())
+    inputs = [x for trial in asked for x in (trial.x, trial.seen) if x is not None]
+    arrays = {"input": np.concatenate([x.numpy().ravel() for x in inputs])}
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
     cases = list(_cases(Path(sys.argv[1])))
     for number, case in enumerate(cases):
         found = []
-        for name, x in inputs.items():
+        for trial in asked:
+            if trial.seen is not None and not case.given:
+                continue
             try:
-                found.append(case.ask(x))
+                found.append(case.ask(trial.x if trial.seen is None else trial.seen, trial.x))
             except (Refused, Undefined) as why:
                 key = f"{case.package} {case.form}"
-                failed[type(why).__name__.lower()].setdefault(key, {})[name] = str(why)
+                failed[type(why).__name__.lower()].setdefault(key, {})[trial.label] = str(why)
         for part, values in zip(("codes", "scales", "zeros"), zip(*found, strict=True), strict=True):
             joined = np.concatenate([each.numpy().ravel() for each in values])
             arrays[f"{part}{number}"] = joined if part == "scales" else joined.astype(np.uint8)
@@ -67,20 +73,31 @@ def main() -> None:
         + ": pseudo_quantize_tensor and WQLinear_GEMM.from_linear; Quantizer, without mse",
         "settings": f"torch {torch.__version__}, float32 on CPU",
         "command": "python -m tests.engines.record_weights FOLDER",
-        "cases": [[case.package, case.form] for case in cases],
-        "tensors": {name: list(x.shape) for name, x in inputs.items()},
+        "cases": [[case.package, case.form, case.given] for case in cases],
+        "trials": [
+            [trial.question, trial.label, list(trial.x.shape), trial.seen is not None] for trial in asked
+        ],
         **failed,
     }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     np.savez_compressed(RECORD, **arrays)
-    print(f"{len(cases)} cases, {len(inputs)} tensors, {RECORD.stat().st_size} bytes")
+    print(f"{len(cases)} cases, {len(asked)} tensors, {RECORD.stat().st_size} bytes")
 
 
-def _tensors() -> Iterator[tuple[str, torch.Tensor]]:
+def _trials() -> Iterator[Trial]:
+    """Yield a matrix of each distribution, and of each range from outside and kind of special values."""
     for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
         shape = SHAPES[kind % len(SHAPES)]
         generator = torch.Generator().manual_seed(7000 + kind)
-        yield f"{name} {'x'.join(map(str, shape))}", make(math.prod(shape), generator).reshape(shape)
+        label = f"{name} {'x'.join(map(str, shape))}"
+        yield Trial("own range", label, make(math.prod(shape), generator).reshape(shape))
+    for kind, (name, outside) in enumerate(OUTSIDE.items()):
+        make = (DISTRIBUTIONS["normal"], DISTRIBUTIONS["two_decimals"], DISTRIBUTIONS["ties"])[kind % 3]
+        x = make(64, torch.Generator().manual_seed(7100 + kind)).reshape(2, 32)
+        yield Trial("given range", f"2x32, {name}", x, outside(x))
+    for trial in special_trials():
+        if tuple(trial.x.shape) in ((2, 32), (4, 64)):
+            yield trial
 
 
 def _cases(folder: Path) -> Iterator[Recorded]:
@@ -89,7 +106,7 @@ def _cases(folder: Path) -> Iterator[Recorded]:
         for stored in (False, True):
             own = "(scale.format=float16,scale.codes_from=exact)" if stored else ""
             form = f"uint4,asymmetric,{granularity},min_max,awq{own}"
-            yield Recorded("AutoAWQ", form, _awq(pseudo, size, stored=stored))
+            yield Recorded("AutoAWQ", form, _awq(pseudo, size, stored=stored), given=False)
     for package, path in (
         ("AutoGPTQ", "auto_gptq/quantization/quantizer.py"),
         ("GPTQModel", "gptqmodel/quantization/quantizer.py"),
@@ -99,7 +116,9 @@ def _cases(folder: Path) -> Iterator[Recorded]:
             for mode in ("symmetric", "asymmetric"):
                 for granularity, size in (("per_channel", 0), ("per_group(size=32)", 32)):
                     form = f"uint{bits},{mode},{granularity},min_max,gptq"
-                    yield Recorded(package, form, _gptq(package, module, bits, mode == "symmetric", size))
+                    yield Recorded(
+                        package, form, _gptq(package, module, bits, mode == "symmetric", size), given=True
+                    )
 
 
 def _tree(path: Path) -> ast.Module:
@@ -139,11 +158,18 @@ def _groups(x: torch.Tensor, size: int) -> torch.Tensor:
     return x.reshape(-1, size)
 
 
-def _awq(pseudo: Callable[..., Any], size: int, *, stored: bool) -> Callable[[torch.Tensor], Found]:
-    def ask(x: torch.Tensor) -> Found:
+def _awq(
+    pseudo: Callable[..., Any], size: int, *, stored: bool
+) -> Callable[[torch.Tensor, torch.Tensor], Found]:
+    def ask(seen: torch.Tensor, x: torch.Tensor) -> Found:
         rows = _groups(x, size)
         quantizer = SimpleNamespace(group_size=rows.shape[-1], w_bit=4, zero_point=True)
-        values, scales, zeros = pseudo(quantizer, x.clone())
+        try:
+            values, scales, zeros = pseudo(quantizer, x.clone())
+        except AssertionError as why:
+            raise Undefined("it stops at NaN, of a range beyond float32") from why
+        if not bool(torch.isfinite(scales).all()):
+            raise Undefined("infinity / infinity, of a range beyond float32, is cast to an integer")
         values, scales, zeros = values.reshape(rows.shape), scales.reshape(-1, 1), zeros.reshape(-1, 1)
         if stored:
             # The two lines of from_linear: scales are kept as float16, codes are made with these once more.
@@ -161,8 +187,8 @@ def _awq(pseudo: Callable[..., Any], size: int, *, stored: bool) -> Callable[[to
 
 def _gptq(
     package: str, module: SimpleNamespace, bits: int, symmetric: bool, size: int
-) -> Callable[[torch.Tensor], Found]:
-    def ask(x: torch.Tensor) -> Found:
+) -> Callable[[torch.Tensor, torch.Tensor], Found]:
+    def ask(seen: torch.Tensor, x: torch.Tensor) -> Found:
         rows = _groups(x, size)
         if package == "AutoGPTQ":
             quantizer = module.Quantizer()
@@ -170,7 +196,15 @@ def _gptq(
         else:
             quantizer = module.Quantizer(SimpleNamespace(bits=bits, sym=symmetric, mse=0.0))
             quantizer.configure(perchannel=True)
-        quantizer.find_params(rows.clone(), weight=True)
+        quantizer.find_params(_groups(seen, size).clone(), weight=True)
+        if not bool((quantizer.scale != 0).all()):
+            raise Undefined("0 / 0, of a group whose scale is 0, is cast to an integer")
+        if not bool(torch.isfinite(quantizer.scale).all()):
+            raise Undefined("infinity / infinity, of a range beyond float32, is cast to an integer")
+        if not bool(((quantizer.zero >= 0) & (quantizer.zero < 2**bits)).all()):
+            raise Undefined("a zero point beyond the codes runs into its neighbours")
+        if bool(torch.isnan(x).any()):
+            raise Undefined("NaN is cast to an integer")
         codes = (torch.round(rows / quantizer.scale) + quantizer.zero).clamp(0, 2**bits - 1)
         _check(quantizer.quantize(rows), quantizer.scale, codes, quantizer.zero)
         return codes, quantizer.scale, quantizer.zero

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Refused, Undefined
+from tests.engines import Answer, GivenCase, Refused, Undefined
+from tests.engines.data import Trial
 
 Record = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -36,41 +37,58 @@ def recorded_tensors(record: Record) -> Iterator[tuple[str, torch.Tensor]]:
         start += count
 
 
-def recorded_cases(record: Record, packages: tuple[str, ...]) -> dict[str, Case]:
-    """The cases of some packages of `record_weights`; each answers for the recorded tensors only. Of a scheme
-    that two packages are asked of, both answers must be the same.
+def recorded_trials(record: Record, packages: tuple[str, ...]) -> Iterator[Trial]:
+    """Yield what some packages of `record_weights` were asked."""
+    about, arrays = record
+    given = any(case[2] for case in about["cases"] if case[0] in packages)
+    start = 0
+    for question, label, shape, has_seen in about["trials"]:
+        tensors = []
+        for _ in range(1 + has_seen):
+            values = arrays["input"][start : start + math.prod(shape)]
+            tensors.append(torch.from_numpy(values.copy()).reshape(shape))
+            start += math.prod(shape)
+        if given or not has_seen:
+            yield Trial(question, label, *tensors)
+
+
+def recorded_cases(record: Record, packages: tuple[str, ...]) -> dict[str, GivenCase]:
+    """Return the cases of some packages of `record_weights`, which answer for the recorded tensors only. Of a
+    scheme that two packages are asked of, both answers must be the same.
     """
     about, _ = record
     numbers: dict[str, list[int]] = {}
-    for number, (package, form) in enumerate(about["cases"]):
+    for number, (package, form, _) in enumerate(about["cases"]):
         if package in packages:
             numbers.setdefault(form, []).append(number)
     return {form: functools.partial(_answer, record, own) for form, own in numbers.items()}
 
 
-def _answer(record: Record, numbers: list[int], x: torch.Tensor) -> Answer:
-    answers = [_of_case(record, number, x) for number in numbers]
+def _answer(record: Record, numbers: list[int], seen: torch.Tensor, x: torch.Tensor) -> Answer:
+    answers = [_of_case(record, number, seen, x) for number in numbers]
     for other in answers[1:]:
         for name in ("x_hat", "codes", "scale", "zero_point"):
-            assert torch.equal(getattr(answers[0], name), getattr(other, name)), "two packages differ"
+            one, two = getattr(answers[0], name), getattr(other, name)
+            assert torch.equal(one, two), "two packages differ"
     return answers[0]
 
 
-def _of_case(record: Record, number: int, x: torch.Tensor) -> Answer:
+def _of_case(record: Record, number: int, seen: torch.Tensor, x: torch.Tensor) -> Answer:
     about, arrays = record
-    package, form = about["cases"][number]
+    package, form, _ = about["cases"][number]
     refused, undefined = (about[kind].get(f"{package} {form}", {}) for kind in ("refused", "undefined"))
     size = re.search(r"size=(\d+)", form)
     cells = blocks = 0
-    for name, known in recorded_tensors(record):
-        same = known.shape == x.shape and torch.equal(known.view(torch.int32), x.view(torch.int32))
-        if same and name in refused:
-            raise Refused(refused[name])
-        if same and name in undefined:
-            raise Undefined(undefined[name])
-        if name in refused or name in undefined:
+    for trial in recorded_trials(record, (package,)):
+        label = trial.label
+        same = same_bits(trial.x, x) and same_bits(trial.x if trial.seen is None else trial.seen, seen)
+        if same and label in refused:
+            raise Refused(refused[label])
+        if same and label in undefined:
+            raise Undefined(undefined[label])
+        if label in refused or label in undefined:
             continue
-        count, own = x.numel() if same else known.numel(), int(size[1]) if size else known.shape[-1]
+        count, own = trial.x.numel(), int(size[1]) if size else trial.x.shape[-1]
         if same:
             codes, scale, zeros = (
                 torch.from_numpy(arrays[f"{part}{number}"][first : first + length].astype(np.float32))
@@ -83,4 +101,9 @@ def _of_case(record: Record, number: int, x: torch.Tensor) -> Answer:
             x_hat = scale[:, None] * (codes.reshape(-1, own) - zeros[:, None])
             return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape), scale, zeros)
         cells, blocks = cells + count, blocks + count // own
-    raise LookupError("not a recorded tensor: take them from the module's tensors()")
+    raise LookupError("not a recorded tensor: take them from the module's trials()")
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two float32 tensors are the same, bit for bit."""
+    return one.shape == other.shape and torch.equal(one.view(torch.int32), other.view(torch.int32))

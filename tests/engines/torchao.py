@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 
-from tests.engines import NOT_YET, SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -98,10 +99,17 @@ def _flat(values: torch.Tensor) -> torch.Tensor:
     return values.reshape(-1)
 
 
+#: What Int8Tensor asks of the primitives, whatever the dtype of its input.
+_OF_INT8 = {"eps": 2.0**-23, "scale_dtype": torch.float32}
+
+
 def _signed(bits: int, mapping: str, block: BlockSize) -> GivenCase:
-    dtype = getattr(torch, f"int{bits}")
+    dtype, int8 = getattr(torch, f"int{bits}"), _primitive(torch.int8, mapping, block, **_OF_INT8)
 
     def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        if bits == 8 and x.dtype != torch.float32:
+            # Int8Tensor, which takes fewer granularities, differs from this class in half precision.
+            return int8(seen, x)
         t = IntxUnpackedToInt8Tensor.from_hp(seen, block(x.shape), dtype, mapping_type=_MAPPING[mapping])
         if seen is not x:
             t = IntxUnpackedToInt8Tensor.from_hp(
@@ -118,14 +126,17 @@ def _signed(bits: int, mapping: str, block: BlockSize) -> GivenCase:
     return run
 
 
-def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> GivenCase:
+def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: Any) -> GivenCase:
     def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        if dtype == torch.int16 and x.dtype != torch.float32:
+            raise Undefined(
+                "the largest int16 is no number of half precision, and what it becomes is cast to int16"
+            )
         size = block(x.shape)
-        scale, zero = quant_primitives.choose_qparams_affine(seen, _MAPPING[mapping], size, dtype)
+        scale, zero = quant_primitives.choose_qparams_affine(seen, _MAPPING[mapping], size, dtype, **options)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
-        return Answer(
-            quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero)
-        )
+        x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, dtype, output_dtype=x.dtype)
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -149,13 +160,13 @@ def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
 def _without_zero(dtype: torch.dtype, block: BlockSize) -> GivenCase:
     def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
+        options = _OF_INT8 if dtype == torch.int8 and x.dtype != torch.float32 else {}
         scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(
-            seen, MappingType.ASYMMETRIC, size, *codes
+            seen, MappingType.ASYMMETRIC, size, *codes, **options
         )
         q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
-        return Answer(
-            quant_primitives.dequantize_affine(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero)
-        )
+        x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, *codes, output_dtype=x.dtype)
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -167,12 +178,10 @@ def _tinygemm(dtype: torch.dtype, block: BlockSize) -> GivenCase:
             seen, MappingType.ASYMMETRIC, size, *codes
         )
         q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
-        return Answer(
-            quant_primitives._dequantize_affine_tinygemm(q, size, scale, zero, *codes),
-            q,
-            _flat(scale),
-            _flat(zero),
+        x_hat = quant_primitives._dequantize_affine_tinygemm(
+            q, size, scale, zero, *codes, output_dtype=x.dtype
         )
+        return Answer(x_hat, q, _flat(scale), _flat(zero))
 
     return run
 
@@ -236,13 +245,19 @@ def _float8(dtype: torch.dtype, block: BlockSize) -> GivenCase:
     def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         scale = quant_primitives._choose_scale_float8(seen, list(block(x.shape)), dtype)
         q = quant_primitives._quantize_affine_float8(x, scale, dtype)
-        return Answer(quant_primitives._dequantize_affine_float8(q, scale), _bits(q), _flat(scale))
+        x_hat = quant_primitives._dequantize_affine_float8(q, scale, x.dtype)
+        return Answer(x_hat, _bits(q), _flat(scale))
 
     return run
 
 
+_NO_FLOAT16 = "MXTensor and NVFP4Tensor take no float16"
+
+
 def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         t = MXTensor.to_mx(x, element, size, mode)
         codes = unpack_uint4(t.qdata) if element is torch.float4_e2m1fn_x2 else _bits(t.qdata)
         return Answer(t.dequantize(), codes, _flat(get_fp_scale(t.scale)))
@@ -252,6 +267,8 @@ def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Ca
 
 def _nvfp4(two_levels: bool) -> Case:
     def run(x: torch.Tensor) -> Answer:
+        if x.dtype == torch.float16:
+            raise Undefined(_NO_FLOAT16)
         whole = per_tensor_amax_to_scale(x.abs().max()) if two_levels else None
         if whole is not None and not bool(torch.isfinite(1 / whole)):
             # 0 · infinity: which code NaN becomes is an accident of its bits.
@@ -282,19 +299,20 @@ def _all_guarded(cases: Iterable[tuple[str, Callable[..., Answer]]]) -> dict[str
     return {form: _guarded(case) for form, case in cases}
 
 
-_HALF = {"half and bfloat16 input": NOT_YET}
 _OWN_SCALES = {
     "given range": "its scales are those of the data",
     "infinity": SPOILS_THE_RANGE,
     "NaN": SPOILS_THE_RANGE,
-    **_HALF,
 }
+
+_MX_CASES = _all_guarded(_mx_cases())
+_TWO_LEVELS = _all_guarded(_NVFP4_CASES.items())
 
 PATHS = (
     Path.of_given(
-        "IntxUnpackedToInt8Tensor, Int8Tensor, quant_primitives", _all_guarded(_integer_cases()), open=_HALF
+        "IntxUnpackedToInt8Tensor, Int8Tensor, quant_primitives", _all_guarded(_integer_cases()), open={}
     ),
-    Path.of_given("_quantize_affine_float8", _all_guarded(_float8_cases()), open=_HALF),
-    Path("MXTensor", _all_guarded(_mx_cases()), open=_OWN_SCALES),
-    Path("NVFP4Tensor", _all_guarded(_NVFP4_CASES.items()), open=_OWN_SCALES),
+    Path.of_given("_quantize_affine_float8", _all_guarded(_float8_cases()), open={}),
+    Path("MXTensor", _MX_CASES, half=_MX_CASES, open=_OWN_SCALES),
+    Path("NVFP4Tensor", _TWO_LEVELS, half=_TWO_LEVELS, open=_OWN_SCALES),
 )

@@ -17,6 +17,7 @@ import torch
 
 import quantviz as qv
 from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, HQQ
 from tests.helpers import ROOT
@@ -46,6 +47,7 @@ def golden_schemes() -> Iterator[qv.Scheme]:
     """
     for convention in qv.CONVENTIONS.values():
         yield from offered_schemes(convention)
+        yield from half_schemes(convention)
     yield from qv.RECIPES.values()
     calibrations = (
         qv.Percentile(99.0),
@@ -67,6 +69,20 @@ def golden_schemes() -> Iterator[qv.Scheme]:
             convention = variant(qv.CONVENTIONS["course"], field, value)
             schemes = offered_schemes(convention, (format_id,)) if convention else ()
             yield from (scheme for scheme in schemes if scheme.granularity.id == "per_group")
+
+
+def half_schemes(convention: qv.Convention) -> Iterator[qv.Scheme]:
+    """Yield a scheme of each format and mode for each dtype of half precision whose input an engine treats in
+    a way of its own.
+    """
+    for dtype in HALVES:
+        seen = set()
+        for scheme in offered_schemes(convention):
+            kind = scheme.format, scheme.mode, scheme.granularity.single
+            own = scheme.on_input(dtype)
+            if own != scheme and kind not in seen:
+                seen.add(kind)
+                yield own
 
 
 def digest(scheme: qv.Scheme, x: torch.Tensor) -> str:

@@ -131,7 +131,7 @@ class _Asked(BaseHTTPRequestHandler):
         if lie == "no range":
             del headers["Content-Range"]
         if lie == "size":
-            headers["Content-Range"] = headers["Content-Range"].replace(f"/{len(content)}", f"/{10**12}")
+            headers["Content-Range"] = headers["Content-Range"].replace(f"/{len(content)}", f"/{10**13}")
         if lie == "whole":
             del headers["Content-Range"]
             status, headers["Content-Length"] = 200, str(2**40)

@@ -11,8 +11,10 @@ import quantviz as qv
 from quantviz.analysis.scheme_comparison import MOST_SCHEMES
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LONGEST, MOST_HELD, LabState, opening, read_link, write_link
-from quantviz.sources import Normal, Upload
+from quantviz.schemes.level_count import level_count
+from quantviz.sources import Builtin, Normal, Upload
 from quantviz.sources.typed import Typed
+from quantviz.sources.upload import UploadedFile
 from quantviz.tensors.views import View
 from tests.helpers.states import states
 
@@ -224,6 +226,40 @@ def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
     ).scheme == q4_0.replace(nonfinite="clip")
     other = small.replace(scheme=qv.Scheme("int4"))
     assert other.with_source(Normal(8, 64)).scheme == qv.Scheme("int4")
+
+
+def test_a_picture_starts_without_a_sign_and_gives_it_back():
+    picture = Upload("0" * 16, "cat.png · grey", (8, 8), UploadedFile("cat.png", channel="grey"))
+    opened = opening().with_source(picture)
+    assert (opened.scheme, opened.chosen) == (qv.Scheme("uint4"), qv.Scheme("int4"))
+    assert level_count(opened.scheme) == 16
+    # As everywhere, a range is kept for what comes; the sign comes back with a tensor that needs it.
+    ranged = opened.replace(scheme=opened.scheme.replace(calibration=qv.Percentile(99.0)))
+    assert ranged.with_source(Normal(4, 4)).scheme == qv.Scheme("int4", calibration=qv.Percentile(99.0))
+    assert opened.with_source(Builtin("landscape")).scheme == qv.Scheme("uint4")
+    signed = opened.replace(scheme=qv.Scheme("int4"))
+    assert signed.with_source(Builtin("landscape")).scheme == qv.Scheme("int4")
+    # Bits that were chosen on a picture are kept, and their codes get a sign elsewhere.
+    fewer = opened.replace(scheme=qv.Scheme("uint3"))
+    assert fewer.with_source(Normal(4, 4)).scheme == qv.Scheme("int3")
+    edited = fewer.replace(source=Builtin("picture").edited((0, 0), 0.5))
+    assert edited.with_source(Normal(4, 4)).scheme == qv.Scheme("int3")
+    assert edited.with_source(picture).scheme == qv.Scheme("uint3")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        # A float has its sign for nothing there, and an engine what it offers.
+        "float4_e2m1fn,symmetric,per_tensor,min_max,course",
+        "int4,symmetric,per_group(size=32),min_max,gguf_signed",
+        # Codes around a zero point in the middle leave half of themselves empty, as signed ones do.
+        "int8,symmetric,per_tensor,min_max,torch",
+    ],
+)
+def test_a_picture_keeps_what_has_no_twin_without_a_sign(form):
+    state = opening().with_source(Normal(64, 64)).replace(scheme=qv.Scheme.parse(form))
+    assert str(state.with_source(Builtin("picture")).scheme) == form
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (4, 0), (1, 1, 1, 1, 1)])

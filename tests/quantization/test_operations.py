@@ -174,6 +174,7 @@ def shown(scheme):
     properties = (scheme.code_min, scheme.symmetric_zero_point, stored_bits(scheme), scheme.arithmetic.tail)
     properties = (*properties, scheme.search)
     kept = "block_scale_dtype" if not scheme.granularity.single else "scale_dtype"
+    properties = (*properties, scheme.on_input("float16").arithmetic.result_dtype)
     return lines, properties, scheme.arithmetic.get(kept), scheme.arithmetic.scale_math
 
 
@@ -232,6 +233,8 @@ def test_the_zero_points_own_rounding_is_read(scale_math):
 def test_every_number_of_a_convention_is_read():
     changes = {
         "scale.floor": 0.5,
+        "scale.code_max": 256.0,
+        "scale.without_inverse": 0.5,
         "scale.format_floor": 0.5,
         "scale.code_floor": 0.5,
         "scale.inverse_max": 3.0,
@@ -276,7 +279,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
                 for given in (False, True)
                 for operation in operations_of(qv.Scheme(*fields), given)
             }
-    levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point")
+    levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point", "global_absmax")
     used |= {f"found_{name}" for name in levels}
     used |= {
         "range_lo",

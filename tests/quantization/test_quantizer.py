@@ -99,7 +99,7 @@ def test_narrow_floats_are_converted_exactly(dtype):
     x = normal(4, 4).to(dtype)
     r = qv.quantize(x, qv.Scheme())
     assert torch.equal(r.x, x.float())
-    assert r.notes == ()
+    assert [note.key for note in r.notes] == ([] if dtype.itemsize == 1 else ["input_widened"])
 
 
 def test_gradients_and_strides_are_accepted_and_the_input_is_left_alone():
@@ -479,3 +479,55 @@ def test_the_negative_scale_of_an_engine_is_taken_and_what_is_refused_says_how()
     assert qv.dequantize(codes, q8, qv.QParams(-0.5, stored=True))[0, 1].item() == -7.5
     with pytest.raises(qv.QuantVizError):
         qv.dequantize(codes, mlx, qv.QParams(0.0, bias))
+
+
+@pytest.mark.parametrize(
+    ("mode", "x", "scale", "zero_point", "x_hat"),
+    [
+        # pytorch/pytorch 180990: what torch.fused_moving_avg_obs_fake_quant gives.
+        ("symmetric", [-1.0, 0.3, 0.75], 0.0078125, 0, [-1.0, 0.296875, 0.75]),
+        (
+            "asymmetric",
+            [-0.3, 0.1, 0.9],
+            0.004705882165580988,
+            -64,
+            [-0.3011764585971832, 0.09882352501153946, 0.8988234996795654],
+        ),
+        ("symmetric", [0.0, 0.3, 1.0], 0.003921568859368563, -128, [0.0, 0.2980392277240753, 1.0]),
+        ("symmetric", [-0.2, -0.4], 0.0015686274273321033, 127, [-0.20078431069850922, -0.4000000059604645]),
+        (
+            "symmetric",
+            [-2e-3, 1e-3],
+            6.0999998822808266e-05,
+            0,
+            [-0.0020129999611526728, 0.0009759999811649323],
+        ),
+        (
+            "asymmetric",
+            [-2e-3, 1e-3],
+            6.0999998822808266e-05,
+            42,
+            [-0.0020129999611526728, 0.0009759999811649323],
+        ),
+        ("symmetric", [0.0, 0.0], 0.10000000149011612, 127, [0.0, 0.0]),
+    ],
+)
+def test_training_in_torch_has_a_scale_of_its_own(mode, x, scale, zero_point, x_hat):
+    r = qv.quantize(x, qv.Scheme("int8", mode, convention="torch_qat"))
+    assert r.qparams.scale.item() == scale
+    assert r.qparams.zero_point.item() == zero_point
+    assert r.x_hat.tolist() == x_hat
+
+
+def test_a_zero_point_that_symmetric_mode_has_moved_is_taken_back():
+    scheme = qv.Scheme("uint8", "symmetric", convention="torch_qat")
+    for x in ([0.0, 0.3, 1.0], [-0.2, -0.4], [-1.0, 0.5]):
+        made = qv.quantize(x, scheme)
+        assert qv.quantize(x, scheme, qparams=made.qparams).q.tolist() == made.q.tolist()
+        assert qv.dequantize(made.q, scheme, made.qparams).tolist() == made.x_hat.tolist()
+    # By hand, 0 is the middle code as in any symmetric scheme.
+    assert qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 0)).q.tolist() == [130]
+    assert qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 255)).q.tolist() == [255]
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.quantize([1.0], scheme, qparams=qv.QParams(0.5, 256))
+    assert refused.value.key == "zero_point_beyond_codes"

@@ -20,7 +20,9 @@ from tests.engines.compare import mismatches
 from tests.helpers.replay import replay
 from tests.helpers.walked import normal
 
-NAMES = tuple(name for name, scheme in qv.RECIPES.items() if scheme.search)
+SEARCHED = tuple(name for name, scheme in qv.RECIPES.items() if scheme.search)
+#: Those of llama.cpp.
+NAMES = tuple(name for name in SEARCHED if qv.RECIPES[name].search.weighs_columns)
 LEVELS = ("scale", "zero_point", "scale_codes", "global_scale", "zero_point_codes", "global_zero_point")
 
 
@@ -77,13 +79,22 @@ def test_a_weight_costs_what_it_does_in_a_file(name, bits):
     assert bits == llama_cpp.TYPES[name][1] * 8 / 256
 
 
-@pytest.mark.parametrize("name", NAMES)
+def weights(name):
+    """No weights of columns, and some where the search heeds them."""
+    w = torch.rand(1024, generator=torch.Generator().manual_seed(2))
+    return (None, w) if name in NAMES else (None,)
+
+
+@pytest.mark.parametrize("name", SEARCHED)
 def test_any_number_of_blocks_at_a_time_and_any_path_give_the_same(name, monkeypatch):
-    x, w = normal(6, 1024, seed=4), torch.rand(1024, generator=torch.Generator().manual_seed(2))
-    whole, weighted = qv.choose_qparams(x, name), qv.choose_qparams(x, name, importance=w)
+    x = normal(6, 1024, seed=4)
+    if name not in NAMES:
+        # The tensor's own largest magnitude counts in each row.
+        x[:, 0] = 5.0
+    asked = [(qv.choose_qparams(x, name, importance=w), w) for w in weights(name)]
     few = {key: dataclasses.replace(method, at_once=48) for key, method in scale_search._METHODS.items()}
     monkeypatch.setattr(scale_search, "_METHODS", few)
-    for own, importance in ((whole, None), (weighted, w)):
+    for own, importance in asked:
         read = ranges.ranges(InMemory(x), qv.RECIPES[name], piece=2048, importance=importance)
         line = ranges.ranges(InMemory(x[0].clone()), qv.RECIPES[name], piece=512, importance=importance)
         for level in LEVELS:
@@ -92,10 +103,10 @@ def test_any_number_of_blocks_at_a_time_and_any_path_give_the_same(name, monkeyp
                 assert torch.equal(getattr(own, level)[0], getattr(line, level)), level
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SEARCHED)
 def test_measured_in_pieces_it_is_the_reference(name):
-    x, w = normal(8, 1024, seed=5), torch.rand(1024, generator=torch.Generator().manual_seed(2))
-    for importance in (None, w):
+    x = normal(8, 1024, seed=5)
+    for importance in weights(name):
         whole = qv.metrics(qv.quantize(x, name, importance=importance))
         found = qv.measure(InMemory(x), name, importance=importance, path="chunked", piece=2048)
         for metric in ("mse", "clipped_share", "effective_bits", "zeroed_share"):
@@ -159,14 +170,14 @@ def test_what_cannot_be_is_refused_in_words(ask, key):
 
 
 def test_a_browser_leaves_it_to_the_server():
-    for name in NAMES:
+    for name in SEARCHED:
         with pytest.raises(Untraceable):
             write_program(qv.RECIPES[name])
 
 
 def test_a_large_tensor_is_studied_as_a_small_one(monkeypatch):
     x = normal(4, 1024, seed=8)
-    for name in ("q4_k", "iq4_xs"):
+    for name in ("q4_k", "iq4_xs", "nvfp4_four_over_six"):
         whole = Study.of(InMemory(x), qv.RECIPES[name])
         monkeypatch.setattr(study, "MOST_WHOLE", 16)
         large = Study.of(InMemory(x), qv.RECIPES[name])
@@ -177,6 +188,8 @@ def test_a_large_tensor_is_studied_as_a_small_one(monkeypatch):
         assert large.largest_step == whole.largest_step
         columns = whole.scales(5)
         assert all(repr(columns[name][:5]) == repr(values) for name, values in large.scales(5).items())
+        if name not in NAMES:
+            continue
         handed = qv.quantize(x, name, importance=torch.ones(1024))
         assert eval(repr(handed.scheme), {"Scheme": qv.Scheme, "External": qv.External}) == handed.scheme
 
@@ -185,3 +198,20 @@ def test_one_block_is_blamed_without_a_range():
     x = normal(1, 32)
     x[0, 3] = 20
     assert qv.blame(x, "iq4_nl")
+
+
+def test_a_block_becomes_four_or_six_by_its_error():
+    """Three blocks of values that NVFP4 has: with the largest at 6, at 4, and at either."""
+    six, four = [6.0, 3.0, 1.5, 0.5] * 4, [4.0, 3.0, 2.0, 1.0] * 4
+    x = torch.tensor([six, [value * 1.5 for value in four], [0.0] * 16, four])
+    r = qv.quantize(x, "nvfp4_four_over_six")
+    assert r.qparams.scale_codes.flatten().tolist() == [256.0, 384.0, 0.0, 256.0]
+    assert torch.equal(r.x_hat[:2], x[:2])
+    assert r.q[2].eq(0).all()
+    # Plain NVFP4 has no room for 4 · 1.5 = 6 to be 4 of something larger.
+    assert not torch.equal(qv.quantize(x, "nvfp4").x_hat, x)
+    for index in ((0, 1), (1, 2), (2, 5), (3, 3)):
+        replay(r, index)
+    with pytest.raises(qv.QuantVizError) as caught:
+        qv.quantize(x, "nvfp4_four_over_six", importance=torch.ones(16))
+    assert caught.value.key == "importance_not_heeded"

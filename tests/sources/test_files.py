@@ -498,11 +498,15 @@ def test_every_reader_keeps_the_contract():
         ".npy",
         ".npz",
         ".safetensors",
+        ".sft",
         ".gguf",
         ".onnx",
         ".pt",
         ".pth",
         ".bin",
+        ".ckpt",
+        ".pth.tar",
+        ".pt.tar",
         ".safetensors.index.json",
         ".json",
         ".csv",
@@ -544,7 +548,7 @@ def test_a_snippet_quotes_names():
         ("", None, "no_path", "file's path"),
         (b"1 2", 3, "no_filename", "Give a name"),
         (b"1 2", b"x.npy", "no_filename", "Give a name"),
-        (b"", None, "empty", "Choose another"),
+        (b"", None, "empty_file", "choose another"),
         (".", None, "is_folder", "one file in it"),
         (Path(), None, "is_folder", "one file in it"),
         ("nowhere.npy", None, "missing", "Check its name"),
@@ -624,7 +628,7 @@ def test_a_table_too_slow_to_read_names_the_limit_it_hits(monkeypatch):
     monkeypatch.setattr(table, "_fast", lambda block, decimal_comma: None)
     with pytest.raises(QuantVizError) as caught, open_tensors(b'"1","2"\n' * 40, "x.csv"):
         pass
-    assert (caught.value.key, caught.value.params["most"]) == ("file.too_large", 96)
+    assert (caught.value.key, caught.value.params["most"]) == ("file.slow_table", 96)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.quantization.quantizer import values_of_codes
@@ -16,8 +17,10 @@ from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from quantviz.sources.files.gguf_codes import SPLITS
 from quantviz.sources.layouts import LAYOUTS, quantized_weights
+from quantviz.sources.layouts.named import NAMED
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
+from tests.engines.record_written_layouts import RECORD as WRITTEN
 from tests.helpers import layouts
 
 
@@ -33,13 +36,19 @@ def weights_of(path):
             whole = weight.coded(0, rows)
             step = weight.row_step
             bands = [weight.coded(at, min(at + step, rows)) for at in range(0, rows, step)]
-            for part in ("q", "x_hat"):
+            for part in ("q", "x_hat") if weight.scheme else ("x_hat",):
                 assert torch.equal(torch.cat([getattr(band, part) for band in bands]), getattr(whole, part))
-            assert whole.q.shape == whole.x_hat.shape == weight.shape
+            assert whole.x_hat.shape == weight.shape
+            if weight.scheme is None:
+                found[weight.name] = weight, whole
+                continue
             # What is told of scales and codes is all that the values are made of.
+            assert whole.q.shape == weight.shape
             params = QParams(whole.scale, whole.zero_point, stored=True)
             again = values_of_codes(whole.q, weight.scheme, params)
-            assert torch.allclose(again, whole.x_hat, rtol=1e-6, atol=0)
+            # A value that is a small difference of two numbers has the error of these.
+            most = float(whole.x_hat.abs().max()) if weight.scheme.mode == "asymmetric" else 0.0
+            assert torch.allclose(again, whole.x_hat, rtol=1e-6, atol=1e-6 * most)
             found[weight.name] = weight, whole
     return found
 
@@ -122,6 +131,51 @@ def test_what_libraries_laid_out_and_read_back(tmp_path, case):
         spent = sum(t.numel() * t.itemsize for t in tensors.values())
         if case.startswith(("experts", "awq")):
             assert weight.stored_bits == pytest.approx(8 * spent / theirs.numel())
+
+
+with safe_open(WRITTEN, "pt") as record:
+    SAID = record.metadata()
+    CASES = json.loads(SAID["cases"])
+    TENSORS = {name: record.get_tensor(name) for name in record.keys()}  # noqa: SIM118 (no mapping)
+
+
+def written(case, path):
+    """A file of a recorded case, and what the library read back."""
+    prefix = f"{case}/"
+    own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
+    theirs = own.pop("x.expected")
+    save_file(own, path, metadata=CASES[case]["header"] or None)
+    (path.parent / "config.json").write_text(json.dumps({"quantization_config": CASES[case]["config"]}))
+    return own, theirs
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_each_library_wrote_and_read_back(tmp_path, case):
+    """By the versions of the packages that the record names."""
+    own, theirs = written(case, tmp_path / "x.safetensors")
+    found = weights_of(tmp_path / "x.safetensors")
+    assert [str(weight.problem) for weight, _ in found.values() if weight.problem] == []
+    values = torch.stack([coded.x_hat for _, coded in found.values()])
+    assert values.shape == (theirs if theirs.dim() == 3 else theirs.unsqueeze(0)).shape
+    # MLX fuses the product with the sum; others round in the same places.
+    slack = 1e-6 if case.startswith("mlx_affine") else 0.0
+    assert torch.allclose(values, theirs.float(), rtol=slack, atol=slack * float(theirs.abs().max()))
+    for weight, _ in found.values():
+        assert weight.layout in LAYOUTS
+        taken = {name for name in own if name in weight.parts}
+        spent = sum(own[name].numel() * own[name].itemsize for name in taken)
+        assert weight.stored_bits == pytest.approx(8 * spent / theirs.numel())
+
+
+def test_the_record_names_what_wrote_it():
+    assert set(json.loads(SAID["producers"])) >= {
+        "mlx",
+        "torchao",
+        "hqq",
+        "optimum-quanto",
+        "nvidia-modelopt",
+    }
+    assert SAID["command"] == "python -m tests.engines.record_written_layouts"
 
 
 @pytest.mark.parametrize(
@@ -288,3 +342,135 @@ def test_json_beside_is_found_for_shards_too(tmp_path):
         assert catalog.json_beside("none.json") is None
         assert catalog.stored_bytes("x") == 8
         assert catalog.cut("x", (slice(0, 1),)).shape == (1,)
+
+
+def samples():
+    """A weight of each layout that lies in modules: its tensors by name, and its configuration."""
+    for case, config in CONFIGS.items():
+        tensors = {
+            f"x.{name[len(case) + 1 :]}": value
+            for name, value in RECORDED.items()
+            if name.startswith(f"{case}/") and not name.endswith("/expected")
+        }
+        yield case, tensors, config
+    yield "fp8_blocks", layouts.fp8_blocks("x", torch.ones(64, 64), 32), {"weight_block_size": [32, 32]}
+
+
+def unknown_siblings():
+    """A name for an unknown tensor beside each sample, by how the layout calls its own."""
+    for case, tensors, config in samples():
+        yield case, tensors, config, {}
+    for case, said in CASES.items():
+        prefix = f"{case}/"
+        own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
+        own.pop("x.expected")
+        yield case, own, said["config"], said["header"]
+    comfy = {"x.weight": torch.ones(4, 4).to(torch.float8_e4m3fn), "x.scale_weight": torch.ones(())}
+    yield "comfy", comfy, {}, {}
+
+
+@pytest.mark.parametrize(("case", "tensors", "config", "header"), list(unknown_siblings()))
+def test_a_weight_with_an_unknown_sibling_is_not_read(tmp_path, case, tensors, config, header):
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": config}))
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    save_file(tensors, tmp_path / "known.safetensors", metadata=header or None)
+    known = weights_of(tmp_path / "known.safetensors")
+    assert known
+    assert not any(weight.problem for weight, _ in known.values())
+    mystery = "x.gate_up_proj_mystery" if case == "gpt_oss" else "x.weight_mystery"
+    save_file({**tensors, mystery: torch.ones(4)}, tmp_path / "more.safetensors", metadata=header or None)
+    ((weight, _),) = weights_of(tmp_path / "more.safetensors").values()
+    assert mystery in str(weight.problem), case
+    assert weight.problem.key in ("layouts.sibling", "layouts.unknown")
+
+
+def test_every_layout_in_modules_has_a_sample_of_an_unknown_sibling(tmp_path):
+    held = set()
+    for case, tensors, config, header in unknown_siblings():
+        path = tmp_path / f"{case}.safetensors"
+        save_file(
+            {name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata=header or None
+        )
+        (tmp_path / "config.json").write_text(json.dumps({"quantization_config": config}))
+        with qv.open_tensors(path) as catalog:
+            held |= {weight.layout for weight in quantized_weights(catalog)}
+    decoded = {layout.id for layout in LAYOUTS.values() if any(form.read for form in layout.forms)}
+    assert held == decoded
+
+
+@pytest.mark.parametrize("layout", NAMED)
+def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
+    for form in NAMED[layout]:
+        tensors = {
+            f"x.{part}": torch.zeros(4, 4, dtype=getattr(torch, dtypes[0]))
+            for part, dtypes in form.parts.items()
+        }
+        ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
+        assert (weight.layout, weight.problem.key) == (layout, "layouts.kernels")
+        assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
+
+
+@pytest.mark.parametrize(
+    ("packing", "less"), [("auto_round:auto_gptq", 1), ("auto_round", 0), ("auto_round:gptqmodel", 0)]
+)
+def test_autorounds_packing_format_tells_the_zero_points(tmp_path, packing, less):
+    q, zero = torch.randint(0, 16, (8, 32)), torch.randint(1, 16, (8, 1))
+    tensors = layouts.gptq("x", q, zero, torch.ones(8, 1), 4, version=2 - less)
+    config = {"quant_method": "auto-round", "bits": 4, "packing_format": packing}
+    ((weight, coded),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors, config)).values()
+    assert weight.layout == "gptq"
+    assert torch.equal(coded.x_hat, (q - zero).float())
+    other = layouts.write(
+        tmp_path / "y.safetensors", tensors, {**config, "packing_format": "auto_round:other"}
+    )
+    ((weight, _),) = weights_of(other).values()
+    assert "auto_round:other" in str(weight.problem)
+
+
+@pytest.mark.parametrize("order", ["act_order", "in_place", "damaged"])
+def test_groups_of_compressed_tensors_follow_g_idx(tmp_path, order):
+    q, scale = torch.randint(0, 16, (8, 64)), torch.rand(8, 2) + 0.5
+    g_idx = torch.arange(64).flip(0) // 32 if order == "act_order" else torch.full((64,), -1)
+    if order == "damaged":
+        g_idx[0] = 7
+    tensors = {
+        "x.weight_packed": layouts.in_words(q, 4),
+        "x.weight_scale": scale,
+        "x.weight_shape": torch.tensor([8, 64]),
+        "x.weight_g_idx": g_idx.int(),
+    }
+    ((weight, coded),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
+    if order == "damaged":
+        assert weight.problem.key == "layouts.groups"
+        return
+    group = g_idx if order == "act_order" else torch.arange(64) // 32
+    values = coded.x_hat if weight.columns is None else coded.x_hat[:, weight.columns.argsort()]
+    assert torch.equal(values, scale[:, group] * (q - 8))
+
+
+@pytest.mark.parametrize("shared", [torch.ones(()), torch.ones(1)])
+def test_bytes_of_scales_beside_a_scale_of_all_are_no_exponents(tmp_path, shared):
+    """AutoRound's E5M3 scales are bytes too; codes of 6 bits lie in bytes too."""
+    codes = {"x.weight_packed": torch.zeros(4, 32, dtype=torch.uint8)}
+    for scales in (torch.zeros(4, 4, dtype=torch.uint8), torch.zeros(4, 2, dtype=torch.uint8)):
+        tensors = {**codes, "x.weight_scale": scales, "x.weight_global_scale": shared}
+        ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
+        assert weight.problem.key == "layouts.scales"
+
+
+def test_codes_that_no_layout_claims_are_weights_that_are_not_read(tmp_path):
+    tensors = {
+        "a.weight": torch.zeros(4, 4, dtype=torch.int8),
+        "a.lattice": torch.zeros(4),
+        "b.weight": torch.zeros(4, 4).to(torch.float8_e4m3fn),
+        "b.lattice": torch.zeros(4),
+        "plain.weight": torch.zeros(4, 4).to(torch.float8_e4m3fn),
+        "plain.bias": torch.zeros(4),
+        "attn.bias": torch.zeros(4, 4, dtype=torch.uint8),
+        "attn.masked_bias": torch.zeros(1),
+        "norm.weight": torch.zeros(4),
+        "norm.num_batches_tracked": torch.zeros(1, dtype=torch.int64),
+    }
+    found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors))
+    assert list(found) == ["a.weight", "b.weight"]
+    assert all(weight.problem.key == "layouts.unknown" for weight, _ in found.values())

@@ -52,13 +52,14 @@ def test_a_shard_is_opened_when_it_is_asked_for(tmp_path):
         (".hidden.safetensors", "shard_name"),
         ("one.pt", "shard_name"),
         ("", "shard_name"),
-        ("one\0.safetensors", "not_readable"),
+        ("one\0.safetensors", "shard_outside"),
         ("nowhere.safetensors", "missing"),
-        ("link.safetensors", "shard_outside"),
         ("circle.safetensors", "not_readable"),
         ("folder.safetensors", "is_folder"),
         ("text.safetensors", "damaged"),
-        ("empty.safetensors", "damaged"),
+        ("empty.safetensors", "empty_file"),
+        ("pointer.safetensors", "is_lfs"),
+        ("cut.safetensors", "cut_short"),
         ("one.safetensors", "shard_lacks"),
         (7, "damaged"),
         (["one.safetensors"], "damaged"),
@@ -69,12 +70,23 @@ def test_only_a_shard_beside_the_index_that_holds_the_tensor(tmp_path, shard, ke
     folder.mkdir()
     path = write_model(folder, {"a": "one.safetensors", "b": shard}, one={"a": A})
     safetensors.torch.save_file({"b": B}, tmp_path / "outside.safetensors")
-    (folder / "link.safetensors").symlink_to(tmp_path / "outside.safetensors")
     (folder / "circle.safetensors").symlink_to("circle.safetensors")
     (folder / "folder.safetensors").mkdir()
     (folder / "text.safetensors").write_text("1 2 3 4 5 6")
     (folder / "empty.safetensors").touch()
+    (folder / "pointer.safetensors").write_text("version https://git-lfs.github.com/spec/v1\nsize 9\n")
+    (folder / "cut.safetensors").write_bytes((folder / "one.safetensors").read_bytes()[:20])
     assert refused(path).key == f"file.{key}"
+
+
+def test_a_shard_may_be_a_link_as_in_a_cache(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = write_model(folder, {"a": "one.safetensors", "b": "link.safetensors"}, one={"a": A})
+    safetensors.torch.save_file({"b": B}, tmp_path / "0a1b2c")
+    (folder / "link.safetensors").symlink_to(tmp_path / "0a1b2c")
+    with open_tensors(path) as catalog:
+        assert torch.equal(catalog.load("b"), B)
 
 
 def test_a_pipe_among_the_shards_keeps_nobody_waiting(tmp_path):
@@ -103,7 +115,7 @@ def test_limits(tmp_path):
     path = write_model(tmp_path)
     for limits, key in (
         (Limits(tensors=1), "file.too_many_tensors"),
-        (Limits(json_bytes=10), "file.too_large"),
+        (Limits(header_bytes=10), "file.header_too_large"),
     ):
         with pytest.raises(QuantVizError) as caught, open_tensors(path, limits=limits):
             pass

@@ -47,7 +47,7 @@ export function unpacked(together) {
  */
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const { parts, facts } = arithmetic;
-  const input = finiteInput(x, facts.nonfinite, layout);
+  const input = finiteInput(x, facts, layout);
   if (input.refused) {
     return { refused: input.refused };
   }
@@ -126,8 +126,15 @@ export function levelsOf({ parts, facts }, params) {
   };
 }
 
+/** Return the values rounded to the dtype of half precision that the input has; themselves where it has none. */
+function inDtype(x, dtype) {
+  const round = { float16: ROUNDING.toHalf, bfloat16: ROUNDING.toBrain }[dtype];
+  return round ? x.map((value) => round(value)) : x;
+}
+
 /** Return the values that are quantized, and which of them count; or why there are none. */
-function finiteInput(x, rule, layout) {
+function finiteInput(given, { input: dtype, nonfinite: rule }, layout) {
+  const x = inDtype(given, dtype);
   let bad = 0;
   let first = -1;
   for (let i = 0; i < x.length; i++) {
@@ -140,8 +147,12 @@ function finiteInput(x, rule, layout) {
     return { x, counted: null };
   }
   if (rule === "refuse") {
-    const index = indexIn(layout.shape, first);
-    return { refused: { key: "input_nonfinite", value: x[first], index, count: bad } };
+    const where = { value: given[first], index: indexIn(layout.shape, first), count: bad };
+    // What was finite before has no number in half precision.
+    const beyond = Number.isFinite(given[first]);
+    return {
+      refused: beyond ? { key: "input_beyond_dtype", dtype, ...where } : { key: "input_nonfinite", ...where },
+    };
   }
   return { x, counted: Uint8Array.from(x, Number.isFinite) };
 }

@@ -5,9 +5,9 @@
         catalog.info("layer.weight").shape
         window = catalog.load("layer.weight", (slice(0, 512), slice(0, 512)))
 
-A format is added here: one subclass of `Catalog` in a file of its own, in `READERS`. Every file is
-taken for hostile until it is read: what it declares is checked before anything is allocated, and
-nothing in it is run.
+A format is added here: one subclass of `Catalog` in a file of its own, in `CATALOGS`. The content says which
+it is, whatever the file is called; only texts need a name. Every file is taken for hostile until it is read:
+what it declares is checked before anything is allocated, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
-from quantviz.sources.files.file_data import FileData, check_kinds, clipped
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped, cut_short, size_text
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
 from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.files.other_formats import other_format, other_format_named
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
-from quantviz.sources.files.table import TableCatalog
+from quantviz.sources.files.stand_ins import answer_in_place, stand_in
+from quantviz.sources.files.table import TableCatalog, looks_like_numbers
 from quantviz.sources.files.torch_save import TorchCatalog
+from quantviz.sources.files.zips import is_cut_zip
 from quantviz.sources.limits import Limits as Limits
 
 #: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
@@ -38,6 +41,8 @@ CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedCatalog, JsonCatalog, TableCatalog),
 )
+#: Those of texts, which no beginning marks for sure.
+_OF_TEXTS = (ShardedCatalog, JsonCatalog, TableCatalog)
 #: The reader of each suffix; where two fit a name, the first.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType(
     {suffix: reader for reader in CATALOGS for suffix in reader.suffixes}
@@ -122,11 +127,13 @@ def catalog_of(
     limits = limits or Limits.of_environment()
     try:
         if data.size > limits.file_bytes:
-            raise data.error("too_large", got=data.size, most=limits.file_bytes)
+            raise data.beyond("too_large", limits, "file_bytes", data.size)
         if not data.size:
-            raise data.error("empty")
-        if reader and not reader.recognises(data):
-            raise data.error("damaged", kind=reader.kind)
+            raise data.error("empty_file")
+        if reader:
+            reader.check_kind(data)
+        elif problem := stand_in(data):
+            raise problem
         return (reader or _reader(data))(data, limits)
     except QuantVizError:
         data.close()
@@ -134,19 +141,35 @@ def catalog_of(
 
 
 def _reader(data: FileData) -> type[Catalog]:
-    """Return the reader by suffix, if the content is what the suffix says."""
+    """Return the reader of a file by its content; by its name where the content is text, which may be any."""
+    other = other_format_named(data.name)
+    if other and other.id == "distcp":  # its content is several PyTorch files in a row
+        raise other.problem(data)
     inside = next((reader for reader in CATALOGS if reader.recognises(data)), None)
-    if data.name == "?" and inside:
-        return inside
     named = reader_of(data.name)
-    if named is None:
-        raise data.error("unknown_kind", known=", ".join(READERS))
-    if named is inside or named.recognises(data):
-        return named
-    if inside in (None, ShardedCatalog, JsonCatalog, TableCatalog):
-        raise data.error("damaged", kind=named.kind)
-    assert inside
-    raise data.error("mismatch", found=inside.kind, suffix=inside.suffixes[0])
+    if inside and inside not in _OF_TEXTS:
+        return inside
+    if problem := _unread(data):
+        raise problem
+    if named:
+        if named in _OF_TEXTS and named.recognises(data):
+            return named
+        raise (named not in _OF_TEXTS and answer_in_place(data)) or data.error("damaged", kind=named.kind)
+    if inside and (data.name == "?" or inside is not TableCatalog or looks_like_numbers(data)):
+        return inside
+    raise data.error("unknown_kind", known=", ".join(READERS))
+
+
+def _unread(data: FileData) -> QuantVizError | None:
+    """Return the error of a file that is cut short, or of a known format that is not read."""
+    for reader in CATALOGS:
+        wanted = reader.wanted(data)
+        if wanted is not None:
+            return cut_short(data, wanted)
+    if is_cut_zip(data):
+        return data.error("cut_in_list", there=size_text(data.size))
+    other = other_format(data)
+    return other.problem(data) if other else None
 
 
 def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:

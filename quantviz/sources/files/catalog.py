@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
+from quantviz.sources.files.stand_ins import stand_in
 from quantviz.sources.limits import Limits
 from quantviz.text import visible
 
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
+#: What stands for the dtype of numbers in a text.
+_IN_TEXT = "decimal"
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
 
 #: Dtypes whose values are real numbers that can be converted to float32.
 REAL_DTYPES = frozenset(
     {
-        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", "decimal"),
+        *("float64", "float32", "float16", "bfloat16", "float4_e2m1fn", _IN_TEXT),
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     }
@@ -112,6 +116,25 @@ class Catalog(ABC):
     def recognises(cls, data: FileData) -> bool:
         """Return whether the bytes begin as this format's do."""
 
+    @classmethod
+    def wanted(cls, data: FileData) -> int | None:
+        """Return how many bytes a file should have at least that ends before it can be recognised.
+
+        None where its beginning is not this format's, or does not tell.
+        """
+        return None
+
+    @classmethod
+    def check_kind(cls, data: FileData) -> None:
+        """Raise a `QuantVizError` where a file is not of this format, as far as its beginning tells."""
+        if not data.size:
+            raise data.error("empty_file")
+        if problem := stand_in(data):
+            raise problem
+        if not cls.recognises(data):
+            wanted = cls.wanted(data)
+            raise data.error("damaged", kind=cls.kind) if wanted is None else cut_short(data, wanted)
+
     @abstractmethod
     def _list(self) -> Mapping[str, TensorInfo]:
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
@@ -149,8 +172,14 @@ class Catalog(ABC):
         return self._infos[name]
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
-        """Return the tensor, or the part of it at `index`, as float32; see `read`."""
-        return self.read(name, index).tensor
+        """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own
+        dtype, because what an engine makes of it can depend on that.
+        """
+        import torch
+
+        tensor = self.read(name, index).tensor
+        dtype = self.info(name).dtype
+        return tensor.to(getattr(torch, dtype)) if dtype in HALVES else tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         """Return the tensor, or the part of it at `index`, as float32, and notes.
@@ -183,6 +212,10 @@ class Catalog(ABC):
         lies, info = self._lies(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        """Return the texts in the header of the file that holds a tensor, by their keys."""
+        return {}
+
     def json_beside(self, name: str) -> Any:
         """Return what the JSON file `name` in the same folder says; none where there is no such file.
 
@@ -197,10 +230,12 @@ class Catalog(ABC):
                 return None
             raise
         try:
+            if in_place := stand_in(data):
+                raise in_place
             if data.size > self._limits.json_bytes:
-                raise data.error("too_large", got=data.size, most=self._limits.json_bytes)
+                raise data.beyond("too_large", self._limits, "json_bytes", data.size)
             with guarded(data, "JSON"):
-                return parsed_json(data, data.view)
+                return parsed_json(data, data.view, self._limits)
         finally:
             data.close()
 
@@ -221,11 +256,11 @@ class Catalog(ABC):
             raise QuantVizError("input_empty", shape=info.shape)
         lies = self._lies(name)
         if lies is None or lies.turned or info.dtype in _COUNTED_DTYPES:
-            return InMemory(*self.read(name))
+            return InMemory(*self.read(name), "float32" if info.dtype == _IN_TEXT else info.dtype)
         notes = info.notes
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
-        return Mapped(self._data, name, lies, info.shape, notes, self._limits.elements)
+        return Mapped(self._data, name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
         """Return the bytes of a tensor as the file has them.
@@ -260,9 +295,7 @@ class Catalog(ABC):
         window = self._resolve(name, self._readable(name).shape, index)
         lengths = window_shape(window)
         if (count := math.prod(lengths)) > self._limits.elements:
-            raise self._data.error(
-                "tensor_too_large", name=clipped(name), got=count, most=self._limits.elements
-            )
+            raise self._too_large(name, count)
         return window, lengths
 
     def _readable(self, name: str) -> TensorInfo:
@@ -331,6 +364,16 @@ class Catalog(ABC):
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
+    def _too_large(self, name: str, count: int) -> QuantVizError:
+        """Return the error of a tensor with more elements than are read at once."""
+        return self._data.beyond("tensor_too_large", self._limits, "elements", count, name=clipped(name))
+
+    def _cut_short(self, name: str, wanted: int) -> QuantVizError:
+        """Return the error of a tensor that ends at byte `wanted`, after the file does."""
+        if wanted > MOST_LIKELY:
+            return self._data.error("tensor_damaged", name=clipped(name))
+        return cut_short(self._data, wanted)
+
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
         """Return the shape that a tensor declares.
 
@@ -356,11 +399,11 @@ class Catalog(ABC):
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:
-            raise self._data.error("too_many_tensors", got=count, most=self._limits.tensors)
+            raise self._data.beyond("too_many_tensors", self._limits, "tensors", count)
 
     def _check_header(self, length: int) -> None:
         if length > self._limits.header_bytes:
-            raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
+            raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
 
 
 @contextmanager

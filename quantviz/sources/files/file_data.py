@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+import re
 import stat
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, cast
 
 from quantviz.errors import QuantVizError
+from quantviz.sources.limits import Limits, setting_of
 
 #: Longest part of a name that is repeated in a sentence.
 _LONGEST_NAME = 80
@@ -21,6 +23,13 @@ _LONGEST_NAME = 80
 #: of a processor; with more, a core has them no longer at hand when something is made of them.
 _AT_ONCE = 2**21
 
+
+#: What leads out of a folder, on one system or another.
+_ELSEWHERE = re.compile(r"[\\\0]|^[A-Za-z]:")
+#: Bytes above which what a header asks for is damage, and not a file that was cut short.
+MOST_LIKELY = 2**50
+#: Units of bytes, each a thousand times the one before.
+_UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 
 #: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
 READ_FLAGS = (
@@ -108,8 +117,8 @@ class BytesHeld:
 class FileData:
     """The bytes of a file, on disk or uploaded, and its name for sentences.
 
-    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an
-    upload has none.
+    `beside` opens a file of the same folder, or below it, by its name; of a path given here that is its
+    folder, and an upload has none.
     """
 
     #: What changes when the content does, of a file on another machine that says so; "" of any other.
@@ -158,13 +167,23 @@ class FileData:
             raise self.error("not_readable") from None
 
     def beside(self, name: str) -> FileData:
-        """Return the file of that name beside this one.
+        """Return the file of that name in the folder of this one, or below it.
 
-        The name has no folder. `QuantVizError` where there is no such file to open.
+        `QuantVizError` where there is no such file to open, or the name leads elsewhere.
         """
+        if not _is_below(name):
+            raise self.error("shard_outside", shard=clipped(name))
         if self._beside is None:
             raise self.error("shards_elsewhere")
         return self._beside(name)
+
+    def is_beside(self, name: str) -> bool:
+        """Return whether a file of that name lies beside this one and may be opened."""
+        try:
+            self.beside(name).close()
+        except QuantVizError:
+            return False
+        return True
 
     def check(self) -> None:
         """Raise a `QuantVizError` if the file was closed, or has been changed since it was opened."""
@@ -230,6 +249,11 @@ class FileData:
         """Return the error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
 
+    def beyond(self, key: str, limits: Limits, limit: str, got: int, **params: object) -> QuantVizError:
+        """Return the error that the file asks for more than a limit, with the setting that raises it."""
+        most, setting = getattr(limits, limit), setting_of(limit)
+        return self.error(key, got=got, most=most, setting=setting, **params)
+
 
 def check_kinds(content: object, filename: object) -> None:
     """Refuse what is no path and no bytes, as people give it from Python."""
@@ -243,13 +267,41 @@ def check_kinds(content: object, filename: object) -> None:
 
 
 def _beside(path: Path, name: str) -> FileData:
-    try:
-        folder, other = path.parent.resolve(), (path.parent / name).resolve()
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
-        raise QuantVizError("file.not_readable", file=clipped(name)) from None
-    if other.parent != folder:
-        raise QuantVizError("file.shard_outside", shard=clipped(name), file=clipped(path.name))
-    return FileData(other, name)
+    # Links are followed wherever they lead, as in a cache of links: it is the caller's own disk.
+    return FileData(path.parent / name, name)
+
+
+def _is_below(name: str) -> bool:
+    """Return whether a name leads to a file in the same folder or below it, and to no hidden one.
+
+    >>> [_is_below(name) for name in ("model.onnx_data", "weights/1.bin", "../etc/passwd", "C:x")]
+    [True, True, False, False]
+    """
+    parts = name.split("/")
+    return not any(part in ("", ".") or part.startswith(".") for part in parts) and not _ELSEWHERE.search(
+        name
+    )
+
+
+def cut_short(data: FileData, wanted: int) -> QuantVizError:
+    """Return the error of a file that should have `wanted` bytes and has fewer."""
+    sizes = size_text(wanted), size_text(data.size)
+    if sizes[0] == sizes[1]:
+        sizes = f"{wanted:,} B", f"{data.size:,} B"
+    return data.error("cut_short", wanted=sizes[0], there=sizes[1])
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size_text(4_912_345_678), size_text(98_304), size_text(14)
+    ('4.9 GB', '98 kB', '14 B')
+    """
+    if count < 1000:
+        return f"{count} B"
+    power = min((len(str(count)) - 1) // 3, len(_UNITS))
+    number = count / 1000**power
+    return f"{number:.1f} {_UNITS[power - 1]}" if number < 10 else f"{number:.0f} {_UNITS[power - 1]}"
 
 
 def clipped(name: str) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import FileData, clipped, size_text
+from quantviz.sources.limits import Limits
 
 if TYPE_CHECKING:
     import torch
@@ -59,18 +60,18 @@ class _Cursor:
     raised.
     """
 
-    def __init__(self, data: FileData, most: int) -> None:
-        self._data = data
-        self._most = most
+    def __init__(self, data: FileData, limits: Limits) -> None:
+        self._data, self._limits = data, limits
+        self._most = limits.header_bytes
         self.at = 0
 
     def skip(self, count: int) -> int:
         """Move over `count` bytes and give the place where they begin."""
         start, self.at = self.at, self.at + count
         if self.at > self._data.size:
-            raise self.damaged()
+            raise self._data.error("cut_in_list", there=size_text(self._data.size))
         if self.at > self._most:
-            raise self._data.error("header_too_large", got=self.at, most=self._most)
+            raise self._data.beyond("header_too_large", self._limits, "header_bytes", self.at)
         return start
 
     def damaged(self) -> QuantVizError:
@@ -185,7 +186,7 @@ class GgufCatalog(Catalog):
         return bytes(data.part(0, 4)) == MAGIC
 
     def _list(self) -> Mapping[str, TensorInfo]:
-        cursor = _Cursor(self._data, self._limits.header_bytes)
+        cursor = _Cursor(self._data, self._limits)
         cursor.skip(len(MAGIC))
         self._check_version(cursor.uint32())
         tensors, metadata = cursor.uint64(), cursor.uint64()
@@ -239,8 +240,10 @@ class GgufCatalog(Catalog):
             return TensorInfo(stored, shape, problem=problem)
         size = math.prod(shape) // kind.length * kind.size
         start = self._body + entry.offset
-        if max(shape) >= 2**63 or entry.offset % self._alignment or start + size > self._data.size:
+        if max(shape) >= 2**63 or entry.offset % self._alignment:
             return TensorInfo(stored, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+        if start + size > self._data.size:
+            return TensorInfo(stored, shape, problem=self._cut_short(name, start + size))
         self._starts[name] = start, kind
         if kind.plain:
             return self._info(name, stored, shape)

@@ -35,9 +35,9 @@ class JsonCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         if self._data.size > self._limits.json_bytes:
-            raise self._data.error("too_large", got=self._data.size, most=self._limits.json_bytes)
+            raise self._data.beyond("too_large", self._limits, "json_bytes", self._data.size)
         try:
-            content = parsed_json(self._data, self._data.view)
+            content = parsed_json(self._data, self._data.view, self._limits)
         except UnicodeDecodeError:
             raise self._data.error("not_text") from None
         self._lists: dict[str, list[Any]] = {}
@@ -58,7 +58,7 @@ class JsonCatalog(Catalog):
         while waiting:
             name, value, depth = waiting.pop()
             if depth > self._limits.depth:
-                raise self._data.error("too_deep")
+                raise self._data.beyond("too_deep", self._limits, "depth", depth)
             if isinstance(value, list) and not (value and isinstance(value[0], dict)):
                 yield name or self._data.stem, value
                 continue

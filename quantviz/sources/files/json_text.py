@@ -7,9 +7,7 @@ import math
 from typing import Any
 
 from quantviz.sources.files.file_data import FileData, clipped
-
-#: Lists and objects in a text of JSON: an empty one takes thirty times its two characters.
-_MOST_BRACKETS = 2**20
+from quantviz.sources.limits import Limits
 
 
 class _DuplicateName(Exception):
@@ -44,11 +42,11 @@ def _number(digits: str) -> float:
     return _Beyond(digits) if math.isinf(value) else value
 
 
-def parsed_json(data: FileData, view: memoryview) -> Any:
+def parsed_json(data: FileData, view: memoryview, limits: Limits) -> Any:
     """Return what a part of the file says in JSON; refuse an object with two entries of one name."""
     raw = bytes(view)
-    if (brackets := raw.count(b"[") + raw.count(b"{")) > _MOST_BRACKETS:
-        raise data.error("too_many_lists", got=brackets, most=_MOST_BRACKETS)
+    if (brackets := raw.count(b"[") + raw.count(b"{")) > limits.brackets:
+        raise data.beyond("too_many_lists", limits, "brackets", brackets)
     try:
         return json.loads(raw, object_pairs_hook=_no_duplicates, parse_float=_number)
     except _DuplicateName as duplicate:

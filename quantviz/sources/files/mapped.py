@@ -25,6 +25,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import window_shape
 from quantviz.sources.files.file_data import ByteSource, FileData, clipped
+from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.
@@ -244,10 +245,18 @@ class Mapped(Stored):
     """
 
     def __init__(
-        self, data: FileData, name: str, lies: Lies, shape: Shape, notes: tuple[Note, ...], most: int
+        self,
+        data: FileData,
+        name: str,
+        lies: Lies,
+        shape: Shape,
+        dtype: str,
+        notes: tuple[Note, ...],
+        limits: Limits,
     ) -> None:
-        self._shape, self._packing, self._notes, self._most = shape, lies.packing, notes, most
-        self._name, self._error = name, data.error
+        self._dtype = dtype
+        self._shape, self._packing, self._notes, self._limits = shape, lies.packing, notes, limits
+        self._name, self._beyond = name, data.beyond
         self._opened = data.opened
         size = lies.packing.byte_count(math.prod(shape))
         self._view = data.part(lies.start, lies.start + size)
@@ -259,11 +268,15 @@ class Mapped(Stored):
             self._floats = floats if floats.flags.aligned else None
 
     def __repr__(self) -> str:
-        return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype=float32)"
+        return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype={self.dtype})"
 
     @property
     def shape(self) -> Shape:
         return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -299,8 +312,8 @@ class Mapped(Stored):
             for part, length in zip(index, self._shape, strict=True)
         )
         got = math.prod(window_shape(window))
-        if got > self._most:
-            raise self._error("tensor_too_large", name=clipped(self._name), got=got, most=self._most)
+        if got > self._limits.elements:
+            raise self._beyond("tensor_too_large", self._limits, "elements", got, name=clipped(self._name))
         return cut(self._view, self._packing, self._shape, window).to(torch.float32)
 
 

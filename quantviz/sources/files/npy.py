@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import FileData
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies
@@ -120,7 +120,7 @@ class NpyCatalog(Catalog):
         self._header = header
         info = self._info(self._data.stem, header.dtype, self._shape(self._data.stem, header.shape))
         if info.problem is None and self._data.size - header.offset < header.data_bytes:
-            raise self._data.error("tensor_damaged", name=clipped(self._data.stem))
+            raise self._cut_short(self._data.stem, header.offset + header.data_bytes)
         return {self._data.stem: info}
 
     def _lies(self, name: str) -> Lies:

@@ -28,8 +28,6 @@ _LOCAL_MAGIC = b"PK\x03\x04"
 _PACKED_AT_ONCE = 2**10
 #: Bytes unpacked at a time.
 _AT_ONCE = 2**24
-#: Most bytes of an array whose first axis runs fastest: it is turned as a whole.
-_MOST_TURNED = 2**28
 
 
 class NpzCatalog(Catalog):
@@ -73,19 +71,17 @@ class NpzCatalog(Catalog):
         # The size the zip declares and the one the array declares must agree before anything is inflated.
         if info.problem is None and member.file_size != header.offset + header.data_bytes:
             return TensorInfo(info.dtype, info.shape, problem=self._damaged(name))
-        if info.problem is None and header.fortran_order and header.data_bytes > _MOST_TURNED:
+        # It is turned as a whole.
+        if info.problem is None and header.fortran_order and info.count > self._limits.elements:
             return TensorInfo(
                 info.dtype,
                 info.shape,
-                problem=self._too_large(name, info.count, _MOST_TURNED // header.item_bytes),
+                problem=self._too_large(name, info.count),
             )
         return info
 
     def _damaged(self, name: str) -> QuantVizError:
         return self._data.error("tensor_damaged", name=clipped(name))
-
-    def _too_large(self, name: str, got: int, most: int) -> QuantVizError:
-        return self._data.error("tensor_too_large", name=clipped(name), got=got, most=most)
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         import torch

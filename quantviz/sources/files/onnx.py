@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
 from quantviz.sources.files.onnx_schema import (
     DTYPES,
     DeclaredTensor,
@@ -46,10 +46,10 @@ _NODE_FIELD_COST = 16
 #: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions
 #: and metadata.
 _FIELDS_COMPARED = 10_000
-#: Most integers of varying length in a tensor: all of them are decoded, whatever part is wanted.
-_MOST_VARINTS = 2**25
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
 _MOST_PIECES = 2**12
+#: How a model begins that some program wrote: with the version of its format.
+_VERSION_FIRST = b"\x08"
 #: Bytes after which an integer of varying length goes on.
 _GOES_ON = bytes(range(0x80, 0x100))
 
@@ -84,6 +84,21 @@ class OnnxCatalog(Catalog):
         except DamagedMessage:
             return False
         return graphs == 1
+
+    @classmethod
+    def wanted(cls, data: FileData) -> int | None:
+        if bytes(data.view[:1]) != _VERSION_FIRST:
+            return None
+        try:
+            for field in message_fields(data.view, 0, data.size, cut=True):
+                if field.number not in schema.MODEL_FIELDS:
+                    return None
+                if field.stop > data.size:
+                    of_graph = field.number == schema.GRAPH and field.wire == BYTES
+                    return field.stop if of_graph and field.stop <= MOST_LIKELY else None
+        except DamagedMessage:
+            pass
+        return None
 
     def _list(self) -> Mapping[str, TensorInfo]:
         #: Bytes of the header so far.
@@ -148,7 +163,7 @@ class OnnxCatalog(Catalog):
     def _graph(self, graph: Field, path: str, depth: int) -> None:
         """List the initializers of a graph, then what is in its nodes; `path` is empty for the main graph."""
         if depth > self._limits.depth:
-            raise self._data.error("too_deep")
+            raise self._data.beyond("too_deep", self._limits, "depth", depth)
         nodes = []
         for field in self._messages(graph, _FIELD_COST):
             if field.number in (schema.INITIALIZER, schema.SPARSE_INITIALIZER):
@@ -274,22 +289,16 @@ class OnnxCatalog(Catalog):
             )
         if max(map(len, tensor.data.values()), default=0) > _MOST_PIECES:
             return TensorInfo(
-                dtype.name,
-                shape,
-                problem=self._data.error(
-                    "tensor_too_large", name=clipped(name), got=info.count, most=_MOST_PIECES
-                ),
+                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
             )
         if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
             return TensorInfo(
                 dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
             )
         self._tensors[name] = tensor, dtype
-        if info.count > _MOST_VARINTS and self._elements(name)[0] not in schema.AS_STORED:
-            too_large = self._data.error(
-                "tensor_too_large", name=clipped(name), got=info.count, most=_MOST_VARINTS
-            )
-            return TensorInfo(dtype.name, shape, problem=too_large)
+        # Integers of varying length are all decoded, whatever part is wanted.
+        if info.count > self._limits.elements and self._elements(name)[0] not in schema.AS_STORED:
+            return TensorInfo(dtype.name, shape, problem=self._too_large(name, info.count))
         return TensorInfo(dtype.name, shape)
 
     def _tensor(self, start: int, stop: int) -> DeclaredTensor:

@@ -51,8 +51,11 @@ def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
     raise DamagedMessage
 
 
-def message_fields(view: memoryview, start: int, stop: int) -> Iterator[Field]:
-    """Yield the fields of the message from `start` to before `stop`, in order, each inside it."""
+def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False) -> Iterator[Field]:
+    """Yield the fields of the message from `start` to before `stop`, in order, each inside it.
+
+    With `cut` the last one may end behind it: the message was cut short.
+    """
     at = start
     while at < stop:
         tag = view[at]
@@ -71,7 +74,7 @@ def message_fields(view: memoryview, start: int, stop: int) -> Iterator[Field]:
             end = at + _FIXED_SIZES[wire]
         else:
             raise DamagedMessage
-        if end > stop:
+        if end > stop and not cut:
             raise DamagedMessage
         yield Field(number, wire, at, end, value)
         at = end

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
 from quantviz.sources.files.json_text import parsed_json
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SafetensorsCatalog(Catalog):
     """The tensors of a .safetensors by name."""
 
     kind = ".safetensors"
-    suffixes = (".safetensors",)
+    suffixes = (".safetensors", ".sft")
     snippet = (
         "from safetensors.torch import safe_open, save_file\n"
         'with safe_open({file!r}, "pt") as file: x = file.get_slice({name!r})[:512]\n'
@@ -69,12 +69,20 @@ class SafetensorsCatalog(Catalog):
             and struct.unpack("<Q", data.part(0, 8))[0] <= data.size - 8
         )
 
+    @classmethod
+    def wanted(cls, data: FileData) -> int | None:
+        length = int.from_bytes(data.part(0, 8), "little")
+        begins = data.size > 8 and bytes(data.part(8, 9)) == b"{" and length <= MOST_LIKELY
+        return 8 + length if begins and 8 + length > data.size else None
+
     def _list(self) -> Mapping[str, TensorInfo]:
         header = self._header()
         self._check_count(len(header))
         #: Where each tensor's bytes begin in the file.
         self._starts: dict[str, tuple[int, _Dtype]] = {}
-        header.pop("__metadata__", None)
+        texts = header.pop("__metadata__", None)
+        #: What the header says in texts, by their keys.
+        self._texts: dict[str, str] = texts if isinstance(texts, dict) else {}
         self._check_ranges(header)
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
@@ -95,15 +103,17 @@ class SafetensorsCatalog(Catalog):
             if start != expected or stop < start:
                 raise self._data.error("ranges", name=clipped(name), got=start, expected=expected)
             expected = stop
+        #: Where the last tensor ends, counted from where the first begins.
+        self._end = expected
         if ranges and expected < self._data.size - self._body:
             raise self._data.error("rest", got=self._data.size - self._body - expected)
 
     def _header(self) -> dict[str, Any]:
         length: int = struct.unpack("<Q", self._data.part(0, 8))[0]
         if length > self._limits.header_bytes:
-            raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
+            raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
         self._body = 8 + length
-        header = parsed_json(self._data, self._data.part(8, self._body))
+        header = parsed_json(self._data, self._data.part(8, self._body), self._limits)
         if not isinstance(header, dict):
             raise self._data.error("damaged", kind=self.kind)
         return header
@@ -118,14 +128,18 @@ class SafetensorsCatalog(Catalog):
         if dtype is None:
             return self._info(name, str(entry["dtype"]), shape)
         info = self._info(name, dtype.name, shape)
-        if not start <= stop <= self._data.size - self._body or 8 * (stop - start) != dtype.bits * math.prod(
-            shape
-        ):
+        if 8 * (stop - start) != dtype.bits * math.prod(shape):
             return TensorInfo(
                 dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
             )
+        if stop > self._data.size - self._body:
+            # What the header asks for in all is what a person can compare with the size of the download.
+            return TensorInfo(dtype.name, shape, problem=self._cut_short(name, self._body + self._end))
         self._starts[name] = self._body + start, dtype
         return info
+
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        return {key: text for key, text in self._texts.items() if isinstance(text, str)}
 
     def _lies(self, name: str) -> Lies:
         import torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quantviz.sources.files.catalog import Catalog, Index, Loaded
@@ -30,6 +30,9 @@ class InSeveral(Catalog):
 
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
         return self._holder(name).cut(name, index)
+
+    def header_texts(self, name: str) -> Mapping[str, str]:
+        return self._holder(name).header_texts(name)
 
     def stored_bytes(self, name: str) -> int:
         return self._holder(name).stored_bytes(name)

@@ -51,13 +51,13 @@ class ShardedCatalog(InSeveral):
     @classmethod
     def recognises(cls, data: FileData) -> bool:
         return bytes(data.part(0, 1)) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(
-            data.part(0, Limits().json_bytes)
+            data.part(0, Limits().header_bytes)
         )
 
     def _list(self) -> Mapping[str, TensorInfo]:
-        if self._data.size > self._limits.json_bytes:
-            raise self._data.error("too_large", got=self._data.size, most=self._limits.json_bytes)
-        shards = parsed_json(self._data, self._data.view)[_WEIGHT_MAP]
+        # It is the list of tensors that a single file has in its header.
+        self._check_header(self._data.size)
+        shards = parsed_json(self._data, self._data.view, self._limits)[_WEIGHT_MAP]
         self._check_count(len(shards))
         for shard in set(shards.values()):
             if (
@@ -85,8 +85,7 @@ class ShardedCatalog(InSeveral):
     def _opened(self, shard: str) -> SafetensorsCatalog:
         data = self._data.beside(shard)
         try:
-            if not data.size or not SafetensorsCatalog.recognises(data):
-                raise data.error("damaged", kind=SafetensorsCatalog.kind)
+            SafetensorsCatalog.check_kind(data)
             return SafetensorsCatalog(data, self._limits)
         except QuantVizError:
             data.close()

@@ -40,7 +40,14 @@ _LIKE_A_NUMBER = re.compile(
 #: A quoted cell with nothing in it that separates; and where commas mark decimals.
 _PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')
 _DECIMAL_CELL = re.compile(r'(?<![^\s;])"([^"\s;\[\]()]+)"(?![^\s;])')
+#: How a file begins that is numbers whatever it is called.
+_FIRST_NUMBER = re.compile(rb"(tensor|array)?[\s(\[]*[-+]?(\d|\.\d)")
 _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
+
+
+def looks_like_numbers(data: FileData) -> bool:
+    """Return whether a file begins with a number, in brackets or not, as no prose does."""
+    return bool(_FIRST_NUMBER.match(bytes(data.part(0, 64)).removeprefix(codecs.BOM_UTF8)))
 
 
 class TableCatalog(Catalog):
@@ -65,7 +72,7 @@ class TableCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         if self._data.size > self._limits.table_bytes:
-            raise self._data.error("too_large", got=self._data.size, most=self._limits.table_bytes)
+            raise self._data.beyond("too_large", self._limits, "table_bytes", self._data.size)
         try:
             self._table, notes = self._read(None)
         except UnicodeDecodeError:
@@ -123,9 +130,7 @@ class TableCatalog(Catalog):
                 if part is None:
                     slow += len(block)
                     if slow > _SLOW or "[" in block or "(" in block:
-                        raise self._data.error(
-                            "too_large", got=self._data.size, most=_SLOW if slow > _SLOW else _BLOCK
-                        )
+                        raise self._data.error("slow_table", most=_SLOW if slow > _SLOW else _BLOCK)
                     part = _slow(block, decimal_comma, line)
                 columns = columns or part.shape[1]
                 if part.shape[1] != columns:

@@ -40,7 +40,7 @@ class TorchCatalog(Catalog):
     """
 
     kind = "PyTorch"
-    suffixes = (".pt", ".pth", ".bin")
+    suffixes = (".pt", ".pth", ".bin", ".ckpt", ".pth.tar", ".pt.tar")
     snippet = (
         "import torch\n"
         'x = torch.load({file!r}, weights_only=True, mmap=True, map_location="cpu")[{name!r}][:512]\n'
@@ -141,7 +141,7 @@ class TorchCatalog(Catalog):
                 yield name or self._data.stem, value
             elif isinstance(value, dict | list | tuple) and id(value) not in seen:
                 if depth > self._limits.depth:
-                    raise self._data.error("too_deep")
+                    raise self._data.beyond("too_deep", self._limits, "depth", depth)
                 seen.add(id(value))
                 inside = []
                 for key, item in value.items() if isinstance(value, dict) else enumerate(value):

@@ -11,7 +11,9 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.limits import Limits
 
-_ENTRY = b"PK\x01\x02"
+_ENTRY, _MEMBER, _END = b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"
+#: Bytes from the end within which the end of the list begins: it has a comment of up to 64 KiB.
+_FROM_END = 22 + 2**16
 #: Members of a zip that hold no tensors: versions, byte orders and the like.
 _OTHER_MEMBERS = 1000
 
@@ -32,11 +34,11 @@ class _Directory:
             return self._stream.read(count)
         count = count if count >= 0 else self._data.size - self.tell()
         if count > self._limits.header_bytes:
-            raise self._data.error("header_too_large", got=count, most=self._limits.header_bytes)
+            raise self._data.beyond("header_too_large", self._limits, "header_bytes", count)
         read = self._stream.read(count)
         members = read.count(_ENTRY)
         if members > self._limits.tensors + _OTHER_MEMBERS:
-            raise self._data.error("too_many_tensors", got=members, most=self._limits.tensors)
+            raise self._data.beyond("too_many_tensors", self._limits, "tensors", members)
         return read
 
 
@@ -48,6 +50,13 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(directory) as archive:
             directory.listed = True
             yield archive
+
+
+def is_cut_zip(data: FileData) -> bool:
+    """Return whether a file begins as a zip and ends before its list of members, which comes last."""
+    return bytes(data.part(0, 4)) == _MEMBER and _END not in bytes(
+        data.part(data.size - _FROM_END, data.size)
+    )
 
 
 def member_names(data: FileData) -> list[str]:

@@ -12,12 +12,31 @@ in `quantviz/text`.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from quantviz.sources.layouts import awq, bitsandbytes, gguf, gptq, packed, scaled
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.layouts import (
+    awq,
+    bitnet,
+    bitsandbytes,
+    comfy,
+    gguf,
+    gpt_oss,
+    gptq,
+    hqq,
+    mlx,
+    modelopt,
+    packed,
+    quanto,
+    scaled,
+    torchao,
+)
+from quantviz.sources.layouts.forms import Form, find_by_forms
+from quantviz.sources.layouts.named import NAMED
 from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
@@ -34,21 +53,32 @@ class Layout:
     """How a library lays quantized weights out in a file."""
 
     id: str
-    #: Each looks for tensors by their names, dtypes and shapes.
-    finders: tuple[Finder, ...]
+    #: How they lie in a module; where two forms fit, the first that understands all that lies beside.
+    forms: tuple[Form, ...] = ()
+    #: Finds them where it is not the names in modules that tell, but the kind of file.
+    find: Finder | None = None
 
 
-#: Every layout that is read, by id.
+#: Every layout that is read or named, by id.
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         each.id: each
         for each in (
-            Layout("gptq", (gptq.find,)),
-            Layout("awq", (awq.find,)),
-            Layout("compressed_tensors", (packed.find, scaled.find_scaled)),
-            Layout("fp8_blocks", (scaled.find_fp8_blocks,)),
-            Layout("bitsandbytes", (bitsandbytes.find,)),
-            Layout("gguf", (gguf.find,)),
+            Layout("gptq", gptq.FORMS),
+            Layout("awq", awq.FORMS),
+            Layout("modelopt", modelopt.FORMS),
+            Layout("compressed_tensors", (*packed.FORMS, *scaled.COMPRESSED_TENSORS)),
+            Layout("fp8_blocks", scaled.FP8_BLOCKS),
+            Layout("gpt_oss", gpt_oss.FORMS),
+            Layout("mlx", mlx.FORMS),
+            Layout("comfy", comfy.FORMS),
+            Layout("torchao", torchao.FORMS),
+            Layout("hqq", hqq.FORMS),
+            Layout("quanto", quanto.FORMS),
+            Layout("bitnet", bitnet.FORMS),
+            Layout("bitsandbytes", bitsandbytes.FORMS),
+            *(Layout(name, forms) for name, forms in NAMED.items()),
+            Layout("gguf", find=gguf.find),
         )
     }
 )
@@ -61,9 +91,10 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     `config.json` beside the file, which is read once a layout asks.
     """
     config = _Beside(catalog) if config is None else config
-    return tuple(
-        weight for layout in LAYOUTS.values() for find in layout.finders for weight in find(catalog, config)
-    )
+    of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
+    forms = {layout.id: layout.forms for layout in LAYOUTS.values() if layout.forms}
+    named = () if isinstance(catalog, GgufCatalog) else find_by_forms(catalog, config, forms)
+    return (*itertools.chain.from_iterable(of_kind), *named)
 
 
 class _Beside(Mapping[str, Any]):
@@ -90,17 +121,16 @@ class _Beside(Mapping[str, Any]):
 
 
 def configuration(catalog: Catalog) -> Config:
-    """Return what the `config.json` or `quantize_config.json` beside a file says of quantization; empty where
-    neither does.
+    """Return what the `config.json`, `quantize_config.json` or `hf_quant_config.json` beside a file says of
+    quantization; empty where none does.
     """
     whole = catalog.json_beside("config.json")
-    found = next(
-        (
-            whole[key]
-            for key in ("quantization_config", "compression_config")
-            if isinstance(whole, dict) and isinstance(whole.get(key), dict)
-        ),
-        None,
-    )
-    found = found if found is not None else catalog.json_beside("quantize_config.json")
-    return found if isinstance(found, dict) else {}
+    for key in ("quantization_config", "compression_config", "quantization"):
+        if isinstance(whole, dict) and isinstance(whole.get(key), dict):
+            return dict(whole[key])
+    found = catalog.json_beside("quantize_config.json")
+    if isinstance(found, dict):
+        return found
+    of_modelopt = catalog.json_beside("hf_quant_config.json")
+    own = of_modelopt.get("quantization") if isinstance(of_modelopt, dict) else None
+    return {**own, "quant_method": "modelopt"} if isinstance(own, dict) else {}

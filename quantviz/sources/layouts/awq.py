@@ -13,8 +13,7 @@ layout gemv_fast is not read.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,15 +21,8 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.bit_fields import unpacked
-from quantviz.sources.layouts.weight import (
-    Coded,
-    Config,
-    QuantizedWeight,
-    attempted,
-    bits_stored,
-    plain_scheme,
-    unreadable,
-)
+from quantviz.sources.layouts.forms import FLOATS, Claim, Form
+from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, bits_stored, plain_scheme
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
@@ -42,30 +34,26 @@ _A_WORD = 8
 _PLACES = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
 
 
-def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the weights that lie in this layout.
+def _read(claim: Claim) -> QuantizedWeight:
+    base = claim.module
+    parts = tuple(claim.tensors[part] for part in ("qweight", "scales", "qzeros"))
+    if is_gemv_of(claim.config):
+        return _gemv(claim.catalog, base, parts, claim.config)
+    words, scales, zeros = (claim.shape(part) for part in ("qweight", "scales", "qzeros"))
+    whole = scales[0] > 0 and words[0] % scales[0] == 0
+    if not whole or scales[1] != words[1] * _A_WORD or zeros != (scales[0], words[1]):
+        raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
+    return _weight(claim.catalog, base, parts)
 
-    Those of GPTQ, whose tensors have the same names, are told by their shapes.
-    """
-    names = set(catalog.names)
-    for name in catalog.names:
-        base, _, last = name.rpartition(".")
-        parts = tuple(f"{base}.{part}" for part in ("qweight", "scales", "qzeros"))
-        if last != "qweight" or not names.issuperset(parts):
-            continue
-        if is_gemv_of(config):
-            make = functools.partial(_gemv, catalog, base, parts, config)
-            yield attempted(ID, f"{base}.weight", parts, make)
-            continue
-        words, scales, zeros = (catalog.info(part).shape for part in parts)
-        if not len(words) == len(scales) == len(zeros) == 2 or words[1] == scales[1]:
-            continue
-        whole = scales[0] > 0 and words[0] % scales[0] == 0
-        if whole and scales[1] == words[1] * _A_WORD and zeros == (scales[0], words[1]):
-            yield attempted(ID, f"{base}.weight", parts, functools.partial(_weight, catalog, base, parts))
-        else:
-            problem = QuantVizError("layouts.awq", name=base, words=words, scales=scales)
-            yield unreadable(ID, f"{base}.weight", parts, problem)
+
+def _is_awq(claim: Claim) -> bool:
+    """Return whether the tensors are AWQ's and not GPTQ's, which have the same names."""
+    words, scales, zeros = (claim.shape(part) for part in ("qweight", "scales", "qzeros"))
+    two_axes = len(words) == len(scales) == len(zeros) == 2
+    return is_gemv_of(claim.config) or (two_axes and words[1] != scales[1])
+
+
+FORMS = (Form({"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)}, _read, when=_is_awq),)
 
 
 def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWeight:
@@ -77,7 +65,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWei
     def coded(start: int, stop: int) -> Coded:
         window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
         q, zeros = (_in_order(catalog.cut(part, window)) for part in (parts[0], parts[2]))
-        scale = catalog.load(parts[1], (slice(None), slice(start, stop))).T.contiguous()
+        scale = catalog.read(parts[1], (slice(None), slice(start, stop))).tensor.T.contiguous()
         x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zeros)
 
@@ -104,7 +92,7 @@ def _gemv(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), 4, columns)
         zero = unpacked(catalog.cut(parts[2], (slice(start, stop),)), 4, groups)
-        scale = catalog.load(parts[1], (slice(start, stop), slice(0, groups)))
+        scale = catalog.read(parts[1], (slice(start, stop), slice(0, groups))).tensor
         x_hat = scale[:, of_columns] * (q - zero[:, of_columns]).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zero)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,40 +23,44 @@ from quantviz.schemes.conventions import find_convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerChannel
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.layouts.weight import (
-    Coded,
-    Config,
-    QuantizedWeight,
-    attempted,
-    bits_stored,
-    plain_scheme,
-)
+from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, bits_stored, plain_scheme
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
 ID = "bitsandbytes"
 _STATE = ".quant_state.bitsandbytes__"
-_PARTS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map")
 #: Most bytes of the JSON that describes a weight.
 _MOST_JSON = 2**16
 #: By what a row's largest magnitude and a code are multiplied, as bitsandbytes writes 1 / 127.
 _INVERSE_127 = 7.874015718698502e-3
 
 
-def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the weights that lie in these layouts."""
-    names = set(catalog.names)
-    for name in catalog.names:
-        weight, state, kind = name.partition(_STATE)
-        if state and weight in names:
-            others = (f"{weight}.{part}" for part in _PARTS)
-            parts = (weight, name, *(each for each in others if each in names))
-            yield attempted(ID, weight, parts, functools.partial(_four_bits, catalog, weight, kind, parts))
-        elif name.endswith(".SCB") and (weight := f"{name[:-4]}.weight") in names:
-            formats = f"{name[:-4]}.weight_format"
-            parts = (weight, name, formats) if formats in names else (weight, name)
-            yield attempted(ID, weight, parts, functools.partial(_by_rows, catalog, weight, parts))
+def _read_four_bits(kind: str, claim: Claim) -> QuantizedWeight:
+    weight = claim.name
+    return _four_bits(claim.catalog, weight, kind, tuple(claim.tensors.values()))
+
+
+def _read_rows(claim: Claim) -> QuantizedWeight:
+    return _by_rows(claim.catalog, claim.name, tuple(claim.tensors.values()))
+
+
+def _form(kind: str) -> Form:
+    own = {f"{ANY}{_STATE}{kind}": ("uint8",), f"{ANY}.absmax": ("float32", "uint8")}
+    return Form(
+        {ANY: ("uint8",), **own, f"{ANY}.quant_map": ("float32",)},
+        functools.partial(_read_four_bits, kind),
+        {f"{ANY}.nested_absmax": ("float32",), f"{ANY}.nested_quant_map": ("float32",)},
+        weight=ANY,
+    )
+
+
+FORMS = (
+    _form("nf4"),
+    _form("fp4"),
+    Form({"weight": ("int8",), "SCB": FLOATS}, _read_rows, {"weight_format": ("uint8", "int8")}),
+)
 
 
 def _damaged(weight: str) -> QuantVizError:
@@ -74,7 +78,7 @@ def _by_rows(catalog: Catalog, weight: str, parts: tuple[str, ...]) -> Quantized
 
     def coded(start: int, stop: int) -> Coded:
         q = catalog.cut(weight, (slice(start, stop),))
-        absmax = catalog.load(parts[1], (slice(start, stop),)).reshape(-1, 1)
+        absmax = catalog.read(parts[1], (slice(start, stop),)).tensor.reshape(-1, 1)
         return Coded(q, q * absmax * _INVERSE_127, absmax / 127)
 
     scheme = plain_scheme("int8", "symmetric", PerChannel(0), info.shape)
@@ -87,7 +91,7 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
         raise _damaged(weight)
     state: Mapping[str, Any] = json.loads(bytes(catalog.cut(f"{weight}{_STATE}{kind}").tolist()))
     shape, size = tuple(map(int, state["shape"])), int(state["blocksize"])
-    table = catalog.load(f"{weight}.quant_map")
+    table = catalog.read(f"{weight}.quant_map").tensor
     count = math.prod(shape)
     blocks = -(-count // size) if size > 0 else 0
     sound = (
@@ -130,11 +134,11 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
 def _absmax(catalog: Catalog, weight: str, state: Mapping[str, Any]) -> torch.Tensor:
     """Return each block's largest magnitude, float32."""
     if f"{weight}.nested_absmax" not in catalog.names:
-        return catalog.load(f"{weight}.absmax").flatten()
+        return catalog.read(f"{weight}.absmax").tensor.flatten()
     codes = catalog.cut(f"{weight}.absmax").flatten()
     size = int(state["nested_blocksize"])
-    outer = catalog.load(f"{weight}.nested_absmax")
-    table = catalog.load(f"{weight}.nested_quant_map")
+    outer = catalog.read(f"{weight}.nested_absmax").tensor
+    table = catalog.read(f"{weight}.nested_quant_map").tensor
     if size < 1 or table.shape != (256,) or outer.shape != (-(-len(codes) // size),):
         raise _damaged(weight)
     return table[codes.int()] * outer[torch.arange(len(codes)) // size] + float(state["nested_offset"])

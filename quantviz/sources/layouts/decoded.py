@@ -71,7 +71,8 @@ class DecodedWeight(Stored):
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         own = self._weight.scheme
-        if self._weight.columns is not None:  # no scheme has groups of columns that are not neighbours
+        # No scheme has groups of columns that are not neighbours.
+        if own is None or self._weight.columns is not None:
             return None
         return self._scales if scheme.replace(nonfinite=own.nonfinite) == own else None
 
@@ -84,7 +85,8 @@ class DecodedWeight(Stored):
         step = max(1, 2**20 // self.shape[1] // self._weight.row_step) * self._weight.row_step
         starts = range(0, self.shape[0], step)
         parts = [self._weight.coded(at, min(at + step, self.shape[0])) for at in starts]
-        if parts[0].scale.dim() == 0 or isinstance(self._weight.scheme.granularity, PerTensor):
+        own = self._weight.scheme
+        if parts[0].scale.dim() == 0 or (own and isinstance(own.granularity, PerTensor)):
             return OwnScales(parts[0].scale, parts[0].zero_point)
         scales, zeros = [part.scale for part in parts], [part.zero_point for part in parts]
         return OwnScales(torch.cat(scales), torch.cat(zeros) if zeros[0].dim() else zeros[0])
@@ -256,6 +258,7 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:
     layout = Note.of(f"layouts.names.{weight.layout}")
     key = "layouts.decoded" if weight.columns is None else "layouts.decoded_apart"
+    key = key if weight.scheme else "layouts.decoded_values"
     return (
         Note.of(key, layout=layout, scheme=str(weight.scheme), bits=weight.stored_bits),
         # Here columns are in their own order.

@@ -83,7 +83,7 @@ def _second_level(catalog: GgufCatalog, name: str | None, expert: int) -> torch.
     """Return the scale of the whole tensor, or of this expert; 1 where there is none."""
     if name is None:
         return torch.ones(())
-    found = catalog.load(name).flatten()
+    found = catalog.read(name).tensor.flatten()
     return found[expert if len(found) > 1 else 0]
 
 

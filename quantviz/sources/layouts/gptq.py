@@ -5,13 +5,12 @@
 scale · (code − zero point). Version 1 stores the zero point less one, version 2 as it is.
 
 Sources: AutoGPTQ, `nn_modules/qlinear/qlinear_cuda_old.py` (9f7d370); GPTQModel, `nn_modules/qlinear` and
-`utils/model_dequant.py` (f4c327a), whose planar layout `gptq_p` is another one.
+`utils/model_dequant.py` (f4c327a), whose planar layout `gptq_p` is another one; AutoRound 0.16.1,
+`inference/backend.py` and `utils/model_free_utils.py`, whose `packing_format` says which version it is.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,51 +19,47 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.awq import is_gemv_of
 from quantviz.sources.layouts.bit_fields import unpacked, words_of
-from quantviz.sources.layouts.weight import (
-    Coded,
-    Config,
-    QuantizedWeight,
-    attempted,
-    bits_stored,
-    plain_scheme,
-)
+from quantviz.sources.layouts.forms import FLOATS, Claim, Form
+from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, bits_stored, plain_scheme
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
-ID = "gptq"
 #: Bits whose layout is the one above.
 BITS = (2, 3, 4, 8)
-#: What `checkpoint_format` says of a file in this layout, and by how much its zero points are too small.
-_VERSIONS = {"gptq": 1, "gptq_v2": 0}
-_PARTS = ("qweight", "scales", "qzeros")
+#: What `checkpoint_format`, or AutoRound's `packing_format`, says of a file in this layout, and by how much
+#: its zero points are too small.
+_VERSIONS = {"gptq": 1, "gptq_v2": 0, "auto_round:auto_gptq": 1, "auto_round": 0, "auto_round:gptqmodel": 0}
 
 
-def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the weights that lie in this layout.
+def _read(claim: Claim) -> QuantizedWeight:
+    parts = tuple(claim.tensors.values())
+    return _weight(claim.catalog, claim.module, parts, claim.config)
 
-    Those of AWQ, whose tensors have the same names, are told by their shapes, or by the configuration.
+
+def _is_gptq(claim: Claim) -> bool:
+    """Return whether the tensors are GPTQ's and not AWQ's, which have the same names: their shapes differ, or
+    the configuration tells.
     """
-    names = set(catalog.names)
-    for name in catalog.names:
-        base, _, last = name.rpartition(".")
-        if last != "qweight" or not all(f"{base}.{part}" in names for part in _PARTS):
-            continue
-        if is_gemv_of(config):
-            return
-        words, scales = (catalog.info(f"{base}.{part}").shape for part in ("qweight", "scales"))
-        if len(words) == len(scales) == 2 and words[1] == scales[1]:
-            parts = tuple(f"{base}.{part}" for part in (*_PARTS, "g_idx") if f"{base}.{part}" in names)
-            yield attempted(
-                ID, f"{base}.weight", parts, functools.partial(_weight, catalog, base, parts, config)
-            )
+    words, scales = claim.shape("qweight"), claim.shape("scales")
+    return len(words) == len(scales) == 2 and words[1] == scales[1] and not is_gemv_of(claim.config)
+
+
+FORMS = (
+    Form(
+        {"qweight": ("int32",), "scales": FLOATS, "qzeros": ("int32",)},
+        _read,
+        {"g_idx": ("int32", "int64")},
+        when=_is_gptq,
+    ),
+)
 
 
 def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -> QuantizedWeight:
     words, (groups, rows) = (catalog.info(f"{base}.{part}").shape for part in ("qweight", "scales"))
     zero_words = catalog.info(f"{base}.qzeros").shape
     bits = _bits(catalog, base, rows, groups, config)
-    version = str(config.get("checkpoint_format") or config.get("format") or "gptq")
+    version = _version(config)
     if not bits or version not in _VERSIONS or words[0] * 32 % bits or not rows or not groups:
         raise QuantVizError("layouts.gptq", name=base, got=zero_words, version=version, scales=(groups, rows))
     columns = words[0] * 32 // bits
@@ -76,7 +71,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
         window = slice(start * bits // 32, words_of(stop, bits))
         zeros = unpacked(catalog.cut(f"{base}.qzeros", (slice(None), window)), bits, stop - start).T
         zeros = (zeros + less) & ((1 << bits) - 1)
-        scale = catalog.load(f"{base}.scales", (slice(None), slice(start, stop))).T.contiguous()
+        scale = catalog.read(f"{base}.scales", (slice(None), slice(start, stop))).tensor.T.contiguous()
         q = q if order is None else q[:, order]
         of_columns = torch.arange(columns) // group
         x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
@@ -84,7 +79,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
 
     granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
     return QuantizedWeight(
-        ID,
+        "gptq",
         f"{base}.weight",
         (rows, columns),
         parts,
@@ -97,6 +92,13 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
         columns=order,
         notes=() if order is None else (Note.of("layouts.act_order"),),
     )
+
+
+def _version(config: Config) -> str:
+    """Return the name of the format that the configuration gives."""
+    if str(config.get("quant_method")).endswith("auto-round"):
+        return str(config.get("packing_format") or config.get("backend") or "auto_round:auto_gptq")
+    return str(config.get("checkpoint_format") or config.get("format") or "gptq")
 
 
 def _bits(catalog: Catalog, base: str, rows: int, groups: int, config: Config) -> int:

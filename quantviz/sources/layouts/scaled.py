@@ -1,69 +1,45 @@
-"""Weights whose codes are a tensor of their own dtype beside their scales: int8 and FP8 as compressed-tensors
-writes them, and FP8 by blocks as DeepSeek does.
+"""Weights whose codes are a tensor of their own dtype beside their scales: int8 and FP8 as
+compressed-tensors writes them, and FP8 by blocks as DeepSeek does.
 
-`X.weight` int8 or FP8 (rows, columns), and `X.weight_scale` or `X.weight_scale_inv`, of a block, a group, a
-row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero point);
-`weight_scale_inv` is multiplied too, whatever its name says. Three axes are experts, one after the other.
+`X.weight` int8 or FP8 (rows, columns), and `X.weight_scale`, `X.weight_scale_inv` or `X.scale`, of a block,
+a group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero
+point); `weight_scale_inv` is multiplied too, whatever its name says. Scales that are bytes or E8M0 are
+exponents. Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
+`experts.gate_up_proj_scale_inv`.
+
+DeepSeek-V4 calls the scales `X.scale`, E8M0, and its experts' codes are FP4, two an int8 byte, in groups of
+32.
 
 Sources: compressed-tensors 0.20, `compressors/naive_quantized/base.py`; DeepSeek-V3, `inference/kernel.py`
-(0623163).
+(0623163); transformers 5.24, `integrations/finegrained_fp8.py` (`Fp8Dequantize`, `_unpack_fp4`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 
-from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup
+from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
+from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats, scales_of
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
     QuantizedWeight,
-    attempted,
-    bits_stored,
-    experts_of,
     granularity_of,
     plain_scheme,
 )
 
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
-
-#: The layout of each name that scales can have.
-IDS = {"weight_scale": "compressed_tensors", "weight_scale_inv": "fp8_blocks"}
 #: The format of each dtype that codes can have.
-FORMATS = {"int8": "int8", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+FORMATS = {
+    "int8": "int8",
+    **{fp8: fp8 for fp8 in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")},
+}
+FP8 = tuple(dtype for dtype in FORMATS if dtype != "int8")
+SCALES = (*FLOATS, *EXPONENTS)
 #: Rows and columns of a block where the configuration does not say.
 _BLOCK = (128, 128)
-
-
-def find_scaled(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the weights of int8 and FP8 that compressed-tensors wrote."""
-    return _find(catalog, config, "weight_scale")
-
-
-def find_fp8_blocks(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
-    """Yield the weights of FP8 by blocks."""
-    return _find(catalog, config, "weight_scale_inv")
-
-
-def _find(catalog: Catalog, config: Config, scales: str) -> Iterator[QuantizedWeight]:
-    names = set(catalog.names)
-    for name in catalog.names:
-        base, _, last = name.rpartition(".")
-        if last != scales or f"{base}.weight" not in names:
-            continue
-        info = catalog.info(f"{base}.weight")
-        if info.dtype in FORMATS and not info.problem:
-            zeros = (f"{base}.weight_zero_point",) if f"{base}.weight_zero_point" in names else ()
-            layout, parts = IDS[scales], (f"{base}.weight", name, *zeros)
-            for which, at in experts_of(info.shape):
-                make = functools.partial(_weight, catalog, parts, layout, config, which, at)
-                yield attempted(layout, f"{parts[0]}{which}", parts, make)
 
 
 def block_of(config: Config) -> tuple[int, int]:
@@ -79,48 +55,86 @@ def block_of(config: Config) -> tuple[int, int]:
     return _BLOCK
 
 
-def _weight(
-    catalog: Catalog,
-    parts: tuple[str, ...],
-    layout: str,
-    config: Config,
-    which: str,
-    at: tuple[int, ...],
+def scaled_codes(
+    claim: Claim,
+    codes: str = "weight",
+    scales: str = "weight_scale",
+    zeros: str = "weight_zero_point",
+    *,
+    fmt: str | None = None,
+    block: tuple[int, int] | None = None,
 ) -> QuantizedWeight:
-    info, scales = catalog.info(parts[0]), catalog.info(parts[1])
-    shape, of_scales = info.shape[len(at) :], scales.shape[len(at) :]
+    """Return a weight of codes of int8 or FP8 beside scales, and zero points if the claim has them.
+
+    Args:
+        claim: The tensors.
+        codes: The attribute of the codes.
+        scales: That of the scales.
+        zeros: That of the zero points.
+        fmt: The integers that the codes are, where those have fewer bits than their dtype.
+        block: Rows and columns of a block; as the configuration says where it is not given.
+
+    Raises:
+        QuantVizError: The shapes do not fit together.
+    """
+    shape, of_scales = claim.shape(codes), claim.shape(scales)
+    if len(of_scales) == 4 and of_scales[1] == of_scales[3] == 1:  # ModelOpt's, of blocks
+        flat: tuple[int, ...] = (of_scales[0], of_scales[2])
+    else:
+        flat = of_scales
     # Each expert has scales of its own.
-    own = scales.shape[: len(at)] == info.shape[: len(at)] and len(of_scales) == 2 if at else len(shape) == 2
-    granularity = granularity_of(of_scales, shape, block_of(config)) if own else None
-    if granularity is None:
-        raise QuantVizError("layouts.scales", name=parts[0], shape=info.shape, scales=scales.shape)
-    fmt = FORMATS[info.dtype]
+    own = len(flat) == 2 if claim.at else len(shape) == 2
+    granularity = granularity_of(flat, shape, block or block_of(claim.config)) if own else None
+    if granularity is None or len(shape) != 2:
+        raise claim.misfit(scales)
+    fmt = fmt or FORMATS[claim.dtype(codes)]
 
     def coded(start: int, stop: int) -> Coded:
-        codes = catalog.cut(parts[0], (*at, slice(start, stop)))
-        rows = (*at, *rows_of_scales(granularity, start, stop))
-        scale = catalog.load(parts[1], rows)
+        found = claim.cut(codes, slice(start, stop))
+        rows = rows_of_scales(granularity, start, stop)
+        scale = scales_of(claim, scales, *rows)
+        scale = scale.flatten(1) if len(of_scales) == 4 else scale
         lines = over_cells(scale, granularity, stop - start, shape[1])
-        if fmt != "int8":
-            bits = codes.to(getattr(torch, fmt)).view(torch.uint8)
-            return Coded(bits, codes * lines, scale)
-        if len(parts) < 3:
-            return Coded(codes, codes.float() * lines, scale)
-        zeros = catalog.cut(parts[2], rows).to(torch.int32)
-        shift = over_cells(zeros, granularity, stop - start, shape[1])
-        return Coded(codes, (codes.to(torch.int32) - shift).float() * lines, scale, zeros)
+        if fmt.startswith("float"):
+            bits = found.to(getattr(torch, fmt)).view(torch.uint8)
+            return Coded(bits, found * lines, scale)
+        if zeros not in claim:
+            return Coded(found, found.float() * lines, scale)
+        shift = claim.cut(zeros, *rows).to(torch.int32)
+        over = over_cells(shift, granularity, stop - start, shape[1])
+        return Coded(found, (found.to(torch.int32) - over).float() * lines, scale, shift)
 
-    return QuantizedWeight(
-        layout,
-        f"{parts[0]}{which}",
+    dtype = claim.dtype(scales)
+    return claim.weight(
         shape,
-        parts,
-        plain_scheme(fmt, "asymmetric" if len(parts) > 2 else "symmetric", granularity, shape),
-        scales.dtype,
+        plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape),
+        dtype if dtype != "uint8" else "float8_e8m0fnu",
         coded,
-        bits_stored(catalog, parts, info.shape),
         row_step=granularity.rows if isinstance(granularity, PerBlock) else 1,
     )
+
+
+def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:
+    """Return DeepSeek's forms of a weight under such attributes: FP8, and FP4 in bytes."""
+    weight = codes if ANY in codes else "weight"
+    beside = ("bias", "input_scale", activation)
+    fp8 = functools.partial(scaled_codes, codes=codes, scales=scales)
+    fp4 = functools.partial(four_bit_floats, codes=codes, scales=scales)
+    return (
+        Form({codes: FP8, scales: SCALES}, fp8, beside=beside, weight=weight),
+        Form({codes: ("int8",), scales: EXPONENTS}, fp4, beside=beside, weight=weight),
+    )
+
+
+COMPRESSED_TENSORS = (
+    Form({"weight": FP8, "weight_scale": SCALES}, scaled_codes),
+    Form({"weight": ("int8",), "weight_scale": FLOATS}, scaled_codes, {"weight_zero_point": ("int8",)}),
+)
+FP8_BLOCKS = (
+    *by_blocks("weight", "weight_scale_inv"),
+    *by_blocks("weight", "scale"),
+    *by_blocks(ANY, f"{ANY}_scale_inv", f"{ANY}_activation_scale"),
+)
 
 
 def rows_of_scales(granularity: Granularity, start: int, stop: int) -> tuple[int | slice, ...]:

@@ -25,7 +25,8 @@ Config = Mapping[str, Any]
 class Coded:
     """Some rows of a quantized weight as their file has them."""
 
-    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them.
+    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them; empty where the weight has no
+    #: scheme, and then the scales are too.
     q: torch.Tensor
     #: What they stand for, float32: the layout's own arithmetic, not rounded to the dtype in which an engine
     #: computes.
@@ -50,8 +51,9 @@ class QuantizedWeight:
     shape: Shape
     #: The tensors of the file that make it up.
     parts: tuple[str, ...]
-    #: Its scheme: format, mode and granularity as the file has them. The calibration is not known.
-    scheme: Scheme
+    #: Its scheme: format, mode and granularity as the file has them. The calibration is not known. None where
+    #: no scheme says how it was made: vectors of a codebook, groups that are no neighbours.
+    scheme: Scheme | None
     #: The dtype of its scales in the file.
     scale_dtype: str
     #: Return some rows, from one multiple of `row_step` to before another, or to the end.
@@ -69,22 +71,34 @@ class QuantizedWeight:
 
     @property
     def bits(self) -> int:
-        """Return the bits of a code."""
-        return self.scheme.number_format.bits
+        """Return the bits of a code; of a weight without scheme the whole bits stored for an element."""
+        return self.scheme.number_format.bits if self.scheme else max(1, int(self.stored_bits))
 
 
-def plain_scheme(fmt: str, mode: str, granularity: Granularity, shape: Shape) -> Scheme:
+def values_only(x_hat: torch.Tensor) -> Coded:
+    """Return rows of a weight that has no scheme."""
+    return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
+
+
+def plain_scheme(
+    fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
+) -> Scheme:
     """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
+
+    Where the zero point's domain is "value" it is that of value = scale · code + zero point.
 
     In float32 that is exact for codes of up to 8 bits and scales of 16.
 
     >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
     uint4,asymmetric,per_group(size=32),min_max,course
     """
-    scheme = Scheme(fmt, mode, granularity)
+    convention = find_convention("course")
+    if zero_domain != "code_int":
+        convention = convention.replace(zero_domain=zero_domain)
+    scheme = Scheme(fmt, mode, granularity, convention=convention)
     if not scheme.problems(shape):
         return scheme
-    return scheme.replace(convention=find_convention("course").replace(tail="short"))
+    return scheme.replace(convention=convention.replace(tail="short"))
 
 
 def unreadable(layout: str, name: str, parts: tuple[str, ...], problem: QuantVizError) -> QuantizedWeight:

@@ -84,7 +84,7 @@ def spread(scale: Number, zero_point: Number, shape: Shape) -> tuple[Granularity
 
 
 def quantized_with(x: torch.Tensor, scale: Number, zero_point: Number, scheme: Scheme) -> QuantResult:
-    tensor, _ = as_input(x)
+    tensor = as_input(x).values
     granularity, params = spread(scale, zero_point, tuple(tensor.shape))
     return quantize(tensor, scheme.replace(granularity=granularity), qparams=params)
 

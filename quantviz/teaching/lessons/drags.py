@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, urlencode
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.moves import hand_choices, moved
+from quantviz.lab.moves import formats_like, hand_choices, moved
 from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.formats import find_format
@@ -74,7 +74,8 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
     scheme, own = start.scheme, state.scheme
     try:
         if "bits" in moves and own.format != scheme.format:
-            if own.format not in hand_choices(start).formats.values:
+            # The slider once led to a format that needed another mode: such an answer stays one.
+            if own.format not in formats_like(start.scheme):
                 return False
             scheme = scheme.with_format(own.format)
         if "group" in moves:

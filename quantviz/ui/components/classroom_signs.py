@@ -8,14 +8,13 @@ from pathlib import Path
 import streamlit as st
 
 from quantviz.ui.shell.classroom import classroom, enter, locked, problem
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import say
 
 
 def show_room() -> None:
     """Show what every page tells of its classroom, above everything else."""
-    wrong = problem()
-    if wrong:
-        st.warning(say_error(wrong))
+    if problem():
+        st.warning(say("room.damaged"))
     if classroom().projector:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
         with st.container(key="projector", width="content"):

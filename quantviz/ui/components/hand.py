@@ -24,6 +24,7 @@ from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_poi
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import HandCurve
@@ -200,7 +201,9 @@ def _told_browser(
     if lesson:
         choices = lesson.of(choices)
     schemes = list(dict.fromkeys((scheme, *choices.formats.schemes, *choices.sizes.schemes)))
-    programs = {each: program for each in schemes if (program := _program(each))}
+    # Each as it is for the dtype of the tensor.
+    own = {each: each.on_input(study.x.dtype) for each in schemes}
+    programs = {each: program for each in schemes if (program := _program(own[each]))}
     places = {each: i for i, each in enumerate(programs)}
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
     header: dict[str, Any] = {
@@ -210,7 +213,7 @@ def _told_browser(
         # The numbers of a slice are not those of the whole tensor, which the browser knows.
         "whole": scope_of(state) == "tensor",
         **packed_together(programs.values()),
-        "variants": [_variant(each, shape, i, sizes.get(each)) for each, i in places.items()],
+        "variants": [_variant(own[each], shape, i, sizes.get(each)) for each, i in places.items()],
         "current": places[scheme],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": _with_present(
@@ -278,7 +281,7 @@ def _told_of_large(
     from quantviz.figures.ruler_data import ruler_of_cell
 
     # The ends of the tensor and the selected cell, as one block: enough for the comb that a range gives.
-    scheme, shape = state.scheme, _THREE
+    scheme, shape = study.scheme, _THREE
     lo, hi = why.range or (study.facts.lo, study.facts.hi)
     bars = ruler_of_cell(study, why).histogram
     program = _program(scheme)
@@ -374,7 +377,7 @@ def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> di
         "size": size,
         "group_label": label,
         "phone_bits": say("phone.bits", bits=fmt.bits),
-        "phone_levels": say("phone.levels", levels=f"{fmt.levels:,}"),
+        "phone_levels": say("phone.levels", levels=f"{level_count(scheme):,}"),
         **_variant_facts(scheme, shape),
     }
 

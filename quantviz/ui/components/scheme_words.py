@@ -19,7 +19,7 @@ from quantviz.ui.shell.words import language, number, say, say_axis
 def scheme_words(scheme: Scheme, source: Source) -> str:
     """Return a scheme in one line for people, as it is on the tensor of `source`."""
     names = (part_words(scheme, field, source) for field in ("format", "mode", "granularity", "calibration"))
-    return " · ".join([*names, *_otherwise(scheme.arithmetic)])
+    return " · ".join([*names, *_otherwise(scheme.chosen)])
 
 
 def part_words(scheme: Scheme, field: str, source: Source) -> str:
@@ -36,9 +36,7 @@ def part_words(scheme: Scheme, field: str, source: Source) -> str:
     if field == "granularity":
         return granularity_words(scheme.granularity, source)
     return (
-        calibration_words(scheme.calibration)
-        if field == "calibration"
-        else convention_words(scheme.arithmetic)
+        calibration_words(scheme.calibration) if field == "calibration" else convention_words(scheme.chosen)
     )
 
 

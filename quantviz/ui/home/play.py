@@ -18,6 +18,7 @@ from quantviz.compiled.kept_programs import kept_programs
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
@@ -140,7 +141,7 @@ def play_data(language: str, theme: str) -> bytes:
                         "program": first + i,
                         "scheme": str(scheme),
                         "bits": scheme.number_format.bits,
-                        "levels": scheme.number_format.levels,
+                        "levels": level_count(scheme),
                         "size": text("home.size", language, before=_bytes(before), after=_bytes(after)),
                     }
                     for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))

@@ -79,7 +79,7 @@ def comparing(state: LabState) -> Shown | None:
     if state.compared is None or state.large or not visible("compare"):
         return None
     kept = _kept(state)
-    present = str(state.scheme.arithmetic)
+    present = str(state.scheme.chosen)
     # One that agrees in everything stands for its group.
     group = next((group for group in kept.comparison.groups if state.compared in group), ())
     other = group[0] if group and present not in group else None
@@ -94,7 +94,7 @@ def _kept(state: LabState) -> Kept:
     key = f"{state.source.key} {state.scheme} {','.join(sorted(left_out))}"
     found = cast("Kept | None", st.session_state.get(_KEPT))
     if found is None or found.key != key:
-        own = state.scheme.arithmetic
+        own = state.scheme.chosen
         engines: tuple[Convention, ...] = (own, *(each for each in CONVENTIONS.values() if each != own))
         x = tensor_of(state.source)
         whole = compare(x, state.scheme, engines)

@@ -92,7 +92,7 @@ def _set_recipe() -> None:
 
 def show_convention(state: LabState) -> None:
     """Show whose arithmetic the scheme uses."""
-    convention = state.scheme.arithmetic
+    convention = state.scheme.chosen
     widen_list(say("arithmetic.label"))
     choose(
         st.selectbox,
@@ -134,7 +134,7 @@ def _refused(control: str, key: str, name_of: object) -> None:
 
 
 def _rules(state: LabState) -> None:
-    convention = state.scheme.arithmetic
+    convention = state.scheme.chosen
     changed = changes(convention)
     label = say("arithmetic.rules_changed", count=len(changed)) if changed else say("arithmetic.rules")
     rules = st.popover(
@@ -156,7 +156,7 @@ def _rules(state: LabState) -> None:
 
 
 def _rule(state: LabState, name: str, changed: bool) -> None:
-    key, value = _key(name), state.scheme.arithmetic.get(name)
+    key, value = _key(name), state.scheme.chosen.get(name)
     label = f"**{plain(field_name(name))}**" if changed else plain(field_name(name))
     with st.container(key=f"{key}_field", gap=None):
         if name in CHOICES:
@@ -203,7 +203,7 @@ def _set_rule(name: str) -> None:
         else given
     )
     with session.complaining(_key(name)):
-        session.put_scheme(convention=session.state().scheme.arithmetic.replace(**{name: value}))
+        session.put_scheme(convention=session.state().scheme.chosen.replace(**{name: value}))
 
 
 def _set_rules(convention_id: str) -> None:

@@ -27,7 +27,7 @@ from quantviz.ui.lab.scheme_bar import show_scheme
 from quantviz.ui.lab.sharing import show_share
 from quantviz.ui.lab.sidebar import show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
-from quantviz.ui.lab.tensor import notes_of, study_of
+from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
 from quantviz.ui.lab.tensor_panels import (
     PANELS_KEY,
     error_end,
@@ -143,8 +143,9 @@ def _working(state: LabState) -> Iterator[None]:
         return
     from quantviz.streaming import readiness
 
-    compiles = not state.scheme.problems(state.source.shape) and readiness.compiles(
-        state.scheme, state.source.shape, by_axis=True
+    scheme = state.scheme.on_input(stored_of(state.source).dtype)
+    compiles = not scheme.problems(state.source.shape) and readiness.compiles(
+        scheme, state.source.shape, by_axis=True
     )
     with (
         st.container(key="working"),

@@ -9,6 +9,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.level_count import level_count
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab import sheet
@@ -39,12 +40,13 @@ def show_phone_bar(state: LabState) -> None:
 
 
 def _family(state: LabState) -> tuple[NumberFormat, ...]:
-    """Return the formats that are alike but for their bits, the fewest first."""
+    """Return the formats that are alike but for their bits and can have the mode, the fewest first."""
     now = state.scheme.number_format
     alike = {
         fmt.id: fmt
         for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
         if (fmt.family, fmt.signed) == (now.family, now.signed)
+        and state.scheme.with_format(fmt.id).mode == state.scheme.mode
     }
     return tuple(sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id)))
 
@@ -66,7 +68,7 @@ def _bits(state: LabState) -> None:
                 disabled=locked("scheme"),
                 label_visibility="collapsed",
             )
-        st.markdown(plain(say("phone.levels", levels=f"{now.levels:,}")), width="content")
+        st.markdown(plain(say("phone.levels", levels=f"{level_count(state.scheme):,}")), width="content")
 
 
 def _scale(state: LabState) -> None:

@@ -32,13 +32,14 @@ from quantviz.schemes.granularity import (
 from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
+from quantviz.ui.components.scheme_words import convention_name, format_name
 from quantviz.ui.lab import sheet
+from quantviz.ui.lab.changed_along import show_what_changed_along
 from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
@@ -476,24 +477,7 @@ def _reasons(state: LabState) -> None:
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
-    change = session.adapted()
-    if change and change.others:
-        before, after = (
-            ", ".join(part_words(scheme, name, state.source) for name in change.others)
-            for scheme in (change.before, change.after)
-        )
-        if change.asked == ("granularity",) and change.others == ("calibration",):
-            said = say("strip.range_again", after=after)
-        elif change.asked:
-            said = say(
-                "strip.adapted",
-                name=part_words(change.after, change.asked[0], state.source),
-                before=before,
-                after=after,
-            )
-        else:
-            said = say("strip.stands_in", shape=shape_text(state.source.shape), before=before, after=after)
-        st.caption(plain(said))
+    show_what_changed_along(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
         if control in session.complaints():

@@ -15,6 +15,7 @@ import streamlit as st
 
 from quantviz.errors import Note
 from quantviz.lab.state import LabState
+from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand
@@ -95,9 +96,12 @@ def _catalog(key: str, _file: str) -> Catalog:
 
 
 def tensor_of(source: Source) -> torch.Tensor:
-    """Return all of it, float32: for tensors that are known to be small."""
+    """Return all of it, of half precision in its own dtype: for tensors that are known to be small."""
+    from quantviz.tensors.conversion import torch_dtype
+
     x = stored_of(source)
-    return x.read((slice(None),) * len(x.shape))
+    values = x.read((slice(None),) * len(x.shape))
+    return values.to(torch_dtype(x.dtype)) if x.dtype in HALVES else values
 
 
 def notes_of(source: Source) -> tuple[Note, ...]:

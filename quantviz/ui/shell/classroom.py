@@ -9,7 +9,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
-from quantviz.lab.classroom import Classroom
+from quantviz.lab.classroom import CLOSED, Classroom
 
 #: The link's parameter.
 PARAMETER = "k"
@@ -36,7 +36,7 @@ def begin() -> None:
 
 
 def classroom() -> Classroom:
-    """Return the session's classroom: what its first address asked for."""
+    """Return the session's classroom, read from its first address; `CLOSED` where that is damaged."""
     here = _HERE.get()
     if here is not None:
         return here
@@ -45,7 +45,8 @@ def classroom() -> Classroom:
         try:
             known = Classroom.parse(st.query_params.get(PARAMETER, ""))
         except QuantVizError as problem:
-            known, st.session_state[_PROBLEM] = Classroom(), problem
+            known = CLOSED
+            st.session_state[_PROBLEM] = problem
         st.session_state[_ROOM] = known
     _HERE.set(cast(Classroom, known))
     return cast(Classroom, known)
@@ -72,7 +73,7 @@ def locked(group: str) -> bool:
 
 
 def problem() -> QuantVizError | None:
-    """Return what of the address' classroom could not be had."""
+    """Return the error in the address' class settings, if there is one."""
     classroom()  # it is read from the address the first time that anybody asks
     return cast("QuantVizError | None", st.session_state.get(_PROBLEM))
 

@@ -64,7 +64,7 @@ MOST_STEPS = 50
 #: No value that a widget may have.
 _UNSET = object()
 #: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
-_NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
+_NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_beyond_dtype", "input_nothing_finite")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""The search of "four over six": whether a block's largest magnitude becomes the format's largest value, or
+two thirds of it.
+
+The steps of the two candidates, and their errors, are those of the authors' reference in torch (float32; a
+block's sixteen elements are summed as torch sums them), arXiv 2512.02010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantization.grids import nearest
+from quantviz.quantization.operations import NamedTensors, run_operations
+from quantviz.quantization.result import QParams
+from quantviz.quantization.stored_scale import levels_of_absmax, round_to_format, scale_reach
+from quantviz.schemes.calibration import BlockValues, Context
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.scale_search import SEARCHES
+
+#: What a block's largest magnitude times this becomes the largest value, by the order of trying: the first is
+#: taken where both have the same error.
+FACTORS = (1.0, 1.5)
+#: What counts an error, by its name in a search.
+_ERRORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
+    {
+        "squares": lambda error: (error**2).sum(-1),
+        "magnitudes": lambda error: error.abs().sum(-1),
+        "largest": lambda error: error.abs().amax(-1),
+    }
+)
+
+
+def block_maximum(blocks: BlockValues, context: Context) -> QParams:
+    """Return the scale of each block whose error is smaller.
+
+    >>> from quantviz import choose_qparams
+    >>> x = torch.tensor([4.0, 3.0, 2.0, 1.0] * 4)
+    >>> scheme = "float4_e2m1fn,symmetric,per_group(size=16),searched,fouroversix"
+    >>> choose_qparams(x, scheme).scale_codes.item()
+    384.0
+    """
+    convention, fmt = context.convention, context.format
+    assert convention.search is not None
+    assert convention.scale.format is not None
+    search, scale_format = SEARCHES[convention.search][fmt.id], FORMATS[convention.scale.format]
+    x = blocks.runs(1)[:, 0].T.contiguous()
+    absmax, reach = context.absmax(), scale_reach(convention, fmt)
+    unit = x.abs().amax(-1) / fmt.value_max * (torch.full_like(absmax, reach) / absmax)
+    unit = torch.where(absmax == 0, 0, unit)
+    levels = levels_of_absmax(reach)
+    tried: list[tuple[torch.Tensor, NamedTensors]] = []
+    for factor in FACTORS:
+        code = round_to_format(unit * factor, scale_format)
+        known = {"scale_code": code, "global_absmax": absmax.expand(code.shape)}
+        known = run_operations(levels, known)
+        y = torch.where(code[:, None] == 0, 0, x * known["inverse"][:, None])
+        x_hat = nearest(y, fmt, "even") * code[:, None] * absmax / reach
+        tried.append((_ERRORS[search.weight](x_hat - x), known))
+    (error, found), (other_error, other) = tried
+    better = other_error < error
+
+    def chosen(name: str) -> torch.Tensor:
+        return blocks.of_runs(torch.where(better, other[name], found[name])[None])
+
+    scale = chosen("scale")
+    return QParams(
+        scale,
+        torch.zeros(scale.shape, dtype=torch.int32),
+        scale_codes=chosen("scale_code"),
+        global_scale=chosen("global_scale"),
+        zero_domain="none",
+        others=MappingProxyType({name: chosen(name) for name in ("global_absmax", "inverse", "scale_code")}),
+        stored=True,
+    )

@@ -1,0 +1,87 @@
+"""How many levels a scheme has: not all of a format's codes can occur under every rule for the scale."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+from quantviz.schemes.arithmetic import STORED_AS
+from quantviz.schemes.calibration import MinMax
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.scheme import Scheme
+
+
+@functools.lru_cache(maxsize=512)
+def level_count(scheme: Scheme) -> int:
+    """Return how many different values the codes that can occur stand for, before any scale.
+
+    A symmetric scale that is made of the largest magnitude leaves no value for the last code below 0 of an
+    integer; a range that leaves values out clips some to it.
+
+    >>> level_count(Scheme("int4")), level_count(Scheme("int4", "asymmetric")), level_count(Scheme("uint4"))
+    (15, 16, 16)
+    >>> level_count(Scheme.parse("int4,symmetric,per_tensor,percentile(p=99.0),course"))
+    16
+    >>> level_count(Scheme("float4_e2m1fn")), level_count(Scheme("float8_e4m3fn"))
+    (15, 253)
+    """
+    levels = _levels(scheme)
+    if scheme.arithmetic.lattice:
+        return _on_lattice(levels, scheme.arithmetic.lattice)
+    reach = _reach(scheme)
+    empty = 0
+    while empty + 1 < len(levels) and not _is_reached(scheme, levels[empty], levels[empty + 1], reach):
+        empty += 1
+    return len(levels) - empty
+
+
+def _levels(scheme: Scheme) -> tuple[float, ...]:
+    """Return the values of the codes in use, counted from the zero point, the smallest first."""
+    fmt = scheme.number_format
+    if fmt.kind == "integer":
+        zero = scheme.symmetric_zero_point if scheme.mode == "symmetric" else 0
+        return tuple(float(code - zero) for code in range(scheme.code_min, scheme.code_max + 1))
+    return tuple(sorted({value for value, _ in fmt.finite}))
+
+
+def _reach(scheme: Scheme) -> float:
+    """Return how many scales below 0 a value can lie; infinity where there is no limit."""
+    spec = scheme.arithmetic.scale
+    if scheme.mode == "asymmetric" or not isinstance(scheme.calibration, MinMax):
+        return math.inf
+    if spec.first != "scale" or spec.rule == "absmax_over_code_max":
+        reach = scheme.value_max
+    elif spec.rule == "absmax_over_half_range":
+        reach = (scheme.value_max - scheme.value_min) / 2
+    else:
+        return math.inf
+    return reach * (1 + _lost_of_scales(scheme))
+
+
+def _lost_of_scales(scheme: Scheme) -> float:
+    """Return which part of a scale can be lost where it is rounded to a format."""
+    spec = scheme.arithmetic.scale
+    if spec.format is None or spec.codes_from == "exact":
+        return 0.0
+    layouts = (FORMATS[name].float_bits for name in STORED_AS.get(spec.format, (spec.format,)))
+    return sum(2.0 ** -(layout.mantissa + 1) for layout in layouts if layout)
+
+
+def _is_reached(scheme: Scheme, level: float, above: float, reach: float) -> bool:
+    """Return whether some value is rounded to `level`, and not to the next level `above`."""
+    middle = -(level + above) / 2
+    if reach != middle:
+        return reach > middle
+    ties = scheme.arithmetic.ties
+    return ties != "toward_zero" and (ties != "even" or level % 2 == 0)
+
+
+def _on_lattice(levels: tuple[float, ...], count: int) -> int:
+    """Return how many levels are the nearest to one of `count` points, evenly spread from -1 to 1."""
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(levels)]
+    found = 0
+    for low, high in zip((-1.0, *middles), (*middles, 1.0), strict=True):
+        first = math.ceil((low + 1) / 2 * (count - 1))
+        found += -1 + 2 * first / (count - 1) <= high
+    return found

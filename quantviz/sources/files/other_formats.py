@@ -1,0 +1,129 @@
+"""Formats of models that are known and not read: each is named, with a way to a file that is.
+
+A format is added here: one entry of `OTHER_FORMATS` and its sentence `errors.file.is_<id>` in each language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.zips import member_names
+
+#: Bytes that are looked at.
+_HEAD = 1024
+#: Beginnings of archives and packed files; a tar has its own further on.
+_PACKED = (
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ\0",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a\x07",
+    b"PK\x03\x04",
+)
+_TAR = slice(257, 262), b"ustar"
+#: A map of msgpack with a text for its first key.
+_MSGPACK = re.compile(rb"(?:[\x81-\x8f]|\xde..|\xdf....)(?:[\xa1-\xbf]|\xd9.|\xda..)[\w./-]", re.DOTALL)
+#: llama.cpp's older importance matrix: how many entries, then the length of a name and the name.
+_IMATRIX = re.compile(rb"..\0\0[\x01-\xff]\0\0\0[\x21-\x7e]{4}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class OtherFormat:
+    """A format that is not read."""
+
+    id: str
+    #: How names of its files end, or of folders that are one model.
+    suffixes: tuple[str, ...] = ()
+    #: Whether the beginning of a file is this format's.
+    begins: Callable[[bytes], bool] = lambda head: False
+    #: Members that mark a zip of it.
+    members: tuple[str, ...] = ()
+    #: Names of files that mark a folder of it.
+    in_folder: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Return the key of the error that names it and says the way out."""
+        return f"file.is_{self.id}"
+
+    def problem(self, data: FileData) -> QuantVizError:
+        """Return that error of a file."""
+        return QuantVizError(self.key, file=clipped(data.name))
+
+
+def _at(place: int, *marks: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head[place : place + len(marks[0])] in marks
+
+
+#: By their beginning rather than their name, the first that fits.
+OTHER_FORMATS = (
+    OtherFormat("distcp", (".distcp",), in_folder=(".distcp",)),
+    OtherFormat(
+        "keras", (".keras", ".h5", ".hdf5"), _at(0, b"\x89HDF\r\n\x1a\n"), members=("model.weights.h5",)
+    ),
+    # The weights beside the description begin with a count, and a mark stands behind the first 64 bytes.
+    OtherFormat("coreml", (".mlmodel", ".mlpackage", ".mlmodelc"), _at(64, b"\xef\xbe\xad\xde")),
+    OtherFormat("openvino", (".xml",), lambda head: b"<net " in head, in_folder=(".xml",)),
+    OtherFormat("msgpack", (".msgpack",), lambda head: bool(_MSGPACK.match(head))),
+    OtherFormat(
+        "tensorflow",
+        (".pb", ".ckpt.index", ".ckpt.meta", ".data-00000-of-00001"),
+        in_folder=("saved_model.pb", ".ckpt.index", ".data-00000-of-00001"),
+    ),
+    OtherFormat("orbax", (".ocdbt",), in_folder=("manifest.ocdbt", "_CHECKPOINT_METADATA")),
+    OtherFormat("ort", (".ort",), _at(4, b"ORTM")),
+    OtherFormat("executorch", (".pte",), _at(4, b"ET12")),
+    OtherFormat("tensorrt", (".engine", ".plan", ".trt"), _at(0, b"ftrt", b"ptrt")),
+    OtherFormat("litert_lm", (".litertlm",), _at(0, b"LITERTLM")),
+    OtherFormat("ggml", (".ggml",), _at(0, b"lmgg", b"fmgg", b"tjgg", b"algg")),
+    OtherFormat("imatrix", (), lambda head: bool(_IMATRIX.match(head))),
+    OtherFormat(
+        "archive",
+        (".zip", ".tar", ".tgz", ".gz", ".xz", ".zst", ".7z", ".rar", ".nemo"),
+        lambda head: head.startswith(_PACKED) or head[_TAR[0]] == _TAR[1],
+    ),
+)
+
+
+def other_format(data: FileData) -> OtherFormat | None:
+    """Return the format of a file that no reader reads; none where it is not known.
+
+    Its weights may have no mark of their own: OpenVINO's `.bin` is told by the `.xml` beside it.
+    """
+    head, members = bytes(data.part(0, _HEAD)), member_names(data)
+    # A zip whose list of members cannot be read is damage.
+    for each in OTHER_FORMATS if members or not head.startswith(b"PK") else ():
+        if each.begins(head) or set(each.members) & set(members):
+            return each
+    if data.suffix == ".bin" and data.is_beside(f"{data.stem}.xml"):
+        return _by_id("openvino")
+    return other_format_named(data.name)
+
+
+def other_format_named(name: str) -> OtherFormat | None:
+    """Return the format whose files have such a name.
+
+    >>> other_format_named("Model.mlpackage").id
+    'coreml'
+    """
+    return next((each for each in OTHER_FORMATS if name.lower().endswith(each.suffixes or ("\0",))), None)
+
+
+def other_format_of_folder(folder: str, names: Iterable[str]) -> OtherFormat | None:
+    """Return the format of a model that is a folder, by the folder's name and the files in it."""
+    there = tuple(names)
+    by_files = (
+        each
+        for each in OTHER_FORMATS
+        if each.in_folder and any(name.endswith(each.in_folder) for name in there)
+    )
+    return next(by_files, None) or other_format_named(folder)
+
+
+def _by_id(wanted: str) -> OtherFormat:
+    return next(each for each in OTHER_FORMATS if each.id == wanted)

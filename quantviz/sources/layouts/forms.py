@@ -1,0 +1,291 @@
+"""What a layout claims: tensors of a module by name and dtype, and every sibling that it understands.
+
+A layout declares its forms and reads a claim; everything else is done here, once for all layouts: a weight
+beside which lies a tensor that its layout does not name is not decoded, because nobody knows what that tensor
+does to it. Tensors of codes that no layout claims are weights that are not read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.layouts.modules import Module, modules_of
+from quantviz.sources.layouts.weight import (
+    Coded,
+    Config,
+    QuantizedWeight,
+    attempted,
+    bits_stored,
+    unreadable,
+)
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+#: Stands in an attribute for the name that a module gives the weight: experts have `gate_up_proj_scales`.
+ANY = "*"
+FLOATS = ("float32", "float16", "bfloat16")
+#: Siblings that say nothing of a weight: biases, and the scales of inputs, outputs and the KV cache.
+BESIDE = (
+    *("bias", "input_scale", "input_zero_point", "input_global_scale", "output_scale", "output_zero_point"),
+    *("q_scale", "k_scale", "v_scale", "q_zero_point", "k_zero_point", "v_zero_point", "k_bias", "v_bias"),
+)
+#: Most experts in one tensor.
+_MOST_EXPERTS = 2**16
+#: Tensors of a module that is no quantized one, beside a weight.
+_ORDINARY = frozenset(
+    {
+        *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
+        *("weight_g", "weight_v", "position_ids"),
+    }
+)
+#: Dtypes in which codes lie; a weight of one that has siblings is not measured as it is.
+_CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float8", "float4")
+#: How names of weights end, and the attributes of codes, where no layout claims them.
+_WEIGHTS = ("weight", "weights", "weight_packed", "W_q")
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way in which a layout's tensors lie in a module."""
+
+    #: The dtypes that each tensor may have, by attribute; the first holds the codes.
+    parts: Mapping[str, tuple[str, ...]]
+    #: Returns the weight of a claim, or raises a `QuantVizError`. None where only the layout's own kernels
+    #: decode it: such weights are named and not read.
+    read: Callable[[Claim], QuantizedWeight] | None
+    #: The same of tensors that may be missing.
+    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Attributes that are understood and say nothing of the weight.
+    beside: tuple[str, ...] = BESIDE
+    #: Whether it is of this layout, where names and dtypes do not tell it from another.
+    when: Callable[[Claim], bool] | None = None
+    #: Axes of one weight's codes; one more holds experts, each of which is a weight.
+    axes: int = 2
+    #: The attribute that the weight has as the model calls it.
+    weight: str = "weight"
+
+    @property
+    def key(self) -> str:
+        """Return the attribute by which modules are looked for: the first that other modules have not."""
+        return next((each for each in self.parts if each not in ("weight", ANY)), next(iter(self.parts)))
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """Tensors of a module that a layout claims for one weight."""
+
+    catalog: Catalog
+    config: Config
+    #: The id of the layout.
+    layout: str
+    #: The module's name.
+    module: str
+    #: The weight's name in the model; of an expert with its number.
+    name: str
+    #: The tensors by the attributes of the form, the codes first.
+    tensors: Mapping[str, str]
+    #: Where the weight is in tensors of experts, () where they have none.
+    at: tuple[int, ...] = ()
+    experts: int = 1
+
+    def __contains__(self, attribute: str) -> bool:
+        return attribute in self.tensors
+
+    def dtype(self, attribute: str) -> str:
+        """Return the dtype of a tensor."""
+        return self.catalog.info(self.tensors[attribute]).dtype
+
+    def shape(self, attribute: str) -> Shape:
+        """Return the shape of the weight's own part of a tensor.
+
+        Raises:
+            QuantVizError: Experts have no part of their own in it.
+        """
+        shape = self.catalog.info(self.tensors[attribute]).shape
+        if self.at and (not shape or shape[0] != self.experts):
+            raise self.misfit(attribute)
+        return shape[len(self.at) :]
+
+    def cut(self, attribute: str, *index: int | slice) -> torch.Tensor:
+        """Return some of a tensor in its stored dtype; FP8 as float32."""
+        return self.catalog.cut(self.tensors[attribute], (*self.at, *index))
+
+    def load(self, attribute: str, *index: int | slice) -> torch.Tensor:
+        """Return some of a tensor as float32."""
+        return self.catalog.read(self.tensors[attribute], (*self.at, *index)).tensor
+
+    def misfit(self, attribute: str, shape: Shape | None = None) -> QuantVizError:
+        """Return the error that a tensor does not fit a weight of `shape`, by default that of its codes."""
+        codes = next(iter(self.tensors.values()))
+        return QuantVizError(
+            "layouts.scales",
+            name=self.name,
+            shape=self.catalog.info(codes).shape if shape is None else shape,
+            scales=self.catalog.info(self.tensors[attribute]).shape,
+        )
+
+    def damaged(self) -> QuantVizError:
+        """Return the error that the tensors do not fit together."""
+        return QuantVizError("layouts.damaged", name=self.name)
+
+    def weight(
+        self,
+        shape: Shape,
+        scheme: Scheme | None,
+        scale_dtype: str,
+        coded: Callable[[int, int], Coded],
+        *,
+        row_step: int = 1,
+        columns: torch.Tensor | None = None,
+        notes: tuple[Note, ...] = (),
+    ) -> QuantizedWeight:
+        """Return the weight, see `QuantizedWeight`."""
+        parts = tuple(self.tensors.values())
+        return QuantizedWeight(
+            self.layout,
+            self.name,
+            shape,
+            parts,
+            scheme,
+            scale_dtype,
+            coded,
+            bits_stored(self.catalog, parts, shape) / self.experts,
+            row_step=row_step,
+            columns=columns,
+            notes=notes,
+        )
+
+
+def find_by_forms(
+    catalog: Catalog, config: Config, layouts: Mapping[str, Sequence[Form]]
+) -> Iterator[QuantizedWeight]:
+    """Yield every weight that a layout claims, and those that hold codes and are claimed by none."""
+    plain, ending = _by_key(layouts)
+    for module in modules_of(catalog.names).values():
+        claims: dict[str, list[tuple[str, Form, str]]] = {}
+        for attribute in module.tensors:
+            for layout, form in plain.get(attribute, ()):
+                claims.setdefault(next(iter(form.parts)), []).append((layout, form, ""))
+            for end, layout, form in ending:
+                if attribute.endswith(end) and len(attribute) > len(end):
+                    own = attribute.removesuffix(end)
+                    codes = next(iter(form.parts)).replace(ANY, own)
+                    claims.setdefault(codes, []).append((layout, form, own))
+        found = False
+        for codes, candidates in claims.items():
+            made = _claimed(catalog, config, module, codes, candidates) if codes in module.tensors else None
+            if made is not None:
+                found = True
+                yield from made
+        if not found and not _ORDINARY.issuperset(module.tensors):
+            yield from _unclaimed(catalog, module)
+
+
+def _by_key(
+    layouts: Mapping[str, Sequence[Form]],
+) -> tuple[dict[str, list[tuple[str, Form]]], list[tuple[str, str, Form]]]:
+    """Return the forms by the attribute that they are looked for by, and those of any name by its end."""
+    plain: dict[str, list[tuple[str, Form]]] = {}
+    ending: list[tuple[str, str, Form]] = []
+    for layout, forms in layouts.items():
+        for form in forms:
+            if ANY in form.key:
+                ending.append((form.key.removeprefix(ANY), layout, form))
+            else:
+                plain.setdefault(form.key, []).append((layout, form))
+    return plain, ending
+
+
+def _claimed(
+    catalog: Catalog,
+    config: Config,
+    module: Module,
+    codes: str,
+    candidates: Sequence[tuple[str, Form, str]],
+) -> list[QuantizedWeight] | None:
+    """Return the weights of one tensor of codes by the first form that understands all that lies beside it;
+    by what the first form lacks where none does; None where it is none of theirs.
+    """
+    dtype = catalog.info(module.tensors[codes]).dtype
+    fallback: list[QuantizedWeight] | None = None
+    for layout, form, own in candidates:
+        names = {part: part.replace(ANY, own) for part in (*form.parts, *form.optional)}
+        fits = all(names[part] in module.tensors for part in form.parts)
+        if not fits or dtype not in next(iter(form.parts.values())):
+            continue
+        tensors = {part: module.tensors[each] for part, each in names.items() if each in module.tensors}
+        claim = Claim(
+            catalog,
+            config,
+            layout,
+            module.prefix.removesuffix("."),
+            (module.prefix + form.weight.replace(ANY, own)).removesuffix("."),
+            MappingProxyType(tensors),
+        )
+        if form.when and not form.when(claim):
+            continue
+        problem = _not_understood(form, claim, module, own)
+        if problem is None:
+            assert form.read
+            return list(_experts(form, form.read, claim))
+        if fallback is None:
+            fallback = [unreadable(layout, claim.name, tuple(tensors.values()), problem)]
+    return fallback
+
+
+def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
+    """Return why a claim is not read: a sibling or a dtype that the layout does not know, or all of it."""
+    if form.read is None:
+        return QuantVizError(
+            "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")
+        )
+    of_any = any(ANY in part for part in form.parts)
+    beside = {each.replace(ANY, own) for each in form.beside} | {f"{own}_{each}" for each in form.beside}
+    for attribute, name in module.tensors.items():
+        # In a module of several weights those of one have names that begin like it.
+        near = not of_any or attribute == own or attribute.startswith((f"{own}_", f"{own}."))
+        if near and name not in claim.tensors.values() and attribute not in beside:
+            return QuantVizError("layouts.sibling", name=claim.name, sibling=name)
+    for part, known in (*form.parts.items(), *form.optional.items()):
+        if part in claim and claim.dtype(part) not in known:
+            return QuantVizError(
+                "layouts.dtype", name=claim.tensors[part], dtype=claim.dtype(part), known=", ".join(known)
+            )
+    return None
+
+
+def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim) -> Iterator[QuantizedWeight]:
+    """Yield the weights of a claim: one, or one an expert."""
+    shape = claim.catalog.info(next(iter(claim.tensors.values()))).shape
+    parts = tuple(claim.tensors.values())
+    if len(shape) != form.axes + 1 or not math.prod(shape) or shape[0] > _MOST_EXPERTS:
+        yield attempted(claim.layout, claim.name, parts, functools.partial(read, claim))
+        return
+    for expert in range(shape[0]):
+        own = dataclasses.replace(claim, name=f"{claim.name}[{expert}]", at=(expert,), experts=shape[0])
+        yield attempted(own.layout, own.name, parts, functools.partial(read, own))
+
+
+def _unclaimed(catalog: Catalog, module: Module) -> Iterator[QuantizedWeight]:
+    """Yield what looks like the codes of a weight and is claimed by no layout: it is not read."""
+    for attribute, name in module.tensors.items():
+        if not attribute.endswith(_WEIGHTS) or catalog.info(name).problem:
+            continue
+        others = [each for key, each in module.tensors.items() if key not in ("bias", attribute)]
+        info = catalog.info(name)
+        if others and len(info.shape) > 1 and info.dtype.startswith(_CODES):
+            weight = module.prefix + ("weight" if attribute in _WEIGHTS else attribute)
+            problem = QuantVizError("layouts.unknown", name=name, dtype=info.dtype, sibling=others[0])
+            yield unreadable("unknown", weight, (name, *others), problem)

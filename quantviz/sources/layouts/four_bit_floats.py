@@ -1,0 +1,84 @@
+"""Codes of float4_e2m1fn, two a byte with the first in the low bits, beside one scale a group along the rows:
+what NVFP4 and MXFP4 are made of in every layout.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.layouts.forms import FLOATS, Claim
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
+
+FORMAT = "float4_e2m1fn"
+#: Dtypes that scales may have: uint8 are exponents, as E8M0 is.
+EXPONENTS = ("uint8", "float8_e8m0fnu")
+SCALES = (*EXPONENTS, "float8_e4m3fn", *FLOATS)
+_MX_GROUP, _NV_GROUP = 32, 16
+
+
+def four_bit_floats(
+    claim: Claim, codes: str, scales: str, *, divisor: str | None = None, factor: str | None = None
+) -> QuantizedWeight:
+    """Return a weight of such codes.
+
+    Args:
+        claim: The tensors.
+        codes: The attribute of the codes: bytes of `(rows, columns / 2)`, or with an axis of groups.
+        scales: That of the scales: `(rows, groups)`.
+        divisor: That of a number by which scales are divided, none where there is none.
+        factor: That of a number by which they are multiplied.
+
+    Raises:
+        QuantVizError: The shapes do not fit together, or exponents are not those of groups of 32.
+    """
+    packed = claim.shape(codes)
+    # gpt-oss has an axis of groups.
+    shape = (packed[0], 2 * math.prod(packed[1:])) if len(packed) in (2, 3) else ()
+    of_scales = claim.shape(scales)
+    granularity = granularity_of(of_scales, shape) if shape and len(of_scales) == 2 else None
+    if not isinstance(granularity, PerGroup):
+        raise claim.misfit(scales, shape)
+    is_exponent, of_all = claim.dtype(scales) in EXPONENTS, divisor or factor
+    # Bytes in groups of another size, or beside a scale of all, are no exponents (E5M3), or codes of 6 bits.
+    size = _MX_GROUP if is_exponent else _NV_GROUP
+    if (is_exponent and of_all) or (granularity.size != size and claim.dtype(scales) not in FLOATS):
+        raise claim.misfit(scales, shape)
+    values = torch.tensor([FORMATS[FORMAT].value(code) for code in range(16)])
+    second = scale_of_all(claim, of_all) if of_all else torch.ones(())
+
+    def coded(start: int, stop: int) -> Coded:
+        raw = claim.cut(codes, slice(start, stop)).view(torch.uint8).flatten(1)
+        q = torch.stack((raw & 15, raw >> 4), dim=-1).flatten(1)
+        scale = scales_of(claim, scales, slice(start, stop))
+        scale = scale / second if divisor else scale * second
+        return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)
+
+    dtype = claim.dtype(scales)
+    return claim.weight(
+        shape,
+        plain_scheme(FORMAT, "symmetric", granularity, shape),
+        dtype if dtype != "uint8" else "float8_e8m0fnu",
+        coded,
+    )
+
+
+def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor:
+    """Return some scales as float32; bytes are exponents."""
+    if claim.dtype(attribute) == "uint8":
+        return claim.cut(attribute, *index).view(torch.float8_e8m0fnu).float()
+    return claim.load(attribute, *index)
+
+
+def scale_of_all(claim: Claim, attribute: str) -> torch.Tensor:
+    """Return the one number that all scales of a weight are multiplied by; experts may share it."""
+    name = claim.tensors[attribute]
+    found = claim.catalog.read(name).tensor.flatten()
+    if len(found) == claim.experts and claim.at:
+        return found[claim.at[0]]
+    if len(found) != 1:
+        raise claim.misfit(attribute)
+    return found[0]

@@ -1,0 +1,72 @@
+"""optimum-quanto's layouts. 8 bits: `X.weight._data` int8 or FP8 (rows, columns) and `X.weight._scale`, of
+a row or all. 4 and 2 bits: `X.weight._data._data` uint8, the weight's groups one a line, those of the first
+half (quarter) of the lines in the lowest bits; `X.weight._scale` and `X.weight._shift` of each group. A
+value is scale · code − shift, or scale · (code − shift) where the shift is int8.
+
+The file does not say how many groups a row has: the bias tells, or there is one.
+
+Source: optimum-quanto 0.2.7, `tensor/packed.py`, `tensor/grouped.py`, `tensor/qbits.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
+from quantviz.sources.layouts.bit_planes import rows_of_planes
+from quantviz.sources.layouts.forms import FLOATS, Claim, Form
+from quantviz.sources.layouts.scaled import FP8, scaled_codes
+from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
+
+_CODES, _SCALE, _SHIFT = "weight._data._data", "weight._scale", "weight._shift"
+
+
+def _few_bits(claim: Claim) -> QuantizedWeight:
+    packed, scales = claim.shape(_CODES), claim.shape(_SCALE)
+    if len(packed) != 2 or len(scales) != 2 or scales[1] != 1 or claim.shape(_SHIFT) != scales:
+        raise claim.misfit(_SCALE)
+    lines, width = scales[0], packed[1]
+    bits = next((n for n in (4, 2) if packed[0] == -(-lines * n // 8)), 0)
+    bias = f"{claim.module}.bias"
+    rows = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog.names else 0
+    if not bits or (rows and lines % rows):
+        raise claim.misfit(_SCALE)
+    if not rows:
+        raise QuantVizError("layouts.no_shape", name=claim.name, groups=lines, size=width)
+    groups = lines // rows
+    shape = (rows, groups * width)
+    whole = claim.dtype(_SHIFT) == "int8"
+    shifts = tuple(range(0, 8, bits))
+
+    def coded(start: int, stop: int) -> Coded:
+        window = slice(start * groups, stop * groups)
+        q = rows_of_planes(claim, _CODES, shifts, bits, window.start, window.stop)
+        scale = claim.load(_SCALE, window)
+        shift = claim.load(_SHIFT, window)
+        values = scale * (q.float() - shift) if whole else scale * q.float() - shift
+        zero = shift.to(torch.int32) if whole else -shift
+        return Coded(
+            q.to(torch.uint8).reshape(stop - start, -1),
+            values.reshape(stop - start, -1),
+            scale.reshape(stop - start, -1),
+            zero.reshape(stop - start, -1),
+        )
+
+    granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(width)
+    domain = "code_int" if whole else "value"
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", granularity, shape, domain)
+    return claim.weight(shape, scheme, claim.dtype(_SCALE), coded)
+
+
+_EIGHT = functools.partial(scaled_codes, codes="weight._data", scales=_SCALE)
+FORMS = (
+    Form({"weight._data": ("int8", *FP8), _SCALE: FLOATS}, _EIGHT),
+    Form(
+        {_CODES: ("uint8",), _SCALE: FLOATS, _SHIFT: (*FLOATS, "int8")},
+        _few_bits,
+    ),
+)
