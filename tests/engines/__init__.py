@@ -63,6 +63,12 @@ class Undefined(Exception):
     """
 
 
+def refuse_half_nan(x: torch.Tensor, x_hat: torch.Tensor) -> None:
+    """Raise `Undefined` for NaN of half precision: torch's vectors give it another sign than single cells."""
+    if x.dtype != torch.float32 and bool(torch.isnan(x_hat).any()):
+        raise Undefined("the sign of a NaN of half precision depends on where it is among torch's vectors")
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """An engine's answer."""

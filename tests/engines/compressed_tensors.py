@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import Answer, GivenCase, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -66,6 +66,9 @@ def _codes(q: torch.Tensor, args: QuantizationArgs) -> torch.Tensor:
 
 def _run(seen: torch.Tensor, x: torch.Tensor, **options: Any) -> Answer:
     args = QuantizationArgs(**options)
+    powers = options.get("scale_dtype") is torch.uint8
+    if powers and bool((seen.abs() >= 2.0**127).any()):
+        raise Undefined("a power of two beyond float32 has the exponent 255, and an infinite scale")
     global_scale = generate_gparam(seen.amin(), seen.amax()) if args.strategy == "tensor_group" else None
     scale, zero_point = _qparams(seen, args, global_scale)
     stored = args.pytorch_dtype() if args.type == "int" or args.num_bits == 8 else None

@@ -56,10 +56,14 @@ def _run(seen: torch.Tensor, x: torch.Tensor, bits: int, symmetric: bool, granul
             block_size=params.block_size,
         )
         x_hat = uniform.uniform_dequantize(params.quantized_data, wide)
+    # Of the largest numbers it computes in float64.
+    with np.errstate(over="ignore"):
+        scale = np.asarray(params.scale, dtype=np.float32).ravel()
+        values = np.asarray(x_hat, dtype=np.float32).reshape(x.shape)
     return Answer(
-        torch.from_numpy(np.asarray(x_hat, dtype=np.float32)).reshape(x.shape),
+        torch.from_numpy(values),
         torch.from_numpy(params.quantized_data.astype(np.int32)),
-        torch.from_numpy(np.asarray(params.scale, dtype=np.float32).ravel()),
+        torch.from_numpy(scale),
         torch.from_numpy(np.asarray(params.zero_point, dtype=np.int32).ravel()),
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tests.engines import SPOILS_THE_RANGE, Answer, GivenCase, Path, Refused
+from tests.engines import SPOILS_THE_RANGE, Answer, GivenCase, Path, Refused, refuse_half_nan
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -166,6 +166,7 @@ def _packed_byte(seen: torch.Tensor, x: torch.Tensor, granularity: str, engine: 
         x_hat = packed.dequantize(scale=scales, block_sizes=sharing.get("block_sizes"))
     except AssertionError as refusal:
         raise Refused(str(refusal)) from None
+    refuse_half_nan(x, x_hat)
     stored = data if data.dtype == torch.int8 else data.view(torch.uint8)
     # INT8QTensor keeps the padding in its data.
     return Answer(x_hat, stored[tuple(slice(0, n) for n in x.shape)].to(torch.int64), scales.reshape(-1))

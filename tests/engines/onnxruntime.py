@@ -215,6 +215,14 @@ def _unpack(packed: np.ndarray, bits: int) -> np.ndarray:
     )
 
 
+def _refuse_two_zeros(x: torch.Tensor, size: int) -> None:
+    """Of 0 and -0 in a block of zeros either is the smallest, and gives the scale its sign."""
+    for block in x.split(size, dim=1):
+        signs = torch.signbit(block)
+        if bool(((block == 0).all(1) & signs.any(1) & ~signs.all(1)).any()):
+            raise Undefined("of 0 and -0 either is the smallest, and gives a scale of 0 its sign")
+
+
 def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
     """MatMulNBits: a matrix of K × N with blocks along K, here x transposed, by the kernel that the tool
     calls.
@@ -227,6 +235,7 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         weight, symmetric = np.ascontiguousarray(_array(x).T), mode == "symmetric"
         k, n = weight.shape
         blocks = -(-k // size)
+        _refuse_two_zeros(x, size)
         packed = np.zeros((n, blocks, size // per_byte), np.uint8)
         scales, zeros = np.zeros((n, blocks), weight.dtype), np.zeros((n, -(-blocks // per_byte)), np.uint8)
         kernel(packed, np.pad(weight, ((0, blocks * size - k), (0, 0))), scales, zeros, size, n, k, symmetric)

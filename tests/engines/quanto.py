@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import Answer, GivenCase, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused, refuse_half_nan
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -45,7 +45,9 @@ def _activation(name: str) -> GivenCase:
 
     def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         q = quantize_activation(x, qtype=qtype, scale=absmax_scale(seen, qtype))
-        return Answer(q.dequantize(), _codes_of_bytes(q._data), q._scale.reshape(-1))
+        x_hat = q.dequantize()
+        refuse_half_nan(x, x_hat)
+        return Answer(x_hat, _codes_of_bytes(q._data), q._scale.reshape(-1))
 
     return case
 
@@ -59,7 +61,9 @@ def _weight_in_bytes(name: str, axis: int) -> GivenCase:
             q = quantize_weight(x, qtype=qtype, axis=axis, scale=scale)
         except ValueError as error:  # a 1-D tensor has no axis to keep
             raise Refused(str(error)) from error
-        return Answer(q.dequantize(), _codes_of_bytes(q._data), q._scale.reshape(-1))
+        x_hat = q.dequantize()
+        refuse_half_nan(x, x_hat)
+        return Answer(x_hat, _codes_of_bytes(q._data), q._scale.reshape(-1))
 
     return case
 
