@@ -144,9 +144,9 @@ class Note(Picklable):
         return cls(key, MappingProxyType(params))
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return the sentence in `language`; a note among its parameters is a part of it."""
+        """Return the sentence in `language`; a note or an error among its parameters is a part of it."""
         said = {
-            name: value.message(language) if isinstance(value, Note) else value
+            name: value.message(language) if isinstance(value, Note | QuantVizError) else value
             for name, value in self.params.items()
         }
         return text(f"notes.{self.key}", language, **said)

@@ -119,6 +119,8 @@ NARROWER = {
             "torch",
             "torch_fake_quantize",
             "torch_qat",
+            "aimet",
+            "nncf_weights",
             "microxcaling",
             "modelopt",
             "modelopt_float8",
@@ -149,7 +151,7 @@ NARROWER = {
         )
     },
     ("compressed_tensors", PerBlock): not_a_matrix,
-    **{(convention, PerGroup): one_axis for convention in ("mlx", "mlx_mxfp4", "mlx_mxfp8")},
+    **{(convention, PerGroup): one_axis for convention in ("mlx", "mlx_mxfp4", "mlx_mxfp8", "nncf_weights")},
     # Rows of its packed words are a multiple of 32 elements.
     ("mlx_nvfp4", PerGroup): lambda shape, scheme: len(shape) == 1 or shape[-1] % 32 != 0,
     ("torchao_nvfp4", PerGroup): lambda shape, scheme: len(shape) not in (2, 3),

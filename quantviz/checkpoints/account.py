@@ -10,8 +10,8 @@ part is unknown, a weight without a partner, a file that cannot be opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from quantviz.errors import Note, QuantVizError
@@ -116,6 +116,16 @@ class Account(Picklable):
         return not any(each.became == "not_read" for each in self.tensors)
 
 
+def with_unread(account: Account, unread: Mapping[str, QuantVizError]) -> Account:
+    """Return an account with some more tensors of a model that were not read, by name, with the reasons."""
+
+    def changed(each: Accounted) -> Accounted:
+        reason = unread.get(each.weight) or unread.get(each.tensor)
+        return each if reason is None else replace(each, became="not_read", reason=reason)
+
+    return Account(tuple(map(changed, account.tensors))) if unread else account
+
+
 def added(parts: Iterable[Part]) -> Part:
     """Return the sum of some parts."""
     listed = tuple(parts)
@@ -137,9 +147,20 @@ def _part(tensors: tuple[Accounted, ...]) -> Part:
 
 
 def is_matrix(shape: Shape) -> bool:
-    """Return whether a tensor of this shape counts as a weight: two lengths or more that are not 1.
+    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
 
     >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
     (True, False, True)
     """
     return sum(length > 1 for length in shape) > 1
+
+
+def counts_as_weight(name: str, shape: Shape) -> bool:
+    """Return whether a tensor that is not quantized counts as a weight: a matrix that is no bias or norm, as
+    those of many experts in one tensor are.
+
+    >>> counts_as_weight("q_proj.weight", (8, 8)), counts_as_weight("experts.up_proj_bias", (8, 8))
+    (True, False)
+    """
+    last = name.rpartition(".")[2]
+    return is_matrix(shape) and not last.endswith("bias") and "norm" not in name.rpartition(".")[0][-20:]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from quantviz.checkpoints.tensor_audit import TensorAudit
+from quantviz.checkpoints.account import Account, Accounted, Reason, Side
+from quantviz.checkpoints.coverage_words import Unread, not_read, percent, read_share
+from quantviz.checkpoints.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup
 
@@ -19,18 +21,26 @@ _LISTED = 3
 _OFF_BY = 0.5
 
 
-def findings(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
-    """Return what is to be said of tensors, the verdict first."""
-    said = [_verdict(tensors)]
-    compared = [each for each in tensors if each.status == "ok"]
+def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
+    """Return what is to be said of tensors: what was not read, the verdict, and all else.
+
+    Args:
+        tensors: What was found of each.
+        account: What became of every tensor of both sides.
+    """
+    said = list(_coverage(tensors, account))
+    verdict = _verdict(tensors, "" if said else _all_read(tensors, account))
+    if verdict is not None:
+        said.append(verdict)
+    compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
+    said += _odd(tensors)
     if other and compared:
         said.append(_listed("audit.some_other", other))
     shifted = [each for each in (*compared, *other) if _off_by_a_step(each)]
     if shifted:
         said.append(_listed("audit.zero_points", shifted))
-    done = Counter(note.key for each in tensors for note in each.done)
-    said += [Note.of("audit.in_tensors", count=count, what=Note.of(key)) for key, count in done.items()]
+    said += _done(tensors)
     saturated = [each for each in compared if each.saturated_blocks]
     if saturated:
         total, count = (
@@ -39,9 +49,8 @@ def findings(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
         )
         worst = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
         said.append(Note.of("audit.saturated", blocks=total, of=count, tensor=worst.tensor))
-    for key in ("changed", "problem"):
-        if found := _with_status(tensors, key):
-            said.append(_listed(f"audit.{key}", found))
+    if found := _with_status(tensors, "changed"):
+        said.append(_listed("audit.changed", found))
     alone = _with_status(tensors, "unmatched")
     if alone:
         quantized = sum(1 for each in alone if each.tensor)
@@ -49,11 +58,117 @@ def findings(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
         said.append(
             Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
         )
+    said += _matched(tensors)
+    said += [
+        Note.of(f"audit.beside.{side}", reason=each.reason)
+        for side in ("quantized", "original")
+        for each in account.of("left_aside", side)
+        if not each.tensor and each.reason is not None
+    ]
+    said += [
+        Note.of(f"audit.beside.{side}", reason=each.reason)
+        for side in ("quantized", "original")
+        for each in _strays(tensors, account, side)
+    ]
     return tuple(said)
 
 
-def _verdict(tensors: Sequence[TensorAudit]) -> Note:
-    compared, other = _with_status(tensors, "ok"), _with_status(tensors, "not_same")
+def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
+    """Yield the sentence that says what was not compared, where that is something."""
+    rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
+    unread = [Unread(each.tensor or each.original, _why(each), each.is_weight) for each in rows]
+    known = {name for each in tensors for name in (each.tensor, each.original)}
+    unread += [
+        Unread(each.tensor, each.reason, bool(each.weight))
+        for each in account.of("not_read")
+        if each.tensor not in known and each.weight not in known
+    ]
+    if not unread:
+        return
+    weights = [each for each in tensors if each.is_weight and each.status != "left_aside"]
+    missed = sum(each.elements for each in rows if each.is_weight)
+    whole = sum(each.elements for each in weights)
+    yield not_read(
+        unread,
+        len(weights),
+        missed / whole if whole else 0.0,
+        1 - read_share(account, ("quantized", "original"), "size"),
+        "audit",
+    )
+
+
+def _why(each: TensorAudit) -> Reason | None:
+    if each.reason is not None or each.status != "unmatched":
+        return each.reason
+    return Note.of("audit.alone", name=each.tensor or each.original)
+
+
+def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
+    count = sum(1 for each in tensors if each.is_weight and each.status != "left_aside")
+    bytes_read = percent(read_share(account, ("quantized", "original"), "size"))
+    return Note.of("coverage.audit.all", count=count, bytes=bytes_read)
+
+
+def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
+    """Return the quantized weights that were compared and are neither constant nor not finite."""
+    return [each for each in _with_status(tensors, "ok") if not each.oddities]
+
+
+def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield what is odd about the values of weights: a file of zeros has no error, and is no good."""
+    for prefix in ("", "original_"):
+        for oddity in ODDITIES:
+            found = [each for each in tensors if f"{prefix}{oddity}" in each.oddities]
+            if found:
+                yield _listed(f"audit.odd.{prefix}{oddity}", found)
+
+
+def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield what was done to originals before they were compared, each kind once; of shares the least."""
+    kinds: dict[str, list[Note]] = {}
+    for each in tensors:
+        for note in each.done:
+            kinds.setdefault(note.key, []).append(note)
+    for notes in kinds.values():
+        least = min(notes, key=lambda note: float(str(note.params.get("percent", 0))))
+        yield Note.of("audit.in_tensors", count=len(notes), what=least)
+
+
+def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield how partners were found whose names are not the same."""
+    matches = [each.match for each in tensors if each.match is not None]
+    leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
+    for (here, there), count in leads.items():
+        if here != there:
+            key = "both" if here and there else "quantized" if here else "original"
+            yield Note.of(f"audit.matched.lead_{key}", count=count, here=here, there=there)
+    inside = Counter(part for each in matches for part in each.inside)
+    for part, count in inside.items():
+        yield Note.of("audit.matched.inside", count=count, part=part)
+    experts = sum(
+        1 for each in tensors if each.match and each.tensor.endswith("]") != each.original.endswith("]")
+    )
+    if experts:
+        yield Note.of("audit.matched.experts", count=experts)
+    halves = sum(1 for each in matches if each.fused is not None)
+    if halves:
+        yield Note.of("audit.matched.halves", count=halves)
+    converted = sum(1 for each in matches if each.how == "converter")
+    if converted:
+        yield Note.of("audit.matched.converter", count=converted)
+
+
+def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Iterator[Accounted]:
+    """Yield the tensors that lie in a file of the model and that its index leaves aside."""
+    known = {name for each in tensors for name in (each.tensor, each.original)}
+    for each in account.of("left_aside", side):
+        if each.tensor and each.tensor not in known and isinstance(each.reason, Note):
+            yield each
+
+
+def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
+    """Return the verdict on what was compared; none where nothing was, and that has been said."""
+    compared, other = _sound(tensors), _with_status(tensors, "not_same")
     if other and len(other) >= _MOST * (len(compared) + len(other)):
         worst = min(other, key=lambda each: _known(each.metrics["cosine"]))
         return Note.of(
@@ -63,10 +178,18 @@ def _verdict(tensors: Sequence[TensorAudit]) -> Note:
             tensor=worst.tensor,
             sqnr_db=worst.metrics["sqnr_db"],
             cosine=worst.metrics["cosine"],
+            coverage=coverage,
         )
     if not compared:
+        odd = [each for each in tensors if each.oddities]
+        if odd:
+            return _listed("audit.only_odd", odd, coverage=coverage)
         same, changed = _with_status(tensors, "same"), _with_status(tensors, "changed")
-        return Note.of("audit.nothing_quantized", same=len(same), of=len(same) + len(changed))
+        if not same and not changed:
+            return None
+        return Note.of(
+            "audit.nothing_quantized", same=len(same), of=len(same) + len(changed), coverage=coverage
+        )
     worst = min(compared, key=lambda each: _known(each.metrics["sqnr_db"]))
     return Note.of(
         "audit.verdict",
@@ -76,6 +199,7 @@ def _verdict(tensors: Sequence[TensorAudit]) -> Note:
         worst_db=worst.metrics["sqnr_db"],
         tensor=worst.tensor,
         rounding=_rounding_words(compared),
+        coverage=coverage,
     )
 
 
@@ -87,8 +211,9 @@ def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudi
     return [each for each in tensors if each.status == status]
 
 
-def _listed(key: str, found: Sequence[TensorAudit]) -> Note:
-    return Note.of(key, count=len(found), names=", ".join(each.tensor for each in found[:_LISTED]))
+def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
+    names = ", ".join(each.tensor for each in found[:_LISTED])
+    return Note.of(key, count=len(found), names=names, **more)
 
 
 def _off_by_a_step(each: TensorAudit) -> bool:

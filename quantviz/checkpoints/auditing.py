@@ -1,7 +1,7 @@
 """A quantized file beside its original: every tensor with its partner, and a verdict in one sentence.
 
 audit = qv.audit("model-Q4_K_M.gguf", "model/")
-audit.verdict, audit.unmatched.original
+audit.verdict, audit.is_complete, audit.account.coverage("quantized").share("compared", "size")
 audit.table()
 """
 
@@ -10,38 +10,49 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from quantviz.checkpoints.account import Account, Became, Reason
 from quantviz.checkpoints.audit_verdict import findings
 from quantviz.checkpoints.folded_scales import unfolded
-from quantviz.checkpoints.gguf_names import OtherNames
-from quantviz.checkpoints.opening import name_of, open_checkpoint
-from quantviz.checkpoints.originals import Original, as_converted, original_of, tensor_of
-from quantviz.checkpoints.tensor_audit import TensorAudit, audit_plain, audit_weight, result_of_rows
+from quantviz.checkpoints.folders import name_of
+from quantviz.checkpoints.items import Item, accounted, items_of
+from quantviz.checkpoints.opening import OpenModel, open_model
+from quantviz.checkpoints.originals import (
+    Original,
+    as_converted,
+    half_of,
+    oriented,
+    original_of,
+    tensor_of,
+)
+from quantviz.checkpoints.pairing import Pair, pairs_of
+from quantviz.checkpoints.tensor_audit import (
+    BECAME_OF,
+    TensorAudit,
+    audit_plain,
+    audit_weight,
+    result_of_rows,
+)
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
-from quantviz.sources.files import Catalog
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.layouts import QuantizedWeight
-from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, values_of
+from quantviz.sources.layouts.decoded import ModelTensors, values_of
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
+    import torch
 
-#: Dtypes of tensors that are no weights, such as positions and masks.
-_NO_WEIGHTS = ("int", "uint", "bool")
 #: Columns of the table that are counts.
-_COUNTS = ("blocks", "saturated_blocks", "unused_codes")
-#: What names may begin with in one file and not in the other.
-_PREFIXES = ("model.", "bert.", "transformer.")
+_COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 #: A weight is looked at for folded scales where its SQNR is below what so many bits give in the least, or its
 #: layout is one of these.
 _LOW_DB, _LOW_DB_A_BIT, _FOLDING = -10.0, 5.0, ("awq",)
@@ -62,6 +73,8 @@ class Audit(Picklable):
     tensors: tuple[TensorAudit, ...]
     #: What is to be said, the verdict first.
     findings: tuple[Note, ...]
+    #: What became of every tensor and byte of both sides.
+    account: Account = field(default_factory=Account)
 
     def __repr__(self) -> str:
         return f"Audit({len(self.tensors)} tensors: {self.verdict})"
@@ -70,6 +83,18 @@ class Audit(Picklable):
     def verdict(self) -> str:
         """Return the verdict in one sentence."""
         return self.findings[0].message()
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all that either side holds of the model was read and compared."""
+        return self.account.is_complete and all(BECAME_OF[each.status] != "not_read" for each in self.tensors)
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether it is complete, and all weights are the original's, none constant or not finite."""
+        return self.is_complete and not any(
+            each.status in ("not_same", "problem") or each.oddities for each in self.tensors
+        )
 
     @property
     def unmatched(self) -> Unmatched:
@@ -125,24 +150,23 @@ def audit(
             has a partner in the other. What is wrong with a single tensor is in its row.
     """
     with _both(quantized_path, original_path) as (quantized, original):
-        weights = tuple(quantized.weights.values())
-        if not weights and (other := original.weights):
-            names = (name_of(str(path)) for path in (quantized_path, original_path))
-            first, second = map(clipped, names)
-            raise QuantVizError("audit.swapped", quantized=first, original=second, count=len(other))
-        pairs, alone = _paired(quantized, original, weights)
-        if not any(pair.original for pair in pairs):
+        items, others = items_of(quantized), items_of(original)
+        if not any(item.kind in ("weight", "unread") for item in items):
+            count = sum(1 for item in others if item.kind == "weight")
+            if count:
+                first, second = (clipped(name_of(str(path))) for path in (quantized_path, original_path))
+                raise QuantVizError("audit.swapped", quantized=first, original=second, count=count)
+        pairs = pairs_of(quantized, original, items, others)
+        if not any(pair.match for pair in pairs):
             raise QuantVizError(
-                "audit.no_partner",
-                quantized=pairs[0].name if pairs else quantized.names[0],
-                original=original.names[0],
+                "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
             )
-        tensors = []
+        tensors: list[TensorAudit] = []
         for done, pair in enumerate(pairs):
             tensors.append(_audited(pair, quantized, original))
             report(done + 1, len(pairs))
-    tensors += [TensorAudit("", name, "", "unmatched") for name in alone]
-    return Audit(tuple(tensors), findings(tensors))
+        account = _account(tensors, pairs, quantized, original, items, others)
+    return Audit(tuple(tensors), findings(tensors, account), account)
 
 
 def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
@@ -160,121 +184,182 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         QuantVizError: There is no such quantized tensor, it has no partner, or it cannot be decoded.
     """
     with _both(quantized_path, original_path) as (quantized, original):
-        weights = quantized.weights
-        pairs, _ = _paired(quantized, original, tuple(weights.values()))
-        pair = next((pair for pair in pairs if pair.name == tensor and pair.weight and pair.original), None)
-        if pair is None or pair.weight is None:
-            known = ", ".join(each.name for each in pairs if each.weight and each.original)
-            raise QuantVizError("audit.no_tensor", got=tensor, known=known)
-        if pair.weight.problem:
-            raise pair.weight.problem.again()
-        x = _original(pair, pair.weight, quantized, original)[0]
-        result = result_of_rows(pair.weight, x, 0, pair.weight.shape[0])[0]
-        return dataclasses.replace(result, notes=(*result.notes, *x.done, *pair.weight.notes))
+        pairs = pairs_of(quantized, original, items_of(quantized), items_of(original))
+        weights = {
+            pair.item.name: pair
+            for pair in pairs
+            if pair.item and pair.partner and pair.item.name in quantized.tensors.weights
+        }
+        pair = weights.get(tensor)
+        if pair is None:
+            raise QuantVizError("audit.no_tensor", got=tensor, known=", ".join(weights))
+        weight = quantized.tensors.weights[tensor]
+        if weight.problem:
+            raise weight.problem.again()
+        x = _original(pair, weight, quantized.tensors, original.tensors)[0]
+        result = result_of_rows(weight, x, 0, weight.shape[0])[0]
+        return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 
 @contextmanager
-def _both(quantized: str | PurePath, original: str | PurePath) -> Iterator[tuple[ModelTensors, ModelTensors]]:
+def _both(quantized: str | PurePath, original: str | PurePath) -> Iterator[tuple[OpenModel, OpenModel]]:
     """Open both checkpoints while the `with` block lasts, quantized weights decoded in either."""
-    with open_checkpoint(quantized) as one, open_checkpoint(original) as other:
-        yield model_tensors(one), model_tensors(other)
+    with open_model(quantized) as one, open_model(original) as other:
+        one.check_names()
+        other.check_names()
+        yield one, other
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    #: The name in the quantized file, the quantized weight where it is one, and the name in the original.
-    name: str
-    weight: QuantizedWeight | None
-    original: str
+def _audited(pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
+    """Return what is found of one pair; whatever is wrong with it is in its row."""
+    found = _compared(pair, quantized.tensors, original.tensors)
+    # How many values codes in an unknown layout stand for, the original knows.
+    known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
+    assert known is not None
+    is_weight = known.is_weight or bool(pair.item and pair.item.is_weight)
+    changes: dict[str, object] = {"is_weight": is_weight, "elements": known.elements}
+    if pair.match:
+        changes["matched"] = pair.match.how
+        changes["match"] = pair.match
+    if pair.item:
+        parts = (part for part in pair.item.parts if part in quantized.files)
+        changes["stored_bytes"] = sum(quantized.tensors.file.stored_bytes(part) for part in parts)
+    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
 
 
-def _paired(
-    quantized: ModelTensors, original: ModelTensors, weights: tuple[QuantizedWeight, ...]
-) -> tuple[list[_Pair], list[str]]:
-    """Return each tensor of the quantized file with its partner, and what is left of the original."""
-    listed = tuple(name for name in original.model_names if _is_weight(original, name))
-    there, others = set(listed), OtherNames(listed)
-    of_gguf = isinstance(quantized.file, GgufCatalog)
-
-    def partner(name: str) -> str:
-        trimmed = [name[len(each) :] for each in _PREFIXES if name.startswith(each)]
-        for candidate in (name, *trimmed, *(each + name for each in _PREFIXES)):
-            tensor, expert = tensor_of(original, candidate)
-            if tensor in there and (expert is None or _has_expert(original, tensor, expert)):
-                return candidate
-        return (others.of(name) if of_gguf else None) or ""
-
-    pairs = [_Pair(weight.name, weight, partner(weight.name)) for weight in weights]
-    pairs += [_Pair(name, None, partner(name)) for name in quantized.plain if _is_weight(quantized, name)]
-    matched = {tensor_of(original, pair.original)[0] for pair in pairs}
-    return pairs, [name for name in listed if name not in matched]
-
-
-def _has_expert(catalog: Catalog, tensor: str, expert: int) -> bool:
-    shape = catalog.info(tensor).shape
-    return len(shape) == 3 and expert < shape[0]
-
-
-def _is_weight(catalog: Catalog, name: str) -> bool:
-    return not catalog.info(name).dtype.startswith(_NO_WEIGHTS)
-
-
-def _audited(pair: _Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
-    weight = pair.weight
-    layout = weight.layout if weight else "plain"
+def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
+    item, partner = pair.item, pair.partner
+    if item is None:
+        assert partner is not None
+        status = "left_aside" if pair.aside else "unmatched"
+        return TensorAudit("", partner.name, "", status, pair.aside, partner.shape)
+    weight = quantized.weights.get(item.name)
+    layout = weight.layout if weight else "plain" if item.kind in ("plain", "whole") else "unknown"
+    problem = item.reason or (partner.reason if partner else None)
+    if item.kind == "whole" and partner is not None and problem is None:
+        problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)
     try:
+        if problem is not None:
+            raise problem.again()
+        if partner is None or pair.match is None:
+            status = "left_aside" if pair.aside else "unmatched"
+            return TensorAudit(item.name, "", layout, status, pair.aside, item.shape)
         # Of a file on another machine small tensors come together.
-        quantized.expect((pair.name,))
-        original.expect((tensor_of(original, pair.original)[0],) if pair.original else ())
-        if weight and weight.problem:
-            raise weight.problem.again()
-        if not pair.original:
-            return TensorAudit(pair.name, "", layout, "unmatched", shape=weight.shape if weight else ())
-        return (
-            _of_weight(pair, weight, quantized, original) if weight else _of_plain(pair, quantized, original)
-        )
-    except QuantVizError as problem:
-        return TensorAudit(pair.name, pair.original, layout, "problem", problem)
+        quantized.expect((item.name,))
+        original.expect((tensor_of(original.names, partner.name)[0],))
+        if weight is None:
+            return _of_plain(pair, quantized, original)
+        x, found = _original(pair, weight, quantized, original)
+        return found if x.done == found.done else audit_weight(weight, x, partner.name)
+    except QuantVizError as found:
+        name = partner.name if partner else ""
+        return TensorAudit(item.name, name, layout, _status_of(found), found.again(), item.shape)
 
 
-def _of_weight(
-    pair: _Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
-) -> TensorAudit:
-    x, found = _original(pair, weight, quantized, original)
-    return found if x.done == found.done else audit_weight(weight, x, pair.original)
+def _status_of(problem: QuantVizError) -> str:
+    return "refused" if problem.key == "file.not_numbers" else "problem"
 
 
 def _original(
-    pair: _Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
+    pair: Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
 ) -> tuple[Original, TensorAudit]:
     """Return the original as the file's maker had it, and what was found before scales were unfolded."""
-    x = as_converted(
-        quantized.file,
-        pair.name,
-        weight.shape,
-        lambda start, stop: values_of(weight, start, stop),
-        original_of(original, pair.original, 2),
+    x = _as_stored(
+        pair, weight.shape, quantized, original, lambda start, stop: values_of(weight, start, stop)
     )
-    _check_shapes(pair, weight.shape, x)
-    found = audit_weight(weight, x, pair.original)
+    partner = _partner_of(pair)
+    found = audit_weight(weight, x, partner)
+    if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
+        # A square one may be turned: its shape does not tell.
+        other = x.replace(Note.of("audit.turned_inputs"), turned=True)
+        turned = audit_weight(weight, other, partner)
+        if turned.status == "ok":
+            x, found = other, turned
     sqnr_db = found.metrics["sqnr_db"]
     low_db = _LOW_DB + _LOW_DB_A_BIT * weight.bits
     if weight.layout == "gguf" or (weight.layout not in _FOLDING and sqnr_db >= low_db):
         return x, found
-    return unfolded(weight, x, pair.original, (quantized, original), sqnr_db) or x, found
+    return unfolded(weight, x, partner, (quantized, original), sqnr_db) or x, found
 
 
-def _of_plain(pair: _Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
-    values = original_of(quantized, pair.name, 1)
-    own = original_of(original, pair.original, 1)
-    x = as_converted(quantized.file, pair.name, values.shape, values.read, own)
-    _check_shapes(pair, values.shape, x)
-    return audit_plain(pair.name, values, x, pair.original, quantized.info(pair.name).dtype)
+def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
+    assert pair.item
+    name = pair.item.name
+    values = original_of(quantized, name, 1)
+    x = _as_stored(pair, values.shape, quantized, original, values.read)
+    return audit_plain(name, values, x, _partner_of(pair), pair.item.dtype)
 
 
-def _check_shapes(pair: _Pair, shape: tuple[int, ...], x: Original) -> None:
-    if shape != x.shape:
-        raise QuantVizError("audit.shapes", name=pair.name, got=shape, original=pair.original, shape=x.shape)
+def _as_stored(
+    pair: Pair,
+    shape: tuple[int, ...],
+    quantized: ModelTensors,
+    original: ModelTensors,
+    rows: Callable[[int, int], torch.Tensor],
+) -> Original:
+    """Return the original in the order and the orientation of the quantized tensor.
+
+    Raises:
+        QuantVizError: It has another shape.
+    """
+    assert pair.item
+    assert pair.partner
+    assert pair.match
+    # A convolution's weight is compared as a matrix where the quantized one is one.
+    axes = 2 if len(shape) == 2 else 1
+    x = original_of(original, pair.partner.name, axes)
+    if pair.match.fused is not None:
+        x = half_of(shape, rows, x, pair.match.fused[0])
+    x = oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, x))
+    if x.shape != shape:
+        got = x.stored.shape
+        raise QuantVizError(
+            "audit.shapes", name=pair.item.name, got=shape, original=pair.partner.name, shape=got
+        )
+    return x
+
+
+def _partner_of(pair: Pair) -> str:
+    assert pair.partner
+    return pair.partner.name
+
+
+def _account(
+    tensors: list[TensorAudit],
+    pairs: tuple[Pair, ...],
+    quantized: OpenModel,
+    original: OpenModel,
+    items: tuple[Item, ...],
+    others: tuple[Item, ...],
+) -> Account:
+    """Return what became of every tensor of both sides."""
+    of_items: dict[str, tuple[Became, Reason | None]] = {}
+    of_others: dict[str, list[tuple[Became, Reason | None]]] = {}
+    known = {item.name for item in others}
+    for found, pair in zip(tensors, pairs, strict=True):
+        what = BECAME_OF[found.status], found.reason
+        if pair.item:
+            of_items[pair.item.name] = what
+        if pair.partner:
+            of_others.setdefault(tensor_of(known, pair.partner.name)[0], []).append(what)
+    rest: dict[str, tuple[Became, Reason | None]] = {}
+    for item in others:
+        # Of several experts in one tensor the one of which least is known.
+        whole = Note.of("audit.aside.whole", dtype=item.dtype)
+        each = of_others.get(item.name, [("left_aside", whole)])
+        rest[item.name] = max(each, key=lambda one: _ORDER.index(one[0]))
+    return Account(
+        (
+            *accounted(quantized, "quantized", items, of_items),
+            *accounted(original, "original", others, rest),
+        )
+    )
+
+
+#: What counts for a tensor of which parts came to several things, the last one most.
+_ORDER: tuple[Became, ...] = (
+    *("left_aside", "equal", "compared", "not_quantized_here", "refused", "not_read"),
+)
 
 
 def _row(each: TensorAudit, language: str) -> dict[str, object]:
@@ -284,9 +369,13 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "tensor": each.tensor or None,
         "original": each.original or None,
         "status": each.status,
+        "coverage": BECAME_OF[each.status],
         "reason": each.reason and each.reason.message(language),
+        "matched": each.matched or None,
         "layout": each.layout or None,
         "shape": each.shape or None,
+        "elements": each.elements,
+        "stored_bytes": each.stored_bytes,
         "format": scheme and scheme.format,
         "granularity": scheme and text_form.write(scheme.granularity),
         "symmetric": each.symmetric,
@@ -297,6 +386,7 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "blocks": None if scheme is None else each.blocks,
         "saturated_blocks": None if scheme is None else each.saturated_blocks,
         "unused_codes": None if scheme is None else each.unused_codes,
+        "oddities": list(each.oddities),
         **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
         "done": [note.message(language) for note in (*each.done, *each.notes)],
     }

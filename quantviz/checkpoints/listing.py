@@ -1,31 +1,33 @@
 """The tensors of a checkpoint: of one file, of the files an index names, or of a folder of shards.
 
-What cannot be measured is listed with its reason, so that every tensor has its rows.
+What cannot be measured is listed with its reason, so that every weight has its rows, and every tensor and
+byte is accounted for.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from quantviz.checkpoints.opening import beside, check_part, check_some, found_at, name_of, open_file
+from quantviz.checkpoints.account import Account, Became
+from quantviz.checkpoints.items import Item, accounted, bytes_of, items_of
+from quantviz.checkpoints.opening import OpenModel, open_model
+from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files import Catalog, ShardedCatalog, TensorInfo
 from quantviz.sources.files.file_data import clipped
 
-#: dtypes of codes, indices and masks: nothing that is quantized.
-_WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
+#: How keys of reasons begin that say of a layout that it is not known.
+_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
 
 
 @dataclass(frozen=True)
 class Unmeasured(Picklable):
     """Why a tensor, or a recipe on it, has no result."""
 
-    #: "refused" where it is not for quantizing, "problem" where something is wrong with it.
+    #: "refused" where it is not for quantizing, "not_read" where its layout is not known, "problem" where
+    #: something is wrong with it.
     status: str
     reason: QuantVizError
 
@@ -35,16 +37,35 @@ class Entry(Picklable):
     """One tensor of a checkpoint, as the headers tell it."""
 
     name: str
-    #: The file that holds it, with its folder.
+    #: What is opened to read it: the file that holds it, with its folder; of a quantized weight in several
+    #: files the checkpoint.
     file: str
+    #: How it is stored; of a quantized weight its layout and the format of its codes.
     dtype: str
     shape: Shape
-    #: Bytes that are read for it, as far as the dtype tells.
+    #: Bytes of the file that are read for it.
     size: int
     #: Why it is not measured; none where it is.
     unmeasured: Unmeasured | None = None
     #: What its file on another machine was then, see `FileData.version`.
     version: str = ""
+    #: Whether it is a quantized weight, of which the decoded values are measured.
+    decoded: bool = False
+    #: Whether what it is made up of lies in several files.
+    spread: bool = False
+
+    #: Which of its axes are outputs, the rows as which it is quantized.
+    outputs: tuple[int, ...] = (0,)
+
+    @property
+    def seen(self) -> Shape:
+        """Return the shape in which it is quantized."""
+        return seen_shape(self.shape, self.outputs)
+
+    @property
+    def dtype_read(self) -> str:
+        """Return the dtype in which it is read: a quantized weight is decoded."""
+        return "float32" if self.decoded else self.dtype
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,8 @@ class Listing(Picklable):
 
     entries: tuple[Entry, ...]
     notes: tuple[Note, ...] = ()
+    #: What becomes of every tensor, as far as the headers tell.
+    account: Account = field(default_factory=Account)
 
 
 def list_checkpoint(path: str | PurePath) -> Listing:
@@ -64,91 +87,76 @@ def list_checkpoint(path: str | PurePath) -> Listing:
             all its files of one kind.
 
     Raises:
-        QuantVizError: Nothing can be opened at `path`.
+        QuantVizError: Nothing can be opened at `path`, or it holds several models.
     """
-    found = found_at(path)
-    if found.indexes:
-        return _of_index(found.indexes[0])
-    return _of_file(found.files[0]) if len(found.files) == 1 else _of_shards(found.files)
+    with open_model(path) as model:
+        items = items_of(model, stacked=True)
+        entries = [_entry(model, str(path), item) for item in items]
+        notes: list[Note] = [each.reason for each in model.aside]
+        for stray in model.strays:
+            if isinstance(stray.reason, Note):
+                notes.append(stray.reason)
+                continue
+            info, problem = stray.catalog.info(stray.name), Unmeasured("problem", stray.reason)
+            entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
+        became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
+        account = Account(tuple(accounted(model, "scanned", items, became)))
+        # Each where its file has it; of experts in one tensor each where the tensor is.
+        parts = [item.parts[0] for item in items]
+        places = [*zip((item.file for item in items), parts, strict=True)]
+        places += [(entry.file, entry.name) for entry in entries[len(items) :]]
+        in_order = tuple(entries[k] for k in model.in_order(places))
+        return Listing(in_order, tuple(notes), account)
 
 
-def _of_file(file: str) -> Listing:
-    with open_file(file) as catalog:
-        check_some(file, [catalog])
-        return Listing(tuple(_entry(name, file, catalog) for name in catalog.names))
+def _entry(model: OpenModel, path: str, item: Item) -> Entry:
+    there = [part for part in item.parts if part in model.files]
+    spread = len({model.files[part] for part in there}) > 1
+    return Entry(
+        item.name,
+        path if spread else item.file,
+        item.dtype,
+        item.shape,
+        sum(bytes_of(model, part) for part in there),
+        _unmeasured(item),
+        model.tensors.version_of(item.name) if there else "",
+        decoded=item.kind == "weight",
+        spread=spread,
+        outputs=_outputs(model, item),
+    )
 
 
-def _of_index(path: str) -> Listing:
-    """List what an index names; a shard that is damaged or not there has its tensors named all the same."""
-    entries: list[Entry] = []
-    with open_file(path) as catalog:
-        assert isinstance(catalog, ShardedCatalog)
-        holders: dict[str, str] = {name: catalog.shard_of(name) for name in catalog.names}
-        failed: dict[str, QuantVizError] = {}
-        for name, shard in holders.items():
-            file = beside(path, shard)
-            try:
-                if shard in failed:
-                    raise failed[shard].again()
-                entries.append(_entry(name, file, catalog))
-            except QuantVizError as problem:
-                if problem.key != "file.shard_lacks":
-                    failed[shard] = problem
-                entries.append(Entry(name, file, "", (), 0, Unmeasured("problem", problem)))
-        notes = tuple(
-            Note.of("checkpoint.also_in", name=clipped(name), shard=clipped(other), used=clipped(shard))
-            for name, shard in holders.items()
-            for other in catalog.open_shards
-            if other != shard and name in catalog.names_in(other)
-        )
-    return Listing(tuple(entries), notes)
+def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
+    """Return the axes of a tensor that are outputs: a decoded weight has them first."""
+    if item.kind != "plain" or item.parts[0] not in model.files:
+        return (0,)
+    return model.tensors.file.orientation(item.parts[0]).outputs
 
 
-def _of_shards(files: Sequence[str]) -> Listing:
-    """List all files of a folder; a name that another file had before is a problem."""
-    entries: list[Entry] = []
-    first: dict[str, str] = {}
-    for file in files:
-        try:
-            with open_file(file) as catalog:
-                check_part(file, catalog)
-                for name in catalog.names:
-                    entry = _entry(name, file, catalog)
-                    if name in first:
-                        problem = QuantVizError(
-                            "checkpoint.duplicate",
-                            name=clipped(name),
-                            file=clipped(name_of(file)),
-                            first=clipped(name_of(first[name])),
-                        )
-                        entry = Entry(
-                            name, entry.file, entry.dtype, entry.shape, 0, Unmeasured("problem", problem)
-                        )
-                    first.setdefault(name, file)
-                    entries.append(entry)
-        except QuantVizError as problem:
-            # The names in it are not known.
-            entries.append(Entry(name_of(file), file, "", (), 0, Unmeasured("problem", problem)))
-    return Listing(tuple(entries))
+def _unmeasured(item: Item) -> Unmeasured | None:
+    """Return why an item is not measured; none where it is."""
+    if item.kind == "whole":
+        reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
+        return Unmeasured("refused", reason)
+    if item.reason is not None:
+        return Unmeasured(_status_of(item.reason), item.reason)
+    if not item.elements:
+        return Unmeasured("refused", QuantVizError("input_empty", shape=item.shape))
+    if not 1 <= len(item.shape) <= 4:
+        return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
+    return None
 
 
-def _entry(name: str, file: str, catalog: Catalog) -> Entry:
-    unmeasured, info = None, catalog.info(name)
-    if _WHOLE.fullmatch(info.dtype):
-        reason = QuantVizError("checkpoint.whole_numbers", name=clipped(name), dtype=info.dtype)
-        unmeasured = Unmeasured("refused", reason)
-    elif info.problem:
-        status = "refused" if info.problem.key == "file.not_numbers" else "problem"
-        unmeasured = Unmeasured(status, info.problem)
-    elif not info.count:
-        unmeasured = Unmeasured("refused", QuantVizError("input_empty", shape=info.shape))
-    elif not 1 <= len(info.shape) <= 4:
-        reason = QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
-        unmeasured = Unmeasured("refused", reason)
-    version = catalog.version_of(name)
-    return Entry(name, file, info.dtype, info.shape, _bytes_of(info), unmeasured, version)
+def _status_of(reason: QuantVizError) -> str:
+    if reason.key == "file.not_numbers":
+        return "refused"
+    return "not_read" if reason.key.startswith(_LAYOUTS) else "problem"
 
 
-def _bytes_of(info: TensorInfo) -> int:
-    bits = re.search(r"\d+", info.dtype)
-    return info.count * int(bits[0]) // 8 if bits and int(bits[0]) <= 64 else 4 * info.count
+def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:
+    if entry.unmeasured is None:
+        return "compared", None
+    reason = entry.unmeasured.reason
+    if item.kind == "whole":
+        return "left_aside", reason
+    return ("refused" if entry.unmeasured.status == "refused" else "not_read"), reason

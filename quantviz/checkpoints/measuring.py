@@ -19,6 +19,7 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.granularity import Shape, flat_index
+from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.measuring import measure
@@ -52,9 +53,9 @@ class Row(Picklable):
     arithmetic: int = ARITHMETIC
 
 
-#: Numbers of a row besides metrics: the largest magnitude over the root mean square, counts of what is not
-#: finite, and of the elements that were measured.
-NUMBERS = ("peak_rms", "nan", "inf", "cells")
+#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
+#: largest value, counts of what is not finite, and of the elements that were measured.
+NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ class Known(Picklable):
     #: Its shape in the file, and as it is quantized.
     shape: Shape
     seen: Shape
+    #: Which axes of the first are rows of the second.
+    outputs: tuple[int, ...]
     #: The dtype of its values in the file.
     dtype: str
     facts: Facts
@@ -86,7 +89,7 @@ class Known(Picklable):
         if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
         seen, dtype = held.values.shape, held.values.dtype
-        return cls(held.content, held.entry.shape, seen, dtype, found, powers, by_kernels)
+        return cls(held.content, held.entry.shape, seen, held.entry.outputs, dtype, found, powers, by_kernels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +167,8 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     nonfinite = known.facts.found
     numbers |= {
         "peak_rms": known.facts.absmax / rms if rms else math.nan,
+        "low": known.facts.lo,
+        "high": known.facts.hi,
         "nan": nonfinite.nan if nonfinite else 0,
         "inf": nonfinite.inf + nonfinite.minus_inf if nonfinite else 0,
         "cells": cells,
@@ -171,6 +176,9 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     largest = max(parts, key=_largest_error)  # the first of several
     # In the tensor's own axes.
     place = place_of(largest.largest_at, known.shape)
+    if known.outputs != (0,):
+        cell = place_of(largest.largest_at, known.seen)
+        place = Orientation(known.outputs).place_of(cell, known.shape)
     return Row(known.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
 
 

@@ -31,6 +31,9 @@ _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: Bits a weight by which a recipe may have more and still counts as of the same size.
 _SAME_BITS = 0.01
 
+#: Statuses of a tensor of whose values nothing is known.
+UNREAD = ("problem", "not_read")
+
 Row = Mapping[str, Any]
 
 
@@ -53,7 +56,7 @@ class ModelTensor:
         return math.nan if value is None else float(value)
 
     def status(self, recipe: str) -> str:
-        """Return "ok", "refused", "problem", or "waiting"."""
+        """Return "ok", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
         return "waiting" if row is None else str(row["status"])
 
@@ -116,8 +119,8 @@ class Square:
     tensor: str
     #: How many tensors it stands for.
     count: int
-    #: "ok", "refused", "problem" or "waiting", and the value where it is ok; "kept" where a choice leaves it
-    #: as it is stored.
+    #: "ok", "refused", "not_read", "problem" or "waiting", and the value where it is ok; "kept" where a
+    #: choice leaves it as it is stored.
     status: str
     value: float
     #: The recipe that wins, where that is asked.
@@ -281,7 +284,8 @@ def _square(
     place = tensors[0].place
     opens = f"{place.stack}.{place.layer}" if place.expert >= 0 and not inside else ""
     if not known:
-        worst = next((each for each in tensors if each.status(recipe) == "problem"), tensors[0])
+        bad = (each for each in tensors if each.status(recipe) in UNREAD)
+        worst = next(bad, tensors[0])
         status = worst.status(recipe)
         status = "refused" if status == "ok" else status
         found = worst.rows.get(recipe, {})
@@ -305,7 +309,8 @@ def _chosen(
         return Square(row, column, worst.name, len(tensors), "ok", number, most, "", found)
     first = tensors[0]
     measured = next((each for each in first.rows.values() if each.get("status") == "ok"), None)
-    status = "kept" if measured else "problem" if first.status(recipe) == "problem" else "refused"
+    unread = first.status(recipe) if first.status(recipe) in UNREAD else "refused"
+    status = "kept" if measured else unread
     found = measured or first.rows.get(recipe, {})
     return Square(row, column, first.name, len(tensors), status, math.nan, "", "", found)
 

@@ -1,48 +1,103 @@
 """How a checkpoint is opened, at a path or an address: a file, an index of shards, a folder, a split GGUF.
 
+    with open_model("model/") as model:
+        model.tensors.names, model.aside, model.unread
+
 Files beside one are opened wherever they lie, as in a cache whose names are links: it is the caller's own
 disk, not that of a server.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from types import MappingProxyType
 
-from quantviz.errors import QuantVizError
-from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, reader_of
+import xxhash
+
+from quantviz.checkpoints.account import Reason
+from quantviz.checkpoints.folders import (
+    IN_FOLDERS,
+    NUMBERED,
+    Aside,
+    Found,
+    aside_as,
+    beside,
+    beside_index,
+    model_in,
+    name_of,
+    siblings,
+    stem_of,
+)
+from quantviz.errors import Note, QuantVizError
+from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.files.npy import NpyCatalog
-from quantviz.sources.files.npz import NpzCatalog
-from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.files.other_formats import other_format_of_folder
-from quantviz.sources.files.safetensors import SafetensorsCatalog
-from quantviz.sources.files.several import GgufPart, JoinedGguf, JoinedSafetensors
-from quantviz.sources.files.torch_save import TorchCatalog
+from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
 
-#: Readers of the files that a folder is taken for a checkpoint of: the first of which there is a file.
-_IN_FOLDERS: tuple[type[Catalog], ...] = (
-    *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
-)
-#: How the files of one model are numbered: model-00002-of-00005.safetensors.
-_NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
-#: Files that the numbers of each that is there may promise, and parts of a split file.
-_MOST_PROMISED, _MOST_PARTS = 10, 1000
+#: Parts of a split file.
+_MOST_PARTS = 1000
+#: Bytes at either end of a tensor by which two are taken for the same.
+_ENDS = 2**12
+#: Elements from which a tensor is not like another by chance: norms are all ones in every file.
+_TELLING = 256
 
 
-@dataclass(frozen=True)
-class Found:
-    """What is at a path: indexes of shards, or else files of one kind."""
+@dataclass(frozen=True, eq=False)
+class OpenModel:
+    """The tensors of one model while its files are open, and whatever else lies beside them."""
 
-    indexes: tuple[str, ...] = ()
-    #: With those that the numbers in the names of others promise.
-    files: tuple[str, ...] = ()
+    #: Quantized weights are decoded among them.
+    tensors: ModelTensors
+    #: The file, with its folder, that holds each tensor of the files.
+    files: Mapping[str, str]
+    #: Files of a folder that are none of the model.
+    aside: tuple[Aside, ...] = ()
+    #: Tensors of the index that cannot be had, and files that cannot be opened, by name, with their file and
+    #: the reason.
+    unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
+    #: Tensors of the shards that the index does not name, or that another file had before, with their files.
+    strays: tuple[Stray, ...] = ()
+    #: Every tensor with its file in the order of the index, or of the files, be it there or not.
+    order: tuple[tuple[str, str], ...] = ()
+
+    def in_order(self, places: Iterable[tuple[str, str]]) -> list[int]:
+        """Return the numbers of some (file, tensor) in the order in which the checkpoint has them."""
+        ranks = {place: rank for rank, place in enumerate(self.order)}
+        listed = [ranks.get(place, len(ranks)) for place in places]
+        return sorted(range(len(listed)), key=listed.__getitem__)
+
+    def check_names(self) -> None:
+        """Raise a `QuantVizError` where two files have a tensor of the same name and no index decides."""
+        for stray in self.strays:
+            if stray.first:
+                first, second = clipped(name_of(stray.first)), clipped(name_of(stray.file))
+                raise QuantVizError("audit.twice", name=clipped(stray.name), first=first, second=second)
+
+
+@dataclass(frozen=True, eq=False)
+class Stray:
+    """A tensor that lies in a file of the model and is not taken for one of its tensors."""
+
+    name: str
+    file: str
+    #: Its file while that is open.
+    catalog: Catalog
+    #: A note where the index decides; an error where nothing tells which of two tensors of a name is meant.
+    reason: Reason
+    #: The file that had a tensor of that name before, where nothing tells which is meant.
+    first: str = ""
+
+    @property
+    def size(self) -> int:
+        """Return its bytes."""
+        return self.catalog.stored_bytes(self.name)
 
 
 @contextmanager
@@ -60,41 +115,63 @@ def open_file(file: str) -> Iterator[Catalog]:
 
 
 @contextmanager
-def open_checkpoint(path: str | PurePath) -> Iterator[Catalog]:
-    """Open all tensors of a checkpoint while the `with` block lasts, in however many files it lies.
+def open_model(path: str | PurePath) -> Iterator[OpenModel]:
+    """Open one model while the `with` block lasts, in however many files it lies.
+
+    What is missing, damaged or left aside is named in it: it is for whoever asks to account for that.
 
     Args:
         path: A file of any reader, an index of shards, a folder with either, or any part of a split .gguf. Or
             the address of one of these.
 
     Raises:
-        QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
-            two files have a tensor of the same name.
+        QuantVizError: Nothing can be opened at `path`, or a folder holds several models.
     """
     found = found_at(path)
-    files = found.indexes or found.files
-    kind = reader_of(name_of(files[0]))
-    stems = {_stem(file) for file in files}
-    if len(files) > 1 and kind is not SafetensorsCatalog and (kind is not GgufCatalog or len(stems) > 1):
-        names = ", ".join(name_of(file) for file in files)
-        raise QuantVizError("audit.folder", folder=clipped(name_of(str(path))), found=names)
     with ExitStack() as stack:
-        parts = [stack.enter_context(open_file(file)) for file in files]
-        check_some(files[0], parts)
-        if len(parts) == 1:
-            yield parts[0]
-            return
-        holders: dict[str, str] = {}
-        for file, part in zip(files, parts, strict=True):
-            check_part(file, part)
-            if twice := next((name for name in part.names if name in holders), None):
-                first, second = clipped(name_of(holders[twice])), clipped(name_of(file))
-                raise QuantVizError("audit.twice", name=clipped(twice), first=first, second=second)
-            holders |= dict.fromkeys(part.names, file)
-        if kind is GgufCatalog:
-            yield JoinedGguf([part for part in parts if isinstance(part, GgufCatalog)])
+        if found.index:
+            yield _of_index(found, stack)
         else:
-            yield JoinedSafetensors(parts)
+            yield _of_files(found, stack, clipped(name_of(str(path))))
+
+
+@contextmanager
+def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
+    """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
+    tensors near it.
+
+    Args:
+        path: As for `open_model`.
+        name: The tensor; none for whichever the checkpoint has.
+
+    Raises:
+        QuantVizError: As from `open_checkpoint`.
+    """
+    found = found_at(path)
+    if not found.index:
+        with open_checkpoint(path) as tensors:
+            yield tensors
+        return
+    with open_file(found.index) as index:
+        yield index if name is None else tensors_near(index, name)
+
+
+@contextmanager
+def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
+    """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
+
+    Args:
+        path: As for `open_model`.
+
+    Raises:
+        QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
+            two files have a tensor of the same name and no index decides.
+    """
+    with open_model(path) as model:
+        for _, problem in model.unread.values():
+            raise problem.again()
+        model.check_names()
+        yield model.tensors
 
 
 def found_at(path: str | PurePath) -> Found:
@@ -107,36 +184,26 @@ def found_at(path: str | PurePath) -> Found:
     place = str(path)
     listed = _files_in(place)
     if listed is None:
-        if reader_of(name_of(place)) is ShardedCatalog:
-            return Found(indexes=(place,))
+        if is_index(name_of(place)):
+            return Found(index=place)
         return Found(files=_split(place) if _is_gguf(place) else (place,))
-    indexes = tuple(each for each in listed if reader_of(name_of(each)) is ShardedCatalog)
-    if indexes:
-        return Found(indexes)
-    readers = [reader for reader in _IN_FOLDERS if not is_address(place) or reader in BY_RANGES.values()]
-    for reader in readers:
-        files = [each for each in listed if reader_of(name_of(each)) is reader]
-        if files:
-            return Found(files=(*files, *_missing(files)))
-    names = [name_of(each) for each in (*listed, place.rstrip("/"))]
-    if other := other_format_of_folder(names[-1], names[:-1]):
-        raise QuantVizError(other.key, file=clipped(names[-1]))
-    raise QuantVizError(
-        "checkpoint.empty_folder",
-        folder=clipped(name_of(place)),
-        known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
-    )
-
-
-def check_some(file: str, parts: Sequence[Catalog]) -> None:
-    """Raise a `QuantVizError` where there is no tensor in any part of the checkpoint that a file is of."""
-    if not any(part.names for part in parts):
-        raise QuantVizError("file.empty", file=clipped(name_of(file)))
+    found = model_in(listed)
+    if not found.index and not found.files:
+        names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+        if other := other_format_of_folder(names[-1], names[:-1]):
+            raise QuantVizError(other.key, file=clipped(names[-1]))
+        readers = [each for each in IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
+        raise QuantVizError(
+            "checkpoint.empty_folder",
+            folder=clipped(name_of(place)),
+            known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
+        )
+    return found
 
 
 def check_part(file: str, catalog: Catalog) -> None:
     """Raise a `QuantVizError` where a file is not the part of a split .gguf that its name says."""
-    named = _NUMBERED.fullmatch(name_of(file))
+    named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
     said = catalog.split
@@ -145,19 +212,152 @@ def check_part(file: str, catalog: Catalog) -> None:
         raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
 
 
-def beside(file: str, name: str) -> str:
-    """Return the file of that name in the same folder."""
-    return addresses.beside(file, name) if is_address(file) else str(Path(file).parent / name)
+def _of_index(found: Found, stack: ExitStack) -> OpenModel:
+    """Open what an index names; where a shard is damaged or not there, its tensors are named all the same."""
+    index = stack.enter_context(open_file(found.index))
+    if not isinstance(index, ShardedCatalog):  # whatever its name says
+        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
+    shards: dict[str, Catalog] = {}
+    failed: dict[str, QuantVizError] = {}
+    for name in index.shards:
+        try:
+            shards[name] = index.shard(name)
+        except QuantVizError as problem:
+            failed[name] = problem
+    holders: dict[str, Catalog] = {}
+    files: dict[str, str] = {}
+    unread: dict[str, tuple[str, QuantVizError]] = {}
+    for name in index.names:
+        shard = index.shard_of(name)
+        file = beside(found.index, shard)
+        if shard in failed:
+            unread[name] = file, failed[shard]
+        elif name not in shards[shard].names:
+            unread[name] = file, index.lacks(name)
+        else:
+            holders[name], files[name] = shards[shard], file
+    named = set(index.names)
+    strays = tuple(
+        Stray(name, beside(found.index, shard), catalog, _of_stray(index, name, shard, name in named))
+        for shard, catalog in shards.items()
+        for name in catalog.names
+        if name not in unread and (name not in named or index.shard_of(name) != shard)
+    )
+    aside = (*found.aside, *beside_index(found, index.shards))
+    tensors = model_tensors(Joined((index, *shards.values()), holders))
+    order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
+    return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
 
 
-def name_of(file: str) -> str:
-    """Return a file's name without its folders."""
-    return addresses.name_of(file) if is_address(file) else Path(file).name
+def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
+    """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    files = found.files
+    if _is_gguf(files[0]) and len({stem_of(file) for file in files}) > 1:
+        raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
+    parts: dict[str, Catalog] = {}
+    unread: dict[str, tuple[str, QuantVizError]] = {}
+    for file in files:
+        try:
+            part = stack.enter_context(open_file(file))
+            check_part(file, part)
+            parts[file] = part
+        except QuantVizError as problem:
+            if len(files) == 1:
+                raise
+            unread[name_of(file)] = file, problem
+    aside = (*found.aside, *_copies(parts))
+    for each in aside:
+        parts.pop(each.file, None)
+    if not parts:
+        raise next(iter(unread.values()))[1].again()
+    if not any(part.names for part in parts.values()):
+        raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
+    where: dict[str, str] = {}
+    strays: list[Stray] = []
+    for file, part in parts.items():
+        strays += (
+            Stray(name, file, part, _duplicate(name, file, where[name]), where[name])
+            for name in part.names
+            if name in where
+        )
+        where |= {name: file for name in part.names if name not in where}
+    tensors = model_tensors(_joined(tuple(parts.values())))
+    order = tuple(
+        (file, name) for file in files for name in (parts[file].names if file in parts else (name_of(file),))
+    )
+    return OpenModel(tensors, where, aside, MappingProxyType(unread), tuple(strays), order)
+
+
+def _joined(parts: Sequence[Catalog]) -> Catalog:
+    if len(parts) == 1:
+        return parts[0]
+    of_gguf = [part for part in parts if isinstance(part, GgufCatalog)]
+    return JoinedGguf(of_gguf) if len(of_gguf) == len(parts) else Joined(parts)
+
+
+def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
+    """Yield the files that hold again, under other names, what another one holds: the model is the one of
+    more tensors, of the shorter name.
+
+    Of two tensors with one name nothing tells which is meant, so that is no copy.
+    """
+    if len(parts) < 2 or any(NUMBERED.fullmatch(name_of(file)) for file in parts):
+        return
+    prints = {file: set(_prints(part)) for file, part in parts.items()}
+    in_order = sorted(parts, key=lambda file: (-len(prints[file]), len(name_of(file)), name_of(file)))
+    kept: list[str] = []
+    for file in in_order:
+        names = set(parts[file].names)
+        whole = next(
+            (
+                each
+                for each in kept
+                if prints[file] and prints[file] <= prints[each] and names.isdisjoint(parts[each].names)
+            ),
+            None,
+        )
+        if whole is None:
+            kept.append(file)
+        else:
+            yield aside_as(file, "copy", used=whole)
+
+
+def _prints(part: Catalog) -> Iterator[str]:
+    """Yield what tells each tensor's content from another, by its two ends; of small ones nothing."""
+    for name in part.names:
+        info = part.info(name)
+        raw = None if info.problem or info.count < _TELLING else part.raw(name)
+        if raw is None:
+            continue
+        ends = bytearray(min(2 * _ENDS, raw.size))
+        half = len(ends) // 2
+        view = memoryview(ends)
+        raw.source.read_into(view[:half], raw.start)
+        raw.source.read_into(view[half:], raw.start + raw.size - (len(ends) - half))
+        if any(ends) and ends.count(ends[:1]) < len(ends):
+            yield f"{info.dtype} {info.shape} {xxhash.xxh3_128_hexdigest(view)}"
+
+
+def _duplicate(name: str, file: str, first: str) -> QuantVizError:
+    return QuantVizError(
+        "checkpoint.duplicate",
+        name=clipped(name),
+        file=clipped(name_of(file)),
+        first=clipped(name_of(first)),
+    )
+
+
+def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:
+    """Return why the index leaves a tensor of a shard aside."""
+    if not is_named:
+        return Note.of("checkpoint.unnamed", name=clipped(name), shard=clipped(shard))
+    used = index.shard_of(name)
+    return Note.of("checkpoint.also_in", name=clipped(name), shard=clipped(shard), used=clipped(used))
 
 
 def _opened(file: str) -> Catalog:
     # Whether a part without tensors is all there is, is asked when all parts are open.
-    of_part = GgufPart if _NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
+    of_part = GgufPart if NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
     if not is_address(file):
         return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
     from quantviz.sources.stores.store import problem_at
@@ -191,7 +391,7 @@ def _files_in(folder: str) -> list[str] | None:
 
 def _split(file: str) -> tuple[str, ...]:
     """Return all parts of a .gguf that was split; the file alone where it was not, or cannot be read."""
-    named = _NUMBERED.fullmatch(name_of(file))
+    named = NUMBERED.fullmatch(name_of(file))
     if named is None:
         return (file,)
     try:
@@ -200,28 +400,4 @@ def _split(file: str) -> tuple[str, ...]:
     except QuantVizError:
         return (file,)  # why is said where it is read
     believed = count == int(named["count"]) <= _MOST_PARTS
-    return tuple(_siblings(file, named)) if believed else (file,)
-
-
-def _missing(files: list[str]) -> Iterator[str]:
-    """Yield the files that the numbers in the names of others promise."""
-    there = {name_of(file) for file in files}
-    promised: dict[str, None] = {
-        sibling: None
-        for file in files
-        if (named := _NUMBERED.fullmatch(name_of(file)))
-        and int(named["count"]) <= _MOST_PROMISED * len(files)
-        for sibling in _siblings(file, named)
-    }
-    return (file for file in promised if name_of(file) not in there)
-
-
-def _siblings(file: str, named: re.Match[str]) -> Iterator[str]:
-    for number in range(1, int(named["count"]) + 1):
-        yield beside(file, f"{named['stem']}{number:05d}-of-{named['count']}{named['suffix']}")
-
-
-def _stem(file: str) -> str:
-    """Return what the names of one model's files have in common."""
-    named = _NUMBERED.fullmatch(name_of(file))
-    return f"{named['stem']}{named['count']}" if named else name_of(file)
+    return tuple(siblings(file, named)) if believed else (file,)

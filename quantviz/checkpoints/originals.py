@@ -6,8 +6,9 @@ What a converter did to it is done again, so that the two can be compared.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -15,17 +16,22 @@ import torch
 from quantviz.checkpoints.gguf_names import kind_of
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.tensors.lazy import Matrix, Stored, Values
+from quantviz.tensors.lazy import Matrix, Oriented, Stored, Values
 
 #: Elements that are compared at a time.
 AT_ONCE = 2**21
+#: Rows that tell which of two ways the original was stored.
+_FEW = 64
 #: The kinds that GPT-2 stores with rows for columns.
 _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 #: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 
+#: What is said of a weight that lies inputs × outputs.
+_TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
 _OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
 
@@ -40,7 +46,7 @@ class Original:
     stored: Stored
     #: Whether its columns are the rows of the quantized tensor.
     turned: bool = False
-    #: Its row at each row of the quantized tensor; none where they are in place.
+    #: Its row, once it is turned, at each row of the quantized tensor; none where they are in place.
     rows: torch.Tensor | None = None
     #: What is added to every value.
     shift: float = 0.0
@@ -53,7 +59,8 @@ class Original:
     @property
     def shape(self) -> Shape:
         """Return its shape, as the quantized tensor has it."""
-        return self.stored.shape[::-1] if self.turned else self.stored.shape
+        shape = self.stored.shape[::-1] if self.turned else self.stored.shape
+        return shape if self.rows is None else (len(self.rows), *shape[1:])
 
     def read(self, start: int, stop: int) -> torch.Tensor:
         """Return what belongs to some rows of the quantized tensor, float32."""
@@ -100,11 +107,14 @@ class Expert(Stored):
         return self._x.read((self._number, *index))
 
 
-def tensor_of(catalog: Catalog, name: str) -> tuple[str, int | None]:
+def tensor_of(names: Collection[str], name: str) -> tuple[str, int | None]:
     """Return the tensor that a name means, and which of its experts: `name[2]` is one, unless a tensor has
     that very name.
+
+    >>> tensor_of(["a"], "a[2]"), tensor_of(["a[2]"], "a[2]")
+    (('a', 2), ('a[2]', None))
     """
-    found = None if name in catalog.names else _OF_EXPERTS.fullmatch(name)
+    found = None if name in names else _OF_EXPERTS.fullmatch(name)
     return (found[1], int(found[2])) if found else (name, None)
 
 
@@ -112,10 +122,15 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     """Return a tensor, or an expert of one, as it is; one of more axes as a matrix, its first axis by all
     others.
     """
-    tensor, expert = tensor_of(catalog, name)
-    stored = catalog.stored(tensor)
+    tensor, expert = tensor_of(catalog.names, name)
+    stored, orientation = catalog.stored(tensor), catalog.orientation(tensor)
     if expert is not None:
-        return Original(Expert(stored, expert))
+        # The outputs of one expert are an axis of its own matrix.
+        own = Orientation((orientation.outputs[-1] - 1,), orientation.by)
+        one = Expert(stored, expert)
+        return Original(Oriented(one, own), done=_TURNED_NOTE) if own.outputs == (1,) else Original(one)
+    if orientation.is_turned and orientation.fits(stored.shape):
+        return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
     return Original(Matrix(stored) if axes == 2 and len(stored.shape) > 2 else stored)
 
 
@@ -160,6 +175,33 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
     if architecture.startswith("gemma") and kind.endswith("norm"):
         return _nearer(rows, x.shape[0], x, x.replace(Note.of("audit.norm_shift"), shift=1.0))
     return x
+
+
+def oriented(shape: Shape, x: Original) -> Original:
+    """Return the original turned where only then it has the shape of the quantized tensor: some libraries
+    store a layer's inputs by its outputs.
+    """
+    if x.shape == shape or x.shape[::-1] != shape or x.turned:
+        return x
+    return x.replace(Note.of("audit.turned_inputs"), turned=True)
+
+
+def half_of(shape: Shape, rows: Rows, x: Original, number: int) -> Original:
+    """Return gate (0) or up (1) of a matrix that holds both: one after the other, or row by row in turn, as
+    is nearest to the values of the quantized tensor; the same of the matrix turned, where its shape allows.
+    """
+    doubled, count = (2 * shape[0], *shape[1:]), shape[0]
+    turned = x.replace(Note.of("audit.turned_inputs"), turned=True)
+    halves = [
+        each.replace(Note.of(f"audit.{key}"), rows=at)
+        for each in (x, turned)
+        if each.shape == doubled
+        for key, at in (
+            ("half", torch.arange(count) + number * count),
+            ("half_in_turn", torch.arange(count) * 2 + number),
+        )
+    ]
+    return functools.reduce(functools.partial(_nearer, rows, min(count, _FEW)), halves) if halves else x
 
 
 def reordered_rows(count: int, heads: int) -> torch.Tensor:

@@ -56,7 +56,7 @@ def plan(
         asked = tuple(
             scheme
             for scheme in listed
-            if refusal_of(scheme, entry.shape) is None and wanted(position, scheme)
+            if refusal_of(scheme, entry.shape, entry.outputs) is None and wanted(position, scheme)
         )
         count = math.prod(entry.shape)
         if not asked:

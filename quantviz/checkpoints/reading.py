@@ -20,22 +20,24 @@ import numpy.typing as npt
 import torch
 import xxhash
 
+from quantviz.checkpoints.folders import name_of
 from quantviz.checkpoints.held_memory import HeldMemory
 from quantviz.checkpoints.listing import Entry
-from quantviz.checkpoints.opening import name_of, open_file
-from quantviz.checkpoints.recipes import seen_shape
+from quantviz.checkpoints.opening import open_file, open_model
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.moments import Moments
 from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.file_data import OpenFile, clipped
 from quantviz.sources.files.mapped import Packing, Raw
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.passing import DECODED, Passing
 from quantviz.streaming.tensor_facts import Facts
 from quantviz.streaming.threads import runs_between, shared_out
-from quantviz.tensors.blocks import viewed
+from quantviz.tensors.blocks import oriented, viewed
 from quantviz.tensors.lazy import InMemory, Stored, Values
 
 Array = npt.NDArray[Any]
@@ -135,6 +137,8 @@ class Files:
     def __init__(self) -> None:
         self._stack, self._name = ExitStack(), ""
         self._catalog: Catalog | None = None
+        #: The same with its quantized weights decoded, once one of them was asked for.
+        self._model: ModelTensors | None = None
         #: A file of the group that cannot be read at all, and why.
         self._failed: tuple[str, QuantVizError] | None = None
 
@@ -144,16 +148,24 @@ class Files:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def catalog(self, file: str) -> Catalog:
-        """Return the tensors of a file; `QuantVizError` as from `open_file`."""
+    def catalog(self, entry: Entry) -> Catalog:
+        """Return the tensors of the file that a tensor is in; `QuantVizError` as from `open_file`."""
+        file = entry.file
         if self._failed and self._failed[0] == file:
             raise self._failed[1].again()
         if self._catalog is None or file != self._name:
             self._stack.close()
-            self._catalog = None
-            self._catalog = self._stack.enter_context(open_file(file))
+            self._catalog = self._model = None
+            if entry.spread:
+                self._model = self._stack.enter_context(open_model(file)).tensors
+                self._catalog = self._model.file
+            else:
+                self._catalog = self._stack.enter_context(open_file(file))
             self._name = file
-        return self._catalog
+        if not entry.decoded:
+            return self._catalog
+        self._model = self._model or model_tensors(self._catalog)
+        return self._model
 
     def expect(self, group: Sequence[Entry]) -> None:
         """Note that the tensors of a group, which lie in one file, are read next.
@@ -162,8 +174,11 @@ class Files:
         """
         self._failed, opened = None, False
         try:
-            catalog = self.catalog(group[0].file)
+            catalog = self.catalog(group[0])
             opened = True
+            decoded = next((entry for entry in group if entry.decoded), None)
+            if decoded is not None:
+                catalog = self.catalog(decoded)  # it has the others too
             catalog.expect(entry.name for entry in group)
         except QuantVizError as problem:
             if not opened or problem.key in _AWAY:
@@ -228,16 +243,17 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
     With `by_kernels` its facts are found in passing, where it is not small.
     """
     try:
-        catalog = files.catalog(entry.file)
+        catalog = files.catalog(entry)
         check_listed(entry, catalog)
-        raw = catalog.raw(entry.name)
-        digest = _digest(entry.dtype, entry.shape)
+        usual = entry.outputs == (0,)
+        raw = catalog.raw(entry.name) if usual else None
+        digest = _digest(entry)
         if raw is None:
             # Not as it lies in the file: what is hashed are the values.
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
-            seen = viewed(tensor, seen_shape(entry.shape))
-            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype))
+            seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
+            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
         values, at = buffer.values(_held_count(entry)), 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = Passing() if by_kernels else None
@@ -270,7 +286,7 @@ class Lying(Stored):
 
     @property
     def shape(self) -> Shape:
-        return seen_shape(self._entry.shape)
+        return self._entry.seen
 
     @property
     def dtype(self) -> str:
@@ -315,9 +331,9 @@ def lying_tensor(entry: Entry, files: Files) -> Lying:
     Raises:
         QuantVizError: It is not as it was listed, or it cannot be read in parts.
     """
-    catalog = files.catalog(entry.file)
+    catalog = files.catalog(entry)
     check_listed(entry, catalog)
-    raw = catalog.raw(entry.name)
+    raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
     if raw is None:
         raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
     raw.source.check()
@@ -327,7 +343,8 @@ def lying_tensor(entry: Entry, files: Files) -> Lying:
 def check_listed(entry: Entry, catalog: Catalog) -> None:
     """Raise a `QuantVizError` where a tensor is not as it was listed: its file is another one now."""
     info = catalog.info(entry.name)
-    if (info.dtype, info.shape, catalog.version_of(entry.name)) != (entry.dtype, entry.shape, entry.version):
+    found = info.dtype, info.shape, catalog.version_of(entry.name)
+    if info.problem or found != (entry.dtype_read, entry.shape, entry.version):
         raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
 
 
@@ -382,9 +399,12 @@ def _kernel(dtype: torch.dtype | None) -> Any:
     return decoding.decode_brain if dtype == torch.bfloat16 else decoding.decode_half
 
 
-def _digest(dtype: str, shape: Shape) -> xxhash.xxh3_128:
-    """Return a hash that has begun with a tensor's dtype and shape."""
-    return xxhash.xxh3_128(json.dumps([dtype, shape]).encode())
+def _digest(entry: Entry) -> xxhash.xxh3_128:
+    """Return a hash that has begun with a tensor's dtype and shape, and with its outputs where they are not
+    its first axis: rows and groups follow them.
+    """
+    known = [entry.dtype_read, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs])]
+    return xxhash.xxh3_128(json.dumps(known).encode())
 
 
 def _named(digest: xxhash.xxh3_128) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
 from quantviz.schemes.scheme import Scheme
 
@@ -32,24 +33,26 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
     return tuple((ids.get(form, form), scheme) for form, scheme in schemes.items())
 
 
-def seen_shape(shape: Shape) -> Shape:
-    """Return the shape in which a tensor is quantized: a convolution's weight O×I×k×k as engines store it,
-    O×(I·k·k), all else as it is.
+def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
+    """Return the shape in which a tensor is quantized: outputs × inputs where it lies otherwise, a
+    convolution's weight O×I×k×k as engines store it, O×(I·k·k), all else as it is.
 
-    >>> seen_shape((64, 3, 7, 7)), seen_shape((8, 64, 32))
-    ((64, 147), (8, 64, 32))
+    >>> seen_shape((64, 3, 7, 7)), seen_shape((8, 64, 32)), seen_shape((128, 384), (1,))
+    ((64, 147), (8, 64, 32), (384, 128))
     """
+    if outputs != (0,):
+        return Orientation(outputs).seen(shape)
     return (shape[0], math.prod(shape[1:])) if len(shape) == _CONVOLUTION else shape
 
 
 @functools.lru_cache(maxsize=4096)
-def refusal_of(scheme: Scheme, shape: Shape) -> QuantVizError | None:
+def refusal_of(scheme: Scheme, shape: Shape, outputs: tuple[int, ...] = (0,)) -> QuantVizError | None:
     """Return why a scheme is not used on a tensor of `shape`; none where it is.
 
     >>> refusal_of(RECIPES["int4_g128"], (64, 96)).key, refusal_of(RECIPES["int8_per_row"], (64,)).key
     ('group_does_not_divide', 'recipe_needs_lines')
     """
-    seen = seen_shape(shape)
+    seen = seen_shape(shape, outputs)
     for problem in scheme.problems(seen):
         return problem
     if len(seen) == 1 and needs_lines(scheme):

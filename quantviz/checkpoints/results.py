@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ from quantviz.text import DEFAULT_LANGUAGE, languages
 VERSION = 1
 #: Seconds to wait for another process that writes.
 _WAIT = 60.0
+#: What marks, among the notes of a scan, the one on how much was read; whether that is all.
+_COVERAGE = "complete"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS measured (
     content TEXT, scheme TEXT, arithmetic INTEGER, status TEXT, reason TEXT, numbers TEXT, place TEXT,
@@ -85,6 +87,10 @@ class Scan:
     progress: Progress
     #: What a person should know of the checkpoint's files, by language.
     notes: tuple[dict[str, str], ...]
+    #: How much of it was read, by language; nothing in files of before that was counted.
+    coverage: dict[str, str] = field(default_factory=dict)
+    #: Whether that is all of it.
+    is_complete: bool = True
 
 
 class Listed(NamedTuple):
@@ -180,9 +186,13 @@ class Results:
         progress = Progress(
             tensors[1], tensors[0], found["bytes_done"], found["bytes"], found["measured"], rate, left
         )
+        notes = json.loads(found["notes"])
+        coverage = next((note for note in notes if _COVERAGE in note), {_COVERAGE: True})
+        said = {str(language): str(words) for language, words in coverage.items() if language != _COVERAGE}
         return Scan(
             number, found["path"], recipes, state, found["process"], found["started"], found["updated"],
-            progress, tuple(json.loads(found["notes"])),
+            progress, tuple(note for note in notes if _COVERAGE not in note), said,
+            bool(coverage[_COVERAGE]),
         )  # fmt: skip
 
     def listed(self, number: int) -> tuple[Listed, ...]:
@@ -193,7 +203,7 @@ class Results:
             (number,),
         )
         return tuple(
-            Listed(position, tensor, file, dtype, tuple(json.loads(shape)), content, status)
+            Listed(position, tensor, file, dtype, _shape_of(shape)[0], content, status)
             for position, tensor, file, dtype, shape, content, status in found
         )
 
@@ -215,7 +225,7 @@ class Results:
             if positions is not None and position not in positions:
                 continue
             measured = self.measured(content, language) if content else {}
-            lengths: Shape = tuple(json.loads(shape))
+            lengths, outputs = _shape_of(shape)
             for name, scheme in recipes:
                 base: dict[str, object] = {
                     "tensor": tensor, "recipe": name, "shape": lengths, "dtype": dtype,
@@ -223,10 +233,10 @@ class Results:
                 }  # fmt: skip
                 if status not in (None, "ok"):
                     yield row_of(base, status, _in(reason, language))
-                elif (refusal := refusal_of(scheme, lengths)) is not None:
+                elif (refusal := refusal_of(scheme, lengths, outputs)) is not None:
                     yield row_of(base, "refused", refusal.message(language))
                 elif str(scheme) in measured:
-                    yield row_of(base, *measured[str(scheme)])
+                    yield row_of(base, *measured[str(scheme)], outputs=outputs)
 
     def measured(
         self, content: str, language: str = DEFAULT_LANGUAGE
@@ -299,7 +309,7 @@ class Results:
                         stored_text(e.name),
                         stored_text(shown(e.file)),
                         e.dtype,
-                        json.dumps(e.shape),
+                        _shape_text(e),
                         e.size,
                     )
                     for at, e in enumerate(entries)
@@ -376,6 +386,14 @@ class Results:
             (bytes_read, seconds, time.time(), number),
         )
 
+    def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
+        """Put down how much of the checkpoint was read, by language."""
+        with self.together():
+            found = self._open.execute("SELECT notes FROM scans WHERE id = ?", (number,)).fetchone()
+            notes = [note for note in json.loads(found[0]) if _COVERAGE not in note]
+            notes.append({**coverage, _COVERAGE: is_complete})
+            self._open.execute("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
+
     def end(self, number: int, state: str) -> None:
         """Put down that a scan is "done" or "cancelled"."""
         self._open.execute(
@@ -438,3 +456,17 @@ def _in_each_language(reason: QuantVizError) -> str:
 
 def _in(reason: str | None, language: str) -> str | None:
     return None if reason is None else str(json.loads(reason)[language])
+
+
+def _shape_text(entry: Entry) -> str:
+    """Return a tensor's shape as the table has it, with its outputs where they are not its first axis."""
+    usual = entry.outputs == (0,)
+    return json.dumps(entry.shape if usual else {"shape": entry.shape, "outputs": entry.outputs})
+
+
+def _shape_of(form: str) -> tuple[Shape, tuple[int, ...]]:
+    """Return the shape and the outputs that `_shape_text` wrote."""
+    found = json.loads(form)
+    if isinstance(found, dict):
+        return tuple(found["shape"]), tuple(found["outputs"])
+    return tuple(found), (0,)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from quantviz.checkpoints import cluster
+from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
+from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.recipes import recipes_named, refusal_of, seen_shape
+from quantviz.checkpoints.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.results import Progress, Results
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
@@ -110,15 +112,23 @@ def run_scan(
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes)
+        _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
             results.end(number, "cancelled")
             raise
+    _note_coverage(results, number, with_unread(listing.account, run.unread))
     results.end(number, "done" if done else "cancelled")
     report(results.scan(number).progress)
     return number
+
+
+def _note_coverage(results: Results, number: int, account: Account) -> None:
+    note = coverage_of_scan(account)
+    said = {language: note.message(language) for language in languages()}
+    results.note_coverage(number, said, account.is_complete)
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
@@ -152,6 +162,8 @@ class _Run:
         #: What measures on other machines; none where this process does.
         self._elsewhere = elsewhere
         self._stamps = _stamps(entries)
+        #: Tensors that turned out not to be readable, and why.
+        self.unread: dict[str, QuantVizError] = {}
         self._started, self._noted, self._read = time.monotonic(), 0.0, 0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
@@ -161,7 +173,7 @@ class _Run:
             for at, entry in enumerate(self._entries):
                 if entry.unmeasured:
                     self._finish(at, entry, unmeasured=entry.unmeasured)
-                elif all(refusal_of(scheme, entry.shape) for scheme in schemes):
+                elif all(refusal_of(scheme, entry.shape, entry.outputs) for scheme in schemes):
                     # Each row has its reason; nothing need be read.
                     self._finish(at, entry)
         missing = {
@@ -202,8 +214,8 @@ class _Run:
         entry, scheme = task.entries[0], task.schemes[0][0]
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
-        own = scheme.on_input(entry.dtype)
-        if is_compiled(own, seen_shape(entry.shape), by_axis=False, counted=True):
+        own = scheme.on_input(entry.dtype_read)
+        if is_compiled(own, entry.seen, by_axis=False, counted=True):
             return
         with Files() as files:
             held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
@@ -251,7 +263,9 @@ class _Run:
         unmeasured: Unmeasured | None = None,
         rows: Sequence[Row] = (),
     ) -> None:
-        stamp = self._stamps.get(entry.file)
+        if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
+            self.unread[entry.name] = unmeasured.reason
+        stamp = None if entry.decoded else self._stamps.get(entry.file)
         unchanged = stamp is not None and stamp.startswith(_stamp_of(entry) or "-")
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
@@ -267,7 +281,8 @@ class _Run:
         """Return what the tensors hold of files that have not changed since they were read."""
         found: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
-            stamp = None if self._verify or entry.unmeasured else self._stamps.get(entry.file)
+            skipped = self._verify or entry.unmeasured or entry.decoded
+            stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
                 found[at] = content
@@ -294,10 +309,14 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
     digests: dict[str, xxhash.xxh3_128] = {}
     stamps: dict[str, str] = {}
     for entry in entries:
+        # A decoded weight depends on other files too: on the configuration, and on other shards.
+        if entry.decoded:
+            continue
         if entry.file not in digests and (stamp := _stamp_of(entry)):
             stamps[entry.file] = stamp
         digest = digests.setdefault(entry.file, xxhash.xxh3_128())
-        digest.update(repr((entry.name, entry.dtype, entry.shape)).encode("utf-8", "backslashreplace"))
+        known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
+        digest.update(repr(known).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
 
 

@@ -38,6 +38,8 @@ def row_of(
     reason: str | None,
     numbers: Mapping[str, float] | None = None,
     place: Shape | None = None,
+    *,
+    outputs: tuple[int, ...] = (0,),
 ) -> dict[str, object]:
     """Return a row of the table: None where a column has no value."""
     row: dict[str, object] = dict.fromkeys(COLUMNS) | dict(base) | {"status": status, "reason": reason}
@@ -45,7 +47,7 @@ def row_of(
         shape: Any = base["shape"]
         scheme = Scheme.parse(str(base["scheme"]))
         row |= numbers
-        row |= {"bits": stored_size(scheme, seen_shape(shape))}
+        row |= {"bits": stored_size(scheme, seen_shape(shape, outputs))}
         row |= {"max_error": numbers["max_abs_error"], "max_error_at": place}
         row |= {name: int(numbers[name]) for name in WHOLE if name in numbers}
     return row
@@ -75,5 +77,7 @@ def table(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> pa
         else:
             made[name] = pd.Series(values, dtype=object)
     frame: pandas.DataFrame = pd.DataFrame(made)
-    frame.attrs["notes"] = [note[language] for note in results.scan(number).notes]
+    scan = results.scan(number)
+    frame.attrs["notes"] = [note[language] for note in scan.notes]
+    frame.attrs["coverage"] = dict(scan.coverage)
     return frame

@@ -139,7 +139,7 @@ def survey(entry: Entry, *, threads: int | None = None) -> Survey:
         held = read_tensor(entry, files, Buffer.of([entry]))
         if held.problem is not None:
             return Survey(problem=held.problem)
-        return Survey(Known.of(held, threads=threads), files.catalog(entry.file).raw(entry.name) is not None)
+        return Survey(Known.of(held, threads=threads), files.catalog(entry).raw(entry.name) is not None)
 
 
 def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:

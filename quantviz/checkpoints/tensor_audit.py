@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 import torch
 
+from quantviz.checkpoints.account import Became, Reason, counts_as_weight
+from quantviz.checkpoints.matching import Match
 from quantviz.checkpoints.originals import Original, bands
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, metrics_of
@@ -22,9 +24,24 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.tensors import blocks
 
-#: What a tensor's audit can come to: a quantized one was compared; it is not the same weight; one that is not
-#: quantized is the original, rounded to its dtype, or is not; something was wrong; there was no partner.
-STATUSES = ("ok", "not_same", "same", "changed", "problem", "unmatched")
+#: What a tensor's audit can come to, and what that is in the account: a quantized one was compared; it is not
+#: the same weight; one that is not quantized is the original, rounded to its dtype, or is not; something was
+#: wrong with it, or nobody knows how to read it; there was no partner; it needs none; it holds no numbers.
+BECAME_OF: Mapping[str, Became] = MappingProxyType(
+    {
+        "ok": "compared",
+        "not_same": "compared",
+        "same": "equal",
+        "changed": "not_quantized_here",
+        "problem": "not_read",
+        "unmatched": "not_read",
+        "left_aside": "left_aside",
+        "refused": "refused",
+    }
+)
+STATUSES = tuple(BECAME_OF)
+#: What can be odd about the values of a weight, on either side.
+ODDITIES = ("all_zero", "all_equal", "not_finite")
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
 LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
 #: A code counts as nearest up to so many steps, for scales were rounded after codes were chosen; and up to so
@@ -52,8 +69,8 @@ class TensorAudit(Picklable):
     layout: str
     #: One of `STATUSES`.
     status: str
-    #: What a problem was.
-    reason: QuantVizError | None = None
+    #: What a problem was, or why no partner is needed.
+    reason: Reason | None = None
     shape: Shape = ()
     #: The scheme that was recovered; its calibration is not known. None where it is not quantized.
     scheme: Scheme | None = None
@@ -77,6 +94,41 @@ class TensorAudit(Picklable):
     #: What was done to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
+    #: How its partner was found: "name", "ends" or "converter"; "" where it has none.
+    matched: str = ""
+    match: Match | None = None
+    #: Whether it counts as a weight, and its values; bytes in the quantized file.
+    is_weight: bool = False
+    elements: int = 0
+    stored_bytes: int = 0
+    #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
+    oddities: tuple[str, ...] = ()
+
+
+class _Seen:
+    """What the values of a tensor are like, a band at a time."""
+
+    def __init__(self) -> None:
+        self._low, self._high, self._finite = math.inf, -math.inf, True
+
+    def take(self, x: torch.Tensor) -> None:
+        """Look at some more values."""
+        finite = torch.isfinite(x)
+        if not bool(finite.all()):
+            self._finite = False
+            x = x[finite]
+        if x.numel():
+            low, high = torch.aminmax(x)
+            self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+
+    def oddities(self, prefix: str = "") -> tuple[str, ...]:
+        """Return what is odd about all of them."""
+        found = []
+        if self._low == self._high:
+            found.append("all_equal" if self._low else "all_zero")
+        if not self._finite:
+            found.append("not_finite")
+        return tuple(f"{prefix}{each}" for each in found)
 
 
 def results(weight: QuantizedWeight, x: Original) -> Iterator[tuple[QuantResult, torch.Tensor]]:
@@ -130,7 +182,10 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
     near = torch.zeros(weight.shape[1], dtype=torch.float64)
     saturated = count = 0
     middle = True
+    values, originals = _Seen(), _Seen()
     for r, as_near in results(weight, x):
+        values.take(r.x_hat)
+        originals.take(r.x)
         whole = _with(whole, Moments.of(r))
         near += as_near.sum(0)
         saturated += int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
@@ -158,14 +213,21 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
         MappingProxyType(found),
         x.done,
         weight.notes,
+        oddities=(*values.oddities(), *originals.oddities("original_")),
     )
 
 
 def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
     """Return what is found of a quantized weight without scheme: its errors alone."""
     whole: Moments | None = None
+    values, originals = _Seen(), _Seen()
     for start, stop in bands(weight.shape, weight.row_step):
-        whole = _with(whole, _moments(x.read(start, stop), weight.coded(start, stop).x_hat))
+        own = x.read(start, stop)
+        own = own if weight.columns is None else own[:, weight.columns]
+        x_hat = weight.coded(start, stop).x_hat
+        values.take(x_hat)
+        originals.take(own)
+        whole = _with(whole, _moments(own, x_hat))
     assert whole is not None
     found = metrics_of(whole, weight.stored_bits, _WITHOUT_CODES)
     return TensorAudit(
@@ -179,6 +241,7 @@ def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> Tensor
         metrics=MappingProxyType(found),
         done=x.done,
         notes=weight.notes,
+        oddities=(*values.oddities(), *originals.oddities("original_")),
     )
 
 
@@ -199,8 +262,11 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     """Return what is found of a tensor that is not quantized, stored as `dtype`, beside its original."""
     whole: Moments | None = None
     equal = True
+    here, there = _Seen(), _Seen()
     for start, stop in bands(x.shape):
         own, other = x.read(start, stop), values.read(start, stop)
+        here.take(other)
+        there.take(own)
         whole = _with(whole, _moments(own, other))
         rounded = own.to(getattr(torch, dtype, torch.float32)).float()
         equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
@@ -214,6 +280,8 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
         shape=x.shape,
         metrics=MappingProxyType(found),
         done=x.done,
+        # A norm may well be all ones, and a bias all zero.
+        oddities=(*here.oddities(), *there.oddities("original_")) if counts_as_weight(name, x.shape) else (),
     )
 
 

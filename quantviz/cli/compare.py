@@ -13,11 +13,10 @@ from quantviz.cli import FOUND, language
 from quantviz.cli.output import Output, say, with_output, write
 from quantviz.text import visible
 
-#: Statuses of a tensor that end the command with status 1.
-_BAD = ("not_same", "problem")
 #: The columns that a person is shown.
 _SHOWN = (
-    *("tensor", "status", "layout", "format", "granularity", "symmetric", "bits", "sqnr_db", "cosine"),
+    *("tensor", "coverage", "status", "layout", "format", "granularity", "symmetric", "bits", "sqnr_db"),
+    "cosine",
     *("rounding", "nearest_share", "saturated_blocks", "unused_codes"),
 )
 
@@ -37,9 +36,10 @@ def compare(quantized: str, original: str, fail_under: float | None, output: Out
 
     Each is a file, an index of shards, a folder, or any part of a split .gguf; or the address of one, such as
     https://host/model.gguf or s3://bucket/model/, of which byte ranges are read. GPTQ, AWQ,
-    compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded, and every tensor is compared with
-    the one of its name. The verdict and what else is to be said go to stderr, a row for each tensor to
-    stdout.
+    compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded on either side, and every tensor is
+    compared with the one of its name. What was not read, the verdict and what else is to be said go to
+    stderr, a row for each tensor to stdout. The status is 1 unless everything was read and compared, and is
+    the original's.
     """
     from quantviz.checkpoints.auditing import audit
 
@@ -55,9 +55,6 @@ def compare(quantized: str, original: str, fail_under: float | None, output: Out
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)
-    for row in rows:
-        if row["reason"]:
-            click.echo(visible(str(row["reason"])), err=True)
     write(
         output, [{name: row[name] for name in _SHOWN} for row in rows] if output.format == "table" else rows
     )
@@ -66,7 +63,7 @@ def compare(quantized: str, original: str, fail_under: float | None, output: Out
     ]
     for row in low:
         say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=fail_under)
-    if low or any(row["status"] in _BAD for row in rows):
+    if low or not found.is_sound:
         raise click.exceptions.Exit(FOUND)
 
 

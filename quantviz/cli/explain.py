@@ -8,8 +8,9 @@ import click
 
 from quantviz.cli import language
 from quantviz.cli.output import Output, put, room, with_output, write
-from quantviz.cli.tensors import open_tensor, schemes_named, takes_scheme
+from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_scheme
 from quantviz.cli.text_table import text_table
+from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
     from quantviz.export.cell_words import Line
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.argument("names", nargs=-1, required=True, metavar="[TENSOR] CELL")
 @takes_scheme
+@takes_outputs_axis
 @with_output()
-def explain(file: str, names: tuple[str, ...], scheme: str, output: Output) -> None:
+def explain(
+    file: str, names: tuple[str, ...], scheme: str, outputs_axis: Orientation | None, output: Output
+) -> None:
     """Print every step of the arithmetic of one cell.
 
     FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
@@ -35,7 +39,7 @@ def explain(file: str, names: tuple[str, ...], scheme: str, output: Output) -> N
 
     if len(names) > 2:
         raise click.UsageError("Give FILE, TENSOR and CELL.")
-    chosen = open_tensor(file, names[0] if len(names) == 2 else None)
+    chosen = open_tensor(file, names[0] if len(names) == 2 else None, outputs_axis)
     (named,) = schemes_named((scheme,)).values()
     why = Study.of(chosen.stored, named).explain(chosen.cell(names[-1]))
 

@@ -9,8 +9,16 @@ import click
 
 from quantviz.cli import language
 from quantviz.cli.output import Output, put, with_output
-from quantviz.cli.tensors import Chosen, open_tensor, schemes_named, takes_scheme, takes_tensor
+from quantviz.cli.tensors import (
+    Chosen,
+    open_tensor,
+    schemes_named,
+    takes_outputs_axis,
+    takes_scheme,
+    takes_tensor,
+)
 from quantviz.errors import QuantVizError
+from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -22,12 +30,20 @@ _FINER = 2
 @click.command()
 @takes_tensor
 @takes_scheme
+@takes_outputs_axis
 @click.option("--cdn", is_flag=True, help="Load plotly from the net: a small page that needs one.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @click.option("--width", type=click.IntRange(320, 4000), default=1060, show_default=True, help="Pixels.")
 @with_output(tables=False, html=".html", svg=".svg", png=".png")
 def figure(
-    file: str, tensor: str | None, scheme: str, cdn: bool, theme: str, width: int, output: Output
+    file: str,
+    tensor: str | None,
+    scheme: str,
+    outputs_axis: Orientation | None,
+    cdn: bool,
+    theme: str,
+    width: int,
+    output: Output,
 ) -> None:
     """Draw a tensor, its codes and its error into a file.
 
@@ -43,7 +59,7 @@ def figure(
     from quantviz.analysis.study import Study
 
     (named,) = schemes_named((scheme,)).values()
-    chosen = open_tensor(file, tensor)
+    chosen = open_tensor(file, tensor, outputs_axis)
     study = Study.of(chosen.stored, named)
     drawn = _page if output.format == "html" else _picture
     put(output, drawn(study, chosen, scheme, theme, width, cdn if output.format == "html" else output.format))

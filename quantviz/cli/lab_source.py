@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.cli.tensors import name_in, written_source
 from quantviz.errors import QuantVizError
+from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
     from quantviz.sources import Source
@@ -59,8 +60,12 @@ def _model_of_cache(path: Path) -> Path | None:
     return None
 
 
-def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[Source, str | None]:
+def lab_source(
+    file: str, tensor: str | None, outputs_axis: Orientation | None = None, *, first: bool = False
+) -> tuple[Source, str | None]:
     """Return a tensor as a link of the Lab names it, and the folder that the app must be told, if any.
+
+    It is seen as outputs × inputs: as the file tells, unless the axis of the outputs is given.
 
     Where no tensor is named, it is the only one in the file, or with `first` the first that can be read. Of
     addresses those are opened that lead to a hub in `QUANTVIZ_HUBS`. `QuantVizError` as from `open_tensors`.
@@ -73,19 +78,21 @@ def lab_source(file: str, tensor: str | None, *, first: bool = False) -> tuple[S
 
     source = written_source(file)
     if source:
-        return as_opened(source), None
+        return as_opened(source, outputs_axis or Orientation()), None
     if is_address(file):
-        return as_opened(_hub_source(file, tensor, first)), None
+        hub, told = _hub_source(file, tensor, first)
+        return as_opened(hub, outputs_axis or told), None
     with open_tensors(file) as opened:
         catalog = model_tensors(opened)
         name = _name(catalog, file, tensor, first)
         place = offered(Path(file))
-        return as_opened(LocalTensor.of(place.below, name, catalog)), None if place.known else str(
-            place.folder
+        opened_as = as_opened(
+            LocalTensor.of(place.below, name, catalog), outputs_axis or catalog.orientation(name)
         )
+        return opened_as, None if place.known else str(place.folder)
 
 
-def _hub_source(address: str, tensor: str | None, first: bool) -> Source:
+def _hub_source(address: str, tensor: str | None, first: bool) -> tuple[Source, Orientation]:
     from quantviz.sources import HubTensor
     from quantviz.sources.hubs.addresses import parse_address
     from quantviz.sources.hubs.hosts import HUBS, Hosts
@@ -101,8 +108,9 @@ def _hub_source(address: str, tensor: str | None, first: bool) -> Source:
             raise
         raise QuantVizError("cli.not_on_a_hub", got=shown(address), variable=HUBS) from None
     model = find_model(place)
-    name = _name(published_catalog(model, place.file), shown(address), tensor, first)
-    return HubTensor.of(place.at(model.commit), name)
+    catalog = published_catalog(model, place.file)
+    name = _name(catalog, shown(address), tensor, first)
+    return HubTensor.of(place.at(model.commit), name), catalog.orientation(name)
 
 
 def _name(catalog: Catalog, file: str, tensor: str | None, first: bool) -> str:

@@ -14,8 +14,9 @@ import click
 from quantviz.cli import FOUND, language
 from quantviz.cli.lab_source import lab_source
 from quantviz.cli.output import Output, complain, put, say, with_output, write
-from quantviz.cli.tensors import schemes_named, takes_tensor
+from quantviz.cli.tensors import schemes_named, takes_outputs_axis, takes_tensor
 from quantviz.errors import QuantVizError
+from quantviz.schemes.orientation import Orientation
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _SAID_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     metavar="SCHEME",
     help="A scheme that it is held against. Give it again for more.",
 )
+@takes_outputs_axis
 @click.option("--app", default=APP, show_default=True, metavar="ADDRESS", help="Where the app is.")
 @with_output()
 def link(
@@ -57,6 +59,7 @@ def link(
     scheme: str | None,
     cell: str | None,
     against: tuple[str, ...],
+    outputs_axis: Orientation | None,
     app: str,
     output: Output,
 ) -> None:
@@ -67,13 +70,13 @@ def link(
     scheme and the view, and ends with status 1 if a part of it cannot be used.
     """
     if _is_of_the_lab(file):
-        if tensor or scheme or cell or against:
+        if tensor or scheme or cell or against or outputs_axis:
             raise click.UsageError("An address is read by itself, without other arguments.")
         _read(file, output)
         return
     if scheme is None:
         raise click.UsageError("Missing option '-s' / '--scheme'.")
-    source, folder = lab_source(file, tensor)
+    source, folder = lab_source(file, tensor, outputs_axis)
     address = lab_address(app, source, scheme, cell, against)
     if output.format == "table":
         put(output, f"{address}\n")
@@ -99,6 +102,7 @@ def lab_address(
     from quantviz.cli.tensors import place_of
     from quantviz.lab.share_links import short_link, write_address
     from quantviz.lab.state import opening
+    from quantviz.sources.matrix import AsMatrix
 
     problem = source.link_problem()
     if problem:
@@ -112,7 +116,8 @@ def lab_address(
         _check(named, source)
     state = state.remembering(others)
     if cell is not None:
-        place = place_of(cell, source.shape, source.original.shape)
+        orientation = source.orientation if isinstance(source, AsMatrix) else Orientation()
+        place = place_of(cell, source.shape, source.original.shape, orientation)
         state = state.replace(cell=place, view=state.view.showing(place, source.shape))
     parameters = short_link(state, present=False)
     if language() != DEFAULT_LANGUAGE:

@@ -10,13 +10,22 @@ import click
 
 from quantviz.cli import FOUND, language
 from quantviz.cli.output import Output, say, with_output, write
-from quantviz.cli.tensors import Chosen, open_tensor, schemes_named, takes_schemes, takes_tensor
+from quantviz.cli.tensors import (
+    Chosen,
+    open_tensor,
+    schemes_named,
+    takes_outputs_axis,
+    takes_schemes,
+    takes_tensor,
+)
 from quantviz.errors import QuantVizError
+from quantviz.schemes.orientation import Orientation
 
 
 @click.command(short_help="Print the metrics of a tensor under schemes.")
 @takes_tensor
 @takes_schemes
+@takes_outputs_axis
 @click.option(
     "--fail-under",
     type=float,
@@ -25,7 +34,12 @@ from quantviz.errors import QuantVizError
 )
 @with_output()
 def measure(
-    file: str, tensor: str | None, schemes: tuple[str, ...], fail_under: float | None, output: Output
+    file: str,
+    tensor: str | None,
+    schemes: tuple[str, ...],
+    outputs_axis: Orientation | None,
+    fail_under: float | None,
+    output: Output,
 ) -> None:
     """Print the metrics of a tensor under schemes.
 
@@ -35,7 +49,7 @@ def measure(
     only one.
     """
     named = schemes_named(schemes)
-    chosen = open_tensor(file, tensor)
+    chosen = open_tensor(file, tensor, outputs_axis)
     rows = [_row(chosen, form, scheme) for form, scheme in named.items()]
     refused = [row["reason"] for row in rows if row["reason"]]
     if len(refused) == len(rows):
@@ -66,7 +80,8 @@ def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:
         "recipe": form,
         "status": "ok",
         "reason": None,
-        "shape": chosen.shape,
+        # As the places of cells count.
+        "shape": chosen.shape if chosen.orientation.is_usual else chosen.stored.shape,
         "dtype": chosen.dtype or None,
         "scheme": str(scheme),
     }

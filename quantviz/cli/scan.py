@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.results import Progress
 
 
+#: Tensors that a sentence names.
+_NAMED = 3
 #: Columns of the table for people; all other forms have every column.
 _FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse", "max_error", "reason")
 
@@ -89,7 +91,8 @@ def scan(
         if number is None or opened.scan(number).state == "cancelled":
             say("cli.scan.resume", command=shlex.join(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED)
-        for note in opened.scan(number).notes:
+        scanned = opened.scan(number)
+        for note in (scanned.coverage, *scanned.notes):
             click.echo(visible(note[language()]), err=True)
         found = table(opened, number, language())
     if output.format == "html":
@@ -98,6 +101,15 @@ def scan(
         put(output, report(found, title=Path(path).name, language=language()))
     else:
         write(output, found, for_people=_FOR_PEOPLE)
+    from quantviz.export.scan_summary import is_constant
+
+    rows: Any = found.to_dict("records")
+    constant = {row["tensor"]: None for row in rows if is_constant(row)}
+    if constant:
+        say("report.constant", count=len(constant), names=", ".join([*constant][:_NAMED]))
+    spoilt = list(dict.fromkeys(found["tensor"][found["nan"].fillna(0) + found["inf"].fillna(0) > 0]))
+    if spoilt:
+        say("report.not_finite", count=len(spoilt), names=", ".join(spoilt[:_NAMED]))
     problems, low = int((found["status"] == "problem").sum()), 0
     if problems:
         say("cli.scan.problems", count=problems)
@@ -105,7 +117,7 @@ def scan(
         low = int((found["sqnr_db"] < fail_under).sum())
         if low:
             say("cli.scan.below", count=low, least=fail_under)
-    if problems or low:
+    if problems or low or constant or spoilt or not scanned.is_complete:
         raise click.exceptions.Exit(FOUND)
 
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quantviz.cli import language
+from quantviz.cli.output import say
 from quantviz.errors import QuantVizError
+from quantviz.schemes.orientation import Orientation
+from quantviz.text import text
 
 if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
@@ -23,13 +26,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: Axes of a convolution's weight, which is seen as engines group it: output channels by all the rest.
 _CONVOLUTION = 4
+_USUAL = Orientation()
 #: Tensors that are named where one has to be chosen.
 _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A tensor at hand; of one with the axes of a convolution's weight, its matrix, as the Lab opens it."""
+    """A tensor at hand, as the Lab opens it: a weight as outputs × inputs."""
 
     name: str
     #: The file and the tensor in it, for people.
@@ -39,13 +43,15 @@ class Chosen:
     dtype: str
     #: Its shape in the file.
     shape: Shape
+    #: Which of the file's axes are the rows.
+    orientation: Orientation = _USUAL
 
     def cell(self, form: str) -> Shape:
         """Return the cell written as "3,7": of the tensor, or of the matrix that it is seen as."""
-        return place_of(form, self.stored.shape, self.shape)
+        return place_of(form, self.stored.shape, self.shape, self.orientation)
 
 
-def place_of(form: str, seen: Shape, own: Shape) -> Shape:
+def place_of(form: str, seen: Shape, own: Shape, orientation: Orientation = _USUAL) -> Shape:
     """Return the cell written as `form`, of a tensor of shape `own` that is `seen` as a matrix, or as it is.
 
     The numbers count in either; negative ones count from the end. `QuantVizError` where there is no such
@@ -54,8 +60,6 @@ def place_of(form: str, seen: Shape, own: Shape) -> Shape:
     >>> place_of("3,7", (4, 8), (4, 8)), place_of("1, 0, 1, 1", (2, 12), (2, 3, 2, 2))
     ((3, 7), (1, 3))
     """
-    from quantviz.schemes.granularity import flat_index
-
     if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", form.replace(" ", ""), re.ASCII):
         raise QuantVizError("cli.cell", got=form, shape=seen)
     place = tuple(int(number) for number in form.split(","))
@@ -63,7 +67,7 @@ def place_of(form: str, seen: Shape, own: Shape) -> Shape:
     if len(place) != len(shape) or not all(-n <= i < n for i, n in zip(place, shape, strict=True)):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
     place = tuple(i % n for i, n in zip(place, shape, strict=True))
-    return place if shape == seen else (place[0], flat_index(place[1:], shape[1:]))
+    return place if shape == seen else orientation.cell_of(place, shape)
 
 
 def takes_tensor(command: _F) -> _F:
@@ -91,31 +95,62 @@ def takes_scheme(command: _F) -> _F:
     )(command)
 
 
-def open_tensor(file: str, tensor: str | None) -> Chosen:
-    """Return the tensor of that name in a checkpoint, or the only one there.
+def takes_outputs_axis(command: _F) -> _F:
+    """Add `--outputs-axis AXIS` to a command, as `outputs_axis`: an orientation, or none."""
 
-    `file` is what `open_checkpoint` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
-    `QuantVizError` for a file that cannot be opened, and for a name that is not there or is missing.
+    def read(context: click.Context, _: click.Parameter, form: str | None) -> Orientation | None:
+        if form is None:
+            return None
+        found = Orientation.parse(form)
+        if found is None:
+            raise QuantVizError("cli.outputs_axis", got=form)
+        return found
+
+    return click.option(
+        "--outputs-axis",
+        callback=read,
+        metavar="AXIS",
+        help="The axis of the output channels, where the file does not tell: 1 for a weight of "
+        "inputs × outputs, 0.2 for stacked experts of inputs × outputs.",
+    )(command)
+
+
+def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:
+    """Return the tensor of that name in a checkpoint, or the only one there, as outputs × inputs.
+
+    `file` is what `open_near` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
+    Which axis has the outputs is found by the file unless it is given. `QuantVizError` for a file that cannot
+    be opened, and for a name that is not there or is missing.
     """
-    from quantviz.checkpoints.opening import open_checkpoint
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.checkpoints.opening import open_near
     from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)
     if source:
         stored = source.open()
-        return _chosen(file, source.title(language()), stored, "")
-    with open_checkpoint(file) as opened:
-        catalog = model_tensors(opened)
-        name = name_in(catalog, shown(file), tensor)
-        return _chosen(name, f"{shown(file)} · {name}", catalog.stored(name), catalog.info(name).dtype)
+        return _chosen(file, source.title(language()), stored, "", outputs_axis or Orientation(by="user"))
+    # A decoded weight is read from its file later, so that stays open until the command ends.
+    catalog = click.get_current_context().with_resource(open_near(file, tensor))
+    name = name_in(catalog, shown(file), tensor)
+    title, dtype = f"{shown(file)} · {name}", catalog.info(name).dtype
+    orientation = outputs_axis or catalog.orientation(name)
+    return _chosen(name, title, catalog.stored(name), dtype, orientation)
 
 
-def _chosen(name: str, title: str, stored: Stored, dtype: str) -> Chosen:
+def _chosen(name: str, title: str, stored: Stored, dtype: str, orientation: Orientation) -> Chosen:
     from quantviz.tensors.lazy import as_matrix
 
     shape = stored.shape
-    return Chosen(name, title, as_matrix(stored) if len(shape) == _CONVOLUTION else stored, dtype, shape)
+    if len(shape) < 2 and orientation.is_usual:
+        return Chosen(name, title, stored, dtype, shape)
+    if orientation.by == "guess" and len(shape) == 2:
+        say("cli.outputs_guessed", name=name, rows=shape[0], columns=shape[1])
+    elif not orientation.is_usual and orientation.by != "user":
+        told = text(f"orientation.by.{orientation.by}", language())
+        say("cli.outputs_told", name=name, axis=orientation.text, told=told)
+    if not orientation.is_usual or len(shape) == _CONVOLUTION:
+        stored = as_matrix(stored, orientation.outputs)
+    return Chosen(name, title, stored, dtype, shape, orientation)
 
 
 def written_source(form: str) -> Source | None:

@@ -128,11 +128,31 @@ class _Page:
 
     def verdict(self) -> str:
         """Return which tensors are worst, why the first of them is, and what would help."""
+        first = self.coverage()
+        return text("report.sentence_gap", self.language).join([*first, self.measured()])
+
+    def coverage(self) -> list[str]:
+        """Return what comes before the verdict: how much was read, and which weights are constant."""
+        said = []
+        if self.summary.coverage:
+            said.append(escaped(self.summary.coverage[self.language]))
+        elif self.summary.unread:
+            unread = self.summary.unread
+            names = text("report.between", self.language).join(unread[:_NAMED])
+            of = len(self.summary.tensors)
+            said.append(self.say("report.not_all_read", count=len(unread), of=of, names=names))
+        if constant := self.summary.constant:
+            names = text("report.between", self.language).join(constant[:_NAMED])
+            said.append(self.say("report.constant", count=len(constant), names=names))
+        return said
+
+    def measured(self) -> str:
+        """Return which of the measured tensors are worst, and why."""
         worst = self.summary.worst(self.recipe, _NAMED)
         found = next(each for each in self.summary.recipes if each.recipe == self.recipe)
         if not worst:
             return self.say("report.nothing_measured", recipe=self.recipe)
-        if worst[0].sqnr_db == math.inf:
+        if worst[0].sqnr_db == math.inf and not self.summary.unread and not self.summary.constant:
             return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
         between = text("report.between", self.language)
         names = between.join(self.say("report.named", tensor=row.tensor, sqnr_db=_db(row)) for row in worst)

@@ -6,16 +6,17 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from quantviz.checkpoints.account import counts_as_weight
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.errors import QuantVizError
 
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 #: What a tensor can have come to under a recipe.
-STATUSES = ("ok", "refused", "problem")
+STATUSES = ("ok", "refused", "not_read", "problem")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Measurement:
     kurtosis: float | None
     clipped_share: float | None
     zeroed_share: float | None
+    #: Whether it is a matrix whose values are all equal.
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,18 @@ class ScanSummary:
     recipes: tuple[RecipeSummary, ...]
     #: Names of all tensors in the table's order.
     tensors: tuple[str, ...]
+    #: What the scan said of how much it read, by language; "" where the table does not say.
+    coverage: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Return the tensors of whose values nothing is known."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status in ("problem", "not_read")))
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Return the matrices whose values are all equal."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.constant))
 
     def under(self, recipe: str) -> dict[str, Measurement]:
         """Return the rows of a recipe by tensor."""
@@ -128,7 +143,20 @@ def summary_of(table: Any) -> ScanSummary:
         rows,
         tuple(_recipe(name, [row for row in rows if row.recipe == name]) for name in recipes),
         tuple(dict.fromkeys(row.tensor for row in rows)),
+        dict(getattr(table, "attrs", {}).get("coverage") or {}),
     )
+
+
+def is_constant(record: Mapping[str, Any]) -> bool:
+    """Return whether a row is one of a matrix whose values are all equal, which no recipe can harm.
+
+    >>> is_constant({"shape": (8, 8), "low": 0.0, "high": 0.0}), is_constant({"shape": (8,), "low": 1.0})
+    (True, False)
+    """
+    shape, low = record.get("shape"), record.get("low")
+    if low is None or low != record.get("high") or not isinstance(shape, list | tuple):
+        return False
+    return counts_as_weight(str(record.get("tensor", "")), tuple(shape))
 
 
 def _measurement(record: Mapping[str, Any]) -> Measurement:
@@ -164,6 +192,7 @@ def _measurement(record: Mapping[str, Any]) -> Measurement:
         kurtosis=number("kurtosis"),
         clipped_share=number("clipped_share"),
         zeroed_share=number("zeroed_share"),
+        constant=is_constant(record),
     )
 
 
@@ -177,7 +206,7 @@ def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
         recipe=name,
         measured=counts["ok"],
         refused=counts["refused"],
-        problems=counts["problem"],
+        problems=counts["problem"] + counts["not_read"],
         size=bits / 8 if stored else None,
         bits_per_weight=bits / weights if weights else None,
         lowest=min(found, default=None),

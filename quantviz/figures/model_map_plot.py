@@ -32,7 +32,7 @@ _MOST_PRINTED = (9, 40)
 #: What squares tell by the colour of a recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
 #: How strong the grey of squares is that have no number.
-_GREY = MappingProxyType({"waiting": 0.12, "kept": 0.3, "refused": 0.3, "problem": 0.3})
+_GREY = MappingProxyType({"waiting": 0.12, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3})
 #: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the
 #: table beside it.
 _HIGHEST_KIND, _LOWEST_KIND, _USUAL_KINDS = 38, 22, 340
@@ -261,7 +261,7 @@ def _points(
 
 def _printed(square: Square, colour: str) -> str:
     if square.status != "ok":
-        return {"refused": "–", "problem": "!"}.get(square.status, "")
+        return {"refused": "–", "problem": "!", "not_read": "?"}.get(square.status, "")
     if colour in _RECIPES_TOLD:
         return ""
     if math.isinf(square.value):

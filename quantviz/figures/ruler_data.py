@@ -44,6 +44,8 @@ MOST_DOTS = 2000
 MOST_BITS = 8
 #: The axis goes on beyond what it shows by this part of it.
 _ROOM = 0.04
+#: Up to so many codes all of them are in view; as in `ruler/places.js`.
+FEW_TEETH = 16
 #: Codes are shown as far as this part of the values' extent beyond it.
 _BEYOND = 0.35
 #: Cells of a block of a large tensor up to which they are read for its histogram.
@@ -318,7 +320,9 @@ def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, fl
     shown = [*ends, *picture.landed.astype(np.float64), *(picture.range or ())]
     lo, hi = min(shown), max(shown)
     levels = picture.levels
-    if len(levels):
+    if 0 < len(levels) <= FEW_TEETH:
+        lo, hi = min(lo, levels[0]), max(hi, levels[-1])
+    elif len(levels):
         reach = _BEYOND * (hi - lo)
         near = levels[(levels >= lo - reach) & (levels <= hi + reach)]
         # At least one code on each side, so that a step is seen.

@@ -31,7 +31,7 @@ def range_operations(scheme: Scheme) -> Operations:
     by_width = _scale_by_width(scheme)
     operations = (
         *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
-        *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
+        *(_ZERO_IN_RANGE if _takes_zero_in(scheme) else ()),
         *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *_one_sided(scheme),
         *(_mirrored(scheme) if by_width and scheme.mode == "symmetric" else ()),
@@ -43,6 +43,7 @@ def range_operations(scheme: Scheme) -> Operations:
         *_end_on_code(scheme),
         *_zero_point(scheme),
         *_after_zero_point(scheme),
+        *_value_limit(scheme),
     )
     stored = (operation.reads for operation in store_operations(scheme))
     return _leading_to({"scale", "zero_point"}.union(block_names(scheme), *stored), operations)
@@ -83,6 +84,12 @@ _SCALE_SINGLE = Operation(
     lambda v: v["scale"].to(torch.float32).to(v["scale"].dtype),
     silent=True,
 )
+
+
+def _takes_zero_in(scheme: Scheme) -> bool:
+    """Return whether the range is widened to 0 before the scale is made of it."""
+    own_ends = scheme.mode == "symmetric" and scheme.arithmetic.scale.rule == "farther_end_negated"
+    return scheme.arithmetic.zero_in_range and not own_ends
 
 
 def _scale_by_width(scheme: Scheme) -> bool:
@@ -330,7 +337,8 @@ def _double_absmax_over_range(scheme: Scheme) -> Operations:
 
 
 def _without_clipping(scheme: Scheme) -> Operations:
-    low, high = scheme.range_value_min, scheme.range_value_max
+    # Counted from the zero point: of a symmetric scheme without signs it is the middle code.
+    low, high = scheme.signed_min, scheme.signed_max
     line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
     return (
         Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
@@ -350,6 +358,20 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
         lambda v: torch.where(v["hi"].abs() > v["lo"].abs(), v["hi"], v["lo"]),
     )
     return (larger, *_extreme_over_code_min(scheme))
+
+
+def _farther_end_negated(scheme: Scheme) -> Operations:
+    steps = -scheme.signed_min
+    # A scale is positive where the lower end is as far from 0 as the upper one.
+    farther = Operation(
+        "farther_end",
+        "extreme = where(abs(lo) >= hi, abs(lo), -hi)",
+        lambda v: torch.where(v["lo"].abs() >= v["hi"], v["lo"].abs(), -v["hi"]),
+    )
+    return (
+        farther,
+        *_over("scale_farther_end", f"scale = extreme / {number_code(steps)}", "extreme", steps),
+    )
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
@@ -483,6 +505,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_fitting": _power_of_two_fitting,
         "mirrored_if_negative": _mirrored_if_negative,
         "double_absmax_over_range": _double_absmax_over_range,
+        "farther_end_negated": _farther_end_negated,
     }
 )
 
@@ -535,6 +558,15 @@ def _scale_floor(scheme: Scheme) -> Operations:
                 "scale_floor",
                 f"scale = max(scale, {floor!r})",
                 lambda v: v["scale"].clamp(min=floor),
+                silent=True,
+            )
+        )
+    elif spec.floor_rule == "magnitude_below" and floor:
+        operations.append(
+            Operation(
+                "scale_floor",
+                f"scale = where(abs(scale) < {floor!r}, {floor!r}, scale)",
+                lambda v: torch.where(v["scale"].abs() < floor, floor, v["scale"]),
                 silent=True,
             )
         )
@@ -615,6 +647,21 @@ def _zero_point_is_dropped(scheme: Scheme) -> bool:
     """Return whether a block whose scale is too small loses its zero point."""
     rule = scheme.arithmetic.zero_width
     return rule == "one_and_zero" or (rule == "one_and_zero_if_asymmetric" and scheme.mode == "asymmetric")
+
+
+def _value_limit(scheme: Scheme) -> Operations:
+    """Return the operation that keeps the values of all codes below a limit."""
+    limit, low, high = scheme.arithmetic.scale.value_limit, scheme.code_min, scheme.code_max
+    if not limit or scheme.number_format.kind != "integer" or scheme.zero_domain.startswith("value"):
+        return ()
+    line = f"scale = min(scale, {limit!r} / max(zero_point - {low}, {high} - zero_point))"
+
+    def limited(v: NamedTensors) -> torch.Tensor:
+        steps = torch.maximum(v["zero_point"] - low, high - v["zero_point"])
+        most = torch.full_like(v["scale"], limit) / steps
+        return torch.where(v["scale"] > most, most, v["scale"])
+
+    return (Operation("value_limit", line, limited, silent=True),)
 
 
 def _after_zero_point(scheme: Scheme) -> Operations:

@@ -52,7 +52,11 @@ def code_operations(scheme: Scheme) -> Operations:
     if scheme.shifted and not added:
         operations += _value_offset(scheme, apply)
         source = "y"
-    divides = order.startswith("divide")
+    from_lowest = order == "from_lowest_divide_round_add" and added
+    if from_lowest:
+        operations += _above_lowest(scheme, divisor, zero_point)
+        source = "y"
+    divides = order.removeprefix("from_lowest_").startswith("divide")
     if not divides and not inverse_known:
         operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
     scaled = (
@@ -82,11 +86,30 @@ def code_operations(scheme: Scheme) -> Operations:
             lambda v: fma(v["x"], v["inverse"], v[zero_point].to(apply)),
         )
         operations += [fused, *_rounding(scheme)]
+    elif from_lowest:
+        low = scheme.code_min
+        steps = Operation(
+            "subtract_steps",
+            f"y = y - ({zero_point} - {low})",
+            lambda v: v["y"] - (v[zero_point].to(apply) - low),
+        )
+        operations += [*scaling, steps, *_rounding(scheme), shift]
     elif order.endswith("round_add"):
         operations += [*scaling, *_sign_of_zero(scheme), *_rounding(scheme), *((shift,) if added else ())]
     else:
         operations += [*scaling, *((shift,) if added else ()), *_sign_of_zero(scheme), *_rounding(scheme)]
     return (*operations, *_limits(scheme))
+
+
+def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:
+    """Return the operations that subtract the value of the smallest code from x."""
+    low = scheme.code_min
+    lowest = Operation(
+        "value_of_lowest",
+        f"lowest = ({low} - {zero_point}) * {divisor}",
+        lambda v: (low - v[zero_point].to(v[divisor].dtype)) * v[divisor],
+    )
+    return lowest, Operation("subtract_lowest", "y = x - lowest", lambda v: v["x"] - v["lowest"])
 
 
 def _inverse(divisor: str, of_zero: str) -> Operation:

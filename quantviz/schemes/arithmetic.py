@@ -25,19 +25,23 @@ class ScaleSpec:
 
     #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
     #: code. "mirrored_range" widens the range to as many steps below 0 as above and one more, and goes on as
-    #: asymmetric mode does: width / number of steps.
+    #: asymmetric mode does: width / number of steps. "farther_end_negated": minus the end that is farther
+    #: from 0, of a range that 0 need not be in, / the number of steps below 0.
     rule: str = "absmax_over_code_max"
     #: Asymmetric rule: "width_over_steps", width / number of steps; "end_on_code": then changed so that the
     #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
     #: end.
     asymmetric_rule: str = "width_over_steps"
+    #: The largest magnitude that the value of a code may have, of integer formats; 0 for no limit.
+    value_limit: float = 0.0
     #: The smallest scale allowed, used as `floor_rule` says.
     floor: float = 0.0
     #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
     #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
     #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of; "codes_zero_up_to": up
     #: to the floor every code is 0, and the scale 1; "range_stretched": max(scale, floor), with the range
-    #: that the zero point is made of stretched as much as the scale.
+    #: that the zero point is made of stretched as much as the scale; "magnitude_below": a scale of either
+    #: sign whose magnitude is below the floor becomes the floor.
     floor_rule: str = "at_least"
     #: What a scale becomes, before any floor, whose inverse is beyond float32; 0 for nothing else.
     without_inverse: float = 0.0

@@ -139,6 +139,7 @@ class Convention(Arithmetic):
                 )
         for name in (
             "scale.floor",
+            "scale.value_limit",
             "scale.code_max",
             "scale.without_inverse",
             "scale.format_floor",
@@ -326,6 +327,7 @@ _ORDERS = (
     "multiply_add_round",
     "multiply_round_add",
     "fused_multiply_add_round",
+    "from_lowest_divide_round_add",
 )
 
 #: The values a field can take, where they are names of shared steps.
@@ -346,6 +348,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "mirrored_if_negative",
             "double_absmax_over_range",
             "mirrored_range",
+            "farther_end_negated",
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
         "scale.floor_rule": (
@@ -358,6 +361,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "inverse_one_up_to",
             "codes_zero_up_to",
             "range_stretched",
+            "magnitude_below",
         ),
         "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
         "scale.global_rule": (

@@ -132,6 +132,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        half_input=(_refused(),),
         purpose="training",
         known_as=("FusedMovingAvgObsFakeQuantize",),
         offer=Offer(
@@ -323,6 +324,71 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="integer_inference",
         known_as=("ORT",),
         offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
+    ),
+    # Explicit Q and DQ layers, as documented; weights have the scale absmax / largest.
+    Arithmetic(
+        "tensorrt",
+        order="divide_round_add",
+        zero_width="one",
+        scale_bits=32,
+        purpose="integer_inference",
+        known_as=("NVIDIA", "IQuantizeLayer"),
+        offer=Offer(
+            ("int8", "int4", "float8_e4m3fn"),
+            _SYMMETRIC,
+            ("per_tensor", "per_channel", "per_group"),
+            (64, 128),
+            usual_size=128,
+        ),
+    ),
+    # fake_quant_with_min_max_vars: the range is moved until 0 is a code.
+    Arithmetic(
+        "tensorflow_fake_quant",
+        zero_point_ties="away",
+        order="from_lowest_divide_round_add",
+        ties="adding_half",
+        zero_width="as_any",
+        scale_bits=32,
+        half_input=(_refused(),),
+        purpose="training",
+        known_as=("TensorFlow", "TFLite", "Keras"),
+        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor",)),
+    ),
+    # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
+    # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
+    Arithmetic(
+        "aimet",
+        # 0.99 of the largest float32.
+        ScaleSpec("without_clipping", value_limit=3.3687952317214356e38, floor=2.0**-23),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        unsigned_zero="middle",
+        ties="away",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        half_input=(_WIDENED,),
+        purpose="integer_inference",
+        known_as=("Qualcomm", "QNN", "SNPE"),
+        offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=("per_tensor", "per_channel")),
+    ),
+    # nncf.compress_weights' do_integer_quantization.
+    Arithmetic(
+        "nncf_weights",
+        ScaleSpec("farther_end_negated", floor=2.0**-23, floor_rule="magnitude_below"),
+        zero_in_range=True,
+        unsigned_zero="middle",
+        zero_point_rule="low_minus_rounded",
+        zero_width="as_any",
+        half_input=(_WIDENED,),
+        purpose="llm_weights",
+        known_as=("OpenVINO", "compress_weights"),
+        offer=Offer(
+            _ids("int4", "int8", "uint4", "uint8"),
+            granularities=("per_channel", "per_group"),
+            usual_size=128,
+        ),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
     Arithmetic(

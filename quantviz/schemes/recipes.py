@@ -102,6 +102,10 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
                 "coreml_int4_g32": _group("int4", "coreml"),
                 "coreml_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="coreml"),
+                "openvino_int8_sym": Scheme("int8", granularity=PerChannel(0), convention="nncf_weights"),
+                "openvino_int8_asym": Scheme("uint8", "asymmetric", PerChannel(0), convention="nncf_weights"),
+                "openvino_int4_sym_g128": _group("int4", "nncf_weights", 128),
+                "openvino_int4_asym_g128": _group("uint4", "nncf_weights", 128, "asymmetric"),
             }
         ),
         # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al.

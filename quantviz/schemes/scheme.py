@@ -185,6 +185,11 @@ class Scheme:
         return self.range_value_min - self.symmetric_zero_point
 
     @property
+    def signed_max(self) -> float:
+        """Return the largest code counted from the zero point."""
+        return self.range_value_max - self.symmetric_zero_point
+
+    @property
     def signed_scale(self) -> bool:
         """Whether the convention gives some blocks a negative scale.
 
@@ -194,7 +199,11 @@ class Scheme:
         spec = self.arithmetic.scale
         if self.mode == "asymmetric":
             return spec.asymmetric_rule == "end_on_code"
-        return self.search is not None or spec.rule in ("extreme_over_code_min", "larger_end_over_code_min")
+        return self.search is not None or spec.rule in (
+            "extreme_over_code_min",
+            "larger_end_over_code_min",
+            "farther_end_negated",
+        )
 
     @property
     def shifted(self) -> bool:

@@ -76,7 +76,8 @@ def parse_source(form: str, *, present: bool = True) -> Source:
     head, _, payload = form.partition(".")
     name, _, inner = form.partition("(")
     if name == AsMatrix.id and inner.endswith(")"):
-        source: Source = AsMatrix(parse_source(inner[:-1], present=present))
+        own, outputs = AsMatrix.read_form(inner[:-1])
+        source: Source = AsMatrix(parse_source(own, present=present), outputs)
     elif name == Edited.id and inner.endswith(")"):
         source = _read_edited(inner[:-1], present)
     elif name == HubTensor.id and inner.endswith(")"):

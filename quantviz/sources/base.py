@@ -10,6 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -99,6 +100,13 @@ class Source(Protocol):
     def picture(self) -> bool:
         """Return whether its values are the light of a picture, 0 being black."""
         return False
+
+    def told_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
+        """Return which of its axes are outputs, as its file tells; none where it lies in none.
+
+        An open file that is at hand is reused.
+        """
+        return None
 
     # ---- keeping ----
 

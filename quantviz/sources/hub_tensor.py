@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.base import AtHand, Source, comment
 from quantviz.sources.hubs.addresses import USUAL_REVISION, Place
 from quantviz.sources.hubs.hosts import HUBS, USUAL, hubs_offered
@@ -77,6 +78,10 @@ class HubTensor(Source):
             raise info.problem.again()
         host = "" if model.host == Hosts.of_environment().names[0] else model.host
         return cls(model.repo, model.commit, place.file, name, info.shape, host)
+
+    def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
+        """Return which of its axes are outputs, as its file tells."""
+        return (catalog or self._catalog()).orientation(self.name)
 
     @property
     def place(self) -> Place:

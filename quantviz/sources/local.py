@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.base import AtHand, Source, file_code
 from quantviz.text import visible
 
@@ -143,14 +144,15 @@ def local_version(file: str) -> str:
 
     `QuantVizError` where it is gone.
     """
-    from quantviz.sources.files import ShardedCatalog, reader_of
+    from quantviz.sources.files import is_index, reader_of
 
     paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
     assert folder
     # A link keeps its name, by which the others are found.
     beside = folder / path.parent
-    if reader_of(path.name) is ShardedCatalog:
-        paths += sorted(beside.glob("*.safetensors"))
+    if is_index(path.name):
+        # Whatever may be a shard of it.
+        paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
     elif path.suffix == ".onnx":
         paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
     return ".".join(map(_stat_text, paths))
@@ -280,6 +282,10 @@ class LocalTensor(Source):
         if info.problem:
             raise info.problem.again()
         return cls(file, name, info.shape)
+
+    def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
+        """Return which of its axes are outputs, as its file tells; an open file that is at hand is reused."""
+        return self._catalog(catalog).orientation(self.name)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield what keeps it from giving a tensor, as far as the file's header tells."""

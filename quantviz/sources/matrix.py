@@ -1,17 +1,17 @@
-"""A tensor of more axes seen as a matrix: its first axis by all the others, as engines store and group a
-convolution's weight.
+"""A weight seen as a matrix, outputs × inputs, as engines store and group it: a convolution's first axis by
+all the others, GPT-2's Conv1D turned.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
-from quantviz.schemes.granularity import Shape, flat_index
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.base import AtHand, Source
 
 if TYPE_CHECKING:
@@ -21,37 +21,47 @@ if TYPE_CHECKING:
 
 #: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
 _CONVOLUTION = 4
+#: How a link names the outputs.
+_OUTPUTS = "outputs_axis"
 
 
 @dataclass(frozen=True)
 class AsMatrix(Source):
-    """The tensor of another source, of three axes or more, as a matrix: the values stay where they are.
+    """The tensor of another source as a matrix: the values stay where they are.
 
     >>> from quantviz.sources.typed import Typed
-    >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).shape
-    (2, 12)
+    >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).shape, AsMatrix(Typed((1.0,) * 6, (2, 3)), (1,)).shape
+    ((2, 12), (3, 2))
     """
 
     source: Source
+    #: The axes of the source's tensor that are outputs: the rows.
+    outputs: tuple[int, ...] = (0,)
     id: ClassVar[str] = "as_matrix"
+
+    @property
+    def orientation(self) -> Orientation:
+        """Return the axes that are outputs."""
+        return Orientation(self.outputs, "user")
 
     @property
     def shape(self) -> Shape:
         """Return rows and columns."""
-        rows, *rest = self.source.shape
-        return rows, math.prod(rest)
+        return self.orientation.seen(self.source.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield what keeps it from giving a tensor."""
-        if len(self.source.shape) < 3:
+        if len(self.source.shape) < (3 if self.orientation.is_usual else 2):
             yield QuantVizError("source.as_matrix", shape=self.source.shape)
+        elif not self.orientation.fits(self.source.shape):
+            yield QuantVizError("as_matrix_outputs", got=self.orientation.text, shape=self.source.shape)
         yield from self.source.problems()
 
     def tensor(self) -> torch.Tensor:
         """Return the tensor in the dtype of its source."""
         from quantviz.tensors.lazy import as_matrix
 
-        x: torch.Tensor = as_matrix(self.source.tensor())
+        x: torch.Tensor = as_matrix(self.source.tensor(), self.outputs)
         return x
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
@@ -62,7 +72,7 @@ class AsMatrix(Source):
         """Return the source's tensor as a matrix."""
         from quantviz.tensors.lazy import as_matrix
 
-        matrix: Stored = as_matrix(stored)
+        matrix: Stored = as_matrix(stored, self.outputs)
         return matrix
 
     @property
@@ -73,17 +83,18 @@ class AsMatrix(Source):
     @property
     def axes(self) -> Axes:
         """Return rows and columns; of a convolution's weight the rows are its output channels."""
-        return Axes(self.shape, convolution=len(self.source.shape) == _CONVOLUTION)
+        of_outputs = not self.orientation.is_usual
+        return Axes(self.shape, convolution=of_outputs or len(self.source.shape) == _CONVOLUTION)
 
     def edited(self, cell: Shape, value: float | None) -> Source:
         """Return the matrix with another value in a cell: it is the source's that is set."""
-        return AsMatrix(self.source.edited(self.place_of(cell), value))
+        return AsMatrix(self.source.edited(self.place_of(cell), value), self.outputs)
 
     @property
     def unedited(self) -> Source:
         """Return the matrix without what was set by hand."""
         own = self.source.unedited
-        return self if own is self.source else AsMatrix(own)
+        return self if own is self.source else AsMatrix(own, self.outputs)
 
     @property
     def edits(self) -> tuple[tuple[Shape, float], ...]:
@@ -112,7 +123,11 @@ class AsMatrix(Source):
     @property
     def key(self) -> str:
         """Return what tells it from any other tensor, that of the source included."""
-        return f"{self.id} {self.source.key}"
+        return f"{self._named} {self.source.key}"
+
+    @property
+    def _named(self) -> str:
+        return self.id if self.orientation.is_usual else f"{self.id} {self.orientation.text}"
 
     @property
     def shared(self) -> bool:
@@ -126,7 +141,26 @@ class AsMatrix(Source):
 
     def link_text(self) -> str:
         """Return what a link says of it, with the source's own text inside."""
-        return f"{self.id}({self.source.link_text()})"
+        own = "" if self.orientation.is_usual else f",{_OUTPUTS}={self.orientation.text}"
+        return f"{self.id}({self.source.link_text()}{own})"
+
+    @classmethod
+    def read_form(cls, inner: str) -> tuple[str, tuple[int, ...]]:
+        """Return the source's own form and the outputs of what stands in the parentheses of a link.
+
+        Raises:
+            QuantVizError: The outputs are not axes.
+
+        >>> AsMatrix.read_form("normal(rows=8,cols=4),outputs_axis=1")
+        ('normal(rows=8,cols=4)', (1,))
+        """
+        own, mark, form = inner.rpartition(f",{_OUTPUTS}=")
+        if not mark or ")" in form:
+            return inner, (0,)
+        found = Orientation.parse(form)
+        if found is None:
+            raise QuantVizError("source.outputs_form", got=form)
+        return own, found.outputs
 
     def link_problem(self) -> QuantVizError | None:
         """Return why a link cannot carry it."""
@@ -135,7 +169,9 @@ class AsMatrix(Source):
     def code(self, large: bool, language: str) -> list[str] | None:
         """Return the source's own lines, and the one that makes a matrix of it."""
         lines = self.source.code(large, language)
-        return None if lines is None else [*lines, "x = qv.as_matrix(x)"]
+        axes = self.outputs[0] if len(self.outputs) == 1 else self.outputs
+        own = "" if self.orientation.is_usual else f", outputs_axis={axes}"
+        return None if lines is None else [*lines, f"x = qv.as_matrix(x{own})"]
 
     def place_of(self, cell: Shape) -> Shape:
         """Return the place in the source's own tensor of a cell of the matrix.
@@ -144,11 +180,7 @@ class AsMatrix(Source):
         >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).place_of((1, 7))
         (1, 1, 1, 1)
         """
-        row, flat = cell
-        rest: Shape = ()
-        for length in reversed(self.source.shape[1:]):
-            rest, flat = (flat % length, *rest), flat // length
-        return row, *rest
+        return self.orientation.place_of(cell, self.source.shape)
 
     def cell_of(self, place: Shape) -> Shape:
         """Return the cell of the matrix at which a place in the source's own tensor lies.
@@ -157,9 +189,13 @@ class AsMatrix(Source):
         >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell_of((1, 1, 1, 1))
         (1, 7)
         """
-        return place[0], flat_index(place[1:], self.source.shape[1:])
+        return self.orientation.cell_of(place, self.source.shape)
 
 
-def as_opened(source: Source) -> Source:
-    """Return a tensor from a file as it is shown first: a weight of four axes as a matrix."""
+def as_opened(source: Source, orientation: Orientation = Orientation()) -> Source:  # noqa: B008 (frozen)
+    """Return a tensor from a file as it is shown first: as outputs × inputs where it lies otherwise, and a
+    weight of four axes as a matrix.
+    """
+    if not orientation.is_usual and orientation.fits(source.shape):
+        return AsMatrix(source, orientation.outputs)
     return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source

@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 import torch
 
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
+from quantviz.schemes.orientation import Orientation
 
 #: How many values of a block are looked at at a time, so that sums are the same whatever is read at once.
 STRETCH = 2**16
@@ -372,6 +373,16 @@ def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape)
         return values.reshape(1, -1)
     picked = values[tuple(slice(None) if axis in (row_axis, col_axis) else i for axis, i in enumerate(at))]
     return picked if row_axis < col_axis else picked.T
+
+
+def oriented(x: torch.Tensor, orientation: Orientation) -> torch.Tensor:
+    """Return a weight as a matrix, outputs × inputs, with memory of its own.
+
+    >>> oriented(torch.arange(6.0).view(2, 3), Orientation((1,))).tolist()
+    [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    """
+    shape = orientation.seen(tuple(x.shape))
+    return x.permute(orientation.order(x.dim())).reshape(shape).contiguous()
 
 
 def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -12,13 +13,16 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.tensors.blocks import viewed
+from quantviz.schemes.orientation import Orientation
+from quantviz.tensors.blocks import oriented, viewed
 from quantviz.tensors.conversion import as_real, refuse_other_kinds, torch_dtype
 
 if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
 
 Values = npt.NDArray[np.float32]
+#: Elements up to which a weight that lies otherwise than outputs × inputs is turned as a whole.
+_MOST_TURNED_AT_ONCE = 2**22
 
 
 class OwnScales(NamedTuple):
@@ -212,35 +216,123 @@ class Matrix(Stored):
         return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
 
 
-def as_matrix(x: Any) -> Any:
-    """Return `x` as a matrix, its first axis by all the others, as engines store and group a convolution's
-    weight.
+class Oriented(Stored):
+    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only what is read is
+    copied; a small one is copied whole when it is first read.
+
+    >>> x = Oriented(InMemory(torch.arange(6.0).view(2, 3)), Orientation((1,)))
+    >>> x.shape, x.run(0, 4).tolist(), x.read((slice(1, 3), 0)).tolist()
+    ((3, 2), [0.0, 3.0, 1.0, 4.0], [1.0, 2.0])
+    """
+
+    def __init__(self, stored: Stored, orientation: Orientation) -> None:
+        self._stored, self._orientation = stored, orientation
+        self._shape = orientation.seen(stored.shape)
+        self._small: InMemory | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._stored.dtype
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._stored.notes
+
+    def check(self) -> None:
+        self._stored.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        if (small := self._whole()) is not None:
+            return small.run(start, stop)
+        columns = self._shape[1]
+        first = start // columns
+        values: Values = self._rows(first, -(-stop // columns)).flatten().numpy()
+        return values[start - first * columns : stop - first * columns]
+
+    def read(self, index: Window) -> torch.Tensor:
+        if (small := self._whole()) is not None:
+            return small.read(index)
+        if len(self._stored.shape) == 2:
+            part = self._stored.read(index[::-1])
+            return part.T.contiguous() if part.dim() == 2 else part
+        rows, columns = index
+        if not isinstance(rows, slice):
+            return self._rows(rows, rows + 1)[0, columns]
+        first, last, step = rows.indices(self._shape[0])
+        return self._rows(first, last)[::step, columns]
+
+    def _whole(self) -> InMemory | None:
+        """Return all of a small tensor, turned; none of a larger one."""
+        if math.prod(self._shape) > _MOST_TURNED_AT_ONCE:
+            return None
+        self.check()
+        with self._lock:
+            if self._small is None:
+                self._small = InMemory(self._rows(0, self._shape[0]), dtype=self.dtype)
+            return self._small
+
+    def _rows(self, first: int, last: int) -> torch.Tensor:
+        """Return some rows: of several axes of outputs those of the first that these lie in."""
+        own, outputs = self._stored.shape, self._orientation.outputs
+        a_step = math.prod(own[axis] for axis in outputs[1:])
+        start, stop = first // a_step, -(-last // a_step)
+        window = [slice(None)] * len(own)
+        window[outputs[0]] = slice(start, stop)
+        part = oriented(self._stored.read(tuple(window)), self._orientation)
+        return part[first - start * a_step : last - start * a_step]
+
+
+def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
+    """Return `x` as a matrix, outputs × inputs, as engines store and group a weight.
+
+    The first axis is that of the outputs unless another is named; all others are joined.
 
     Args:
         x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's
             `stored(name)`.
+        outputs_axis: The axis of the outputs, or several: 1 for GPT-2's Conv1D and ONNX's MatMul (I, O), 3
+            for a Keras convolution (kh, kw, I, O), (0, 2) for stacked experts (E, I, O).
 
     Returns:
         A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
 
     Raises:
-        QuantVizError: There is one axis only, or the tensor does not lie in memory row by row.
+        QuantVizError: There is one axis only, there are no such axes, or the tensor does not lie in memory
+            row by row.
 
-    >>> as_matrix(torch.zeros(64, 3, 7, 7)).shape
-    torch.Size([64, 147])
+    >>> as_matrix(torch.zeros(64, 3, 7, 7)).shape, as_matrix(torch.zeros(128, 384), 1).shape
+    (torch.Size([64, 147]), torch.Size([384, 128]))
     """
+    axes = outputs_axis if isinstance(outputs_axis, tuple) else (outputs_axis,)
     if isinstance(x, Stored):
         _refuse_vectors(x.shape)
-        return Matrix(x)
+        orientation = _orientation_of(axes, x.shape)
+        return Matrix(x) if orientation.is_usual else Oriented(x, orientation)
     tensor = x if isinstance(x, torch.Tensor) else as_real(x).values
     refuse_other_kinds(tensor)
     _refuse_vectors(tuple(tensor.shape))
     if not tensor.numel():
         raise QuantVizError("input_empty", shape=tuple(tensor.shape))
+    orientation = _orientation_of(axes, tuple(tensor.shape))
+    if not orientation.is_usual:
+        return oriented(tensor, orientation)
     try:
         return viewed(tensor, (tensor.shape[0], -1))
     except RuntimeError:
         raise QuantVizError("as_matrix_memory", shape=tuple(tensor.shape)) from None
+
+
+def _orientation_of(axes: tuple[int, ...], shape: Shape) -> Orientation:
+    whole = all(type(axis) is int and -len(shape) <= axis < len(shape) for axis in axes)
+    found = Orientation(tuple(axis % len(shape) for axis in axes), "user") if whole and axes else None
+    if found is None or not found.fits(shape):
+        raise QuantVizError("as_matrix_outputs", got=axes[0] if len(axes) == 1 else axes, shape=shape)
+    return found
 
 
 def _refuse_vectors(shape: Shape) -> None:

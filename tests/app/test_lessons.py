@@ -205,6 +205,9 @@ def test_each_step_answered_wrong_and_right(name, language):
             for k, question in enumerate(step.questions):
                 if attempt == 0:
                     not_told(at, step, scenes)
+                if step.move:
+                    # Other states have no handles: none can be looked at while something is to be moved.
+                    assert not [pills.key for pills in at.pills if str(pills.key).startswith("look_")]
                 given = right_answer(question, scenes) if right else wrong_answer(question, scenes)
                 if given is None:  # every cell is right
                     given = right_answer(question, scenes)
@@ -718,6 +721,13 @@ def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
     for name, shown in ((HERE, start), ("in_hand", state)):
         healthy(at.pills(key="look_per_group/3").set_value(name).run())
         assert looked_at(at) == (name, mse_of(shown))
+
+
+def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
+    """Its ruler had no handles, and the question could not be answered."""
+    at = opened(l="range_to_grid", p="5")
+    at.session_state["lesson_look"] = "full"
+    assert b'"holds_codes"' in everything(healthy(at.run()))
 
 
 def looked_at(at):

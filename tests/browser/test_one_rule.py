@@ -20,6 +20,9 @@ from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.figures.value_scales import as_picture
 from quantviz.schemes.formats import FORMATS
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.drags import moved_by
+from quantviz.teaching.lessons.formulas import HERE
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
@@ -50,7 +53,7 @@ def _page_with(browser, script, names):
 @pytest.fixture(scope="module")
 def hand(browser):
     """A blank page with the hand's own functions."""
-    yield from _page_with(browser, read_script("hand_component"), "figuresOf, combOf")
+    yield from _page_with(browser, read_script("hand_component"), "figuresOf, combOf, chosenBy")
 
 
 def numbers():
@@ -211,6 +214,27 @@ def test_the_combs_codes_are_called_alike(hand, name):
         [picture.levels.tolist(), dataclasses.asdict(WRITING)],
     )
     assert got == list(picture.codes)
+
+
+def test_the_values_of_held_codes_are_those_that_the_server_makes(hand):
+    step = lessons()["range_to_grid"].steps[5]
+    start = step.scenes()[HERE]
+    scale, zero = start.why.scale, int(start.why.zero_point)
+    for z in (zero - 2, zero + 1):
+        message = {"kind": "given", "scale": scale, "zero_point": z}
+        moved = moved_by(start.state, message, step.move)
+        got = hand.evaluate(
+            """([q, scale, zero_point, value]) => {
+                const shown = { q, params: { scale, zero_point },
+                    variant: { zero_domain: "code_int", zero_points: [-8, 7] } };
+                const before = { variant: 0, calibration: null, edits: new Map() };
+                const told = { kind: "zero", index: 3, value };
+                const chosen = chosenBy(told, before, { holds_codes: true, symmetric: false }, shown);
+                return [chosen.calibration.zero_point, [...chosen.edits.values()]];
+            }""",
+            [start.result.q.flatten().tolist(), scale, zero, scale * (zero - z)],
+        )
+        assert got == [z, moved.source.tensor().flatten().tolist()]
 
 
 def test_no_script_writes_numbers_by_a_rule_of_its_own():

@@ -115,6 +115,19 @@ def test_more_than_8_bits_have_no_comb():
     assert (len(picture.levels), picture.codes, picture.zero) == (0, (), -1)
 
 
+@pytest.mark.parametrize("calibration", ["min_max", "percentile(p=99.0)", "given(scale=9.0)"])
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_all_of_few_teeth_are_in_view(bits, calibration):
+    """At 2 bits the code −2 lay as far beyond the smallest value as that from 0."""
+    x = torch.linspace(-1, 1, 64).reshape(8, 8) ** 3
+    r = qv.quantize(x, qv.Scheme.parse(f"int{bits},symmetric,per_tensor,{calibration},course"))
+    study = Study.of_result(r)
+    picture = ruler_of_cell(study, study.explain((1, 1)))
+    assert len(picture.levels) == 2**bits
+    assert picture.domain[0] < picture.levels[0]
+    assert picture.levels[-1] < picture.domain[1]
+
+
 def test_alone_the_cell_tells_nothing_of_the_others():
     picture = ruler(normal(4, 4), qv.Scheme("int4"), (2, 1)).alone()
     assert (len(picture.values), picture.selected, picture.histogram) == (1, 0, None)

@@ -233,6 +233,7 @@ def test_the_zero_points_own_rounding_is_read(scale_math):
 def test_every_number_of_a_convention_is_read():
     changes = {
         "scale.floor": 0.5,
+        "scale.value_limit": 0.5,
         "scale.code_max": 256.0,
         "scale.without_inverse": 0.5,
         "scale.format_floor": 0.5,

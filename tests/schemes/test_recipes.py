@@ -224,6 +224,8 @@ def test_no_rows_give_no_answer():
     [
         ("awq_int4_g128", "uint4,asymmetric,per_group(size=128),min_max,awq"),
         ("gptq_int4_g128", "uint4,symmetric,per_group(size=128),min_max,gptq"),
+        ("openvino_int8_sym", "int8,symmetric,per_channel(axis=0),min_max,nncf_weights"),
+        ("openvino_int4_asym_g128", "uint4,asymmetric,per_group(size=128),min_max,nncf_weights"),
         ("mlx_q4_g64", "uint4,asymmetric,per_group(size=64),min_max,mlx"),
         ("coreml_int4_g32", "int4,symmetric,per_group(size=32),min_max,coreml"),
     ],

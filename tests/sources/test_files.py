@@ -508,6 +508,7 @@ def test_every_reader_keeps_the_contract():
         ".pth.tar",
         ".pt.tar",
         ".safetensors.index.json",
+        ".bin.index.json",
         ".json",
         ".csv",
         ".tsv",

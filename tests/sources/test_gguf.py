@@ -17,6 +17,7 @@ import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, decode_blocks
+from quantviz.sources.files.gguf_vectors import TABLES, table_of
 from quantviz.text import languages
 from tests.helpers.gguf_file import (
     ARRAY,
@@ -81,6 +82,14 @@ def test_every_type_of_the_package_is_read_or_refused_by_name():
         each.value: BLOCK_TYPES[each].name if each in BLOCK_TYPES else OTHER_TYPES[each] for each in Type
     }
     assert not set(BLOCK_TYPES) & set(OTHER_TYPES)
+    assert [OTHER_TYPES[number] for number in (36, 37, 38)] == ["I2_S", "I8_S", "TL1"]  # bitnet.cpp's
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_tables_of_vectors_are_the_packages(name):
+    kind = getattr(quants, name)
+    kind.init_grid()
+    assert np.array_equal(table_of(name).numpy(), kind.grid.reshape(TABLES[name]))
 
 
 @pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
@@ -262,7 +271,7 @@ def test_only_the_window_of_a_large_tensor_is_read(tmp_path):
 def test_one_tensor_that_cannot_be_read_does_not_close_the_others():
     good, whole = quantized_entry(BLOCK_TYPES[Type.Q6_K], name="good")
     entries = [
-        Entry("old", (256, 2), Type.IQ2_XXS),
+        Entry("old", (256, 2), Type.Q1_0),
         Entry("new", (32,), 77),
         Entry("beyond", (256, 9999), Type.Q6_K),
         Entry("ragged", (255, 2), Type.Q6_K),
@@ -283,7 +292,7 @@ def test_one_tensor_that_cannot_be_read_does_not_close_the_others():
             catalog.load("old")
     for language in languages():
         message = caught.value.message(language)
-        assert "IQ2_XXS" in message
+        assert "Q1_0" in message
         assert all(kind.name in message for kind in QUANTIZED)
 
 
@@ -383,7 +392,7 @@ BAD = {
     "offset_unaligned": (gguf_file([Entry("x", (2,), 0, bytes(64), 4)]), TENSOR),
     "row_of_half_a_block": (gguf_file([Entry("x", (48, 2), 2, bytes(54))]), "file.gguf_row"),
     "row_of_half_a_k_block": (gguf_file([Entry("x", (128, 2), 12, bytes(144))]), "file.gguf_row"),
-    "type_iq": (gguf_file([Entry("x", (256,), 16, bytes(66))]), "file.gguf_type"),
+    "type_of_bitnet": (gguf_file([Entry("x", (256,), 36, bytes(66))]), "file.gguf_type"),
     "type_removed": (gguf_file([Entry("x", (32,), 4, bytes(20))]), "file.gguf_type"),
     "type_unknown": (gguf_file([Entry("x", (32,), 2**32 - 1, bytes(20))]), "file.gguf_type"),
 }

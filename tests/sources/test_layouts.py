@@ -17,11 +17,13 @@ from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from quantviz.sources.files.gguf_codes import SPLITS
 from quantviz.sources.layouts import LAYOUTS, quantized_weights
+from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.layouts.named import NAMED
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
 from tests.engines.record_written_layouts import RECORD as WRITTEN
-from tests.helpers import layouts
+from tests.helpers import ROOT, layouts
+from tests.helpers.offered import of_today
 
 
 def weights_of(path):
@@ -179,7 +181,7 @@ def test_the_record_names_what_wrote_it():
 
 
 @pytest.mark.parametrize(
-    "kind", [each for each in BLOCK_TYPES.values() if not each.plain], ids=lambda kind: kind.name
+    "kind", [each for each in BLOCK_TYPES.values() if each.name in SPLITS], ids=lambda kind: kind.name
 )
 def test_gguf_blocks_come_apart_into_what_they_are_made_of(kind):
     raw = torch.randint(
@@ -226,6 +228,23 @@ def test_a_gguf_and_its_experts(tmp_path, name):
     with qv.open_tensors(tmp_path / "x.gguf") as catalog:
         assert catalog.metadata["general.architecture"] == "llama"
         assert catalog.metadata["llama.attention.head_count"] == 4
+
+
+@pytest.mark.parametrize("name", ["IQ1_M", "IQ2_XXS", "IQ3_S"])
+def test_a_gguf_of_vectors_is_values_without_a_scheme(tmp_path, name):
+    kind = next(each for each in BLOCK_TYPES.values() if each.name == name)
+    raw = np.random.default_rng(0).integers(0, 64, (6, kind.size), dtype=np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("blk.0.ffn_up.weight", raw, raw_dtype=gguf.GGMLQuantizationType[name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    ((weight, coded),) = weights_of(tmp_path / "x.gguf").values()
+    assert (weight.scheme, weight.problem, weight.stored_bits) == (None, None, kind.bits)
+    with np.errstate(all="ignore"):
+        theirs = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[name])
+    assert np.array_equal(coded.x_hat.numpy(), theirs, equal_nan=True)
 
 
 def test_what_does_not_fit_is_told_by_weight_and_not_decoded(tmp_path):
@@ -293,6 +312,62 @@ def hostile():
     )
 
 
+def samples():
+    """A weight of each layout that lies in modules: its tensors by name, and its configuration."""
+    for case, config in CONFIGS.items():
+        tensors = {
+            f"x.{name[len(case) + 1 :]}": value
+            for name, value in RECORDED.items()
+            if name.startswith(f"{case}/") and not name.endswith("/expected")
+        }
+        yield case, tensors, config
+    yield "fp8_blocks", layouts.fp8_blocks("x", torch.ones(64, 64), 32), {"weight_block_size": [32, 32]}
+
+
+def unknown_siblings():
+    """A name for an unknown tensor beside each sample, by how the layout calls its own."""
+    for case, tensors, config in samples():
+        yield case, tensors, config, {}
+    for case, said in CASES.items():
+        prefix = f"{case}/"
+        own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
+        own.pop("x.expected")
+        yield case, own, said["config"], said["header"]
+    comfy = {"x.weight": torch.ones(4, 4).to(torch.float8_e4m3fn), "x.scale_weight": torch.ones(())}
+    yield "comfy", comfy, {}, {}
+
+
+def misfits():
+    """Weights of the recorded cases with one tensor of another shape, or a number that lies."""
+    for case, own, config, header in unknown_siblings():
+        said = {"config": config, "header": header}
+        for name, tensor in own.items():
+            if tensor.numel() > 1 and not name.endswith(("_scale_2", "bias", "dtype")):
+                yield case, {**own, name: tensor.flatten()[:-1].clone()}, said
+                yield case, {**own, name: torch.zeros(0, *tensor.shape[1:], dtype=tensor.dtype)}, said
+            elif name.endswith((".axis", ".nbits")):
+                yield case, {**own, name: torch.tensor(2**31 - 1, dtype=torch.int32)}, said
+
+
+@pytest.mark.parametrize(("case", "tensors", "said"), of_today(list(misfits()), 40))
+def test_parts_of_another_length_are_told_or_read_in_bounds(tmp_path, case, tensors, said):
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    save_file(tensors, tmp_path / "x.safetensors", metadata=said["header"] or None)
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": said["config"]}))
+    for weight, _ in weights_of(tmp_path / "x.safetensors").values():
+        assert weight.problem is None or weight.problem.key.startswith(("layouts.", "file.")), case
+
+
+@pytest.mark.parametrize(
+    "said", ["{", "[]", '{"_type": 3}', '{"_type": "Int8Tensor", "_data": [1]}', "9" * 70000]
+)
+def test_a_header_that_lies_of_torchao_is_damage(tmp_path, said):
+    tensors = {"x._weight_qdata": torch.zeros(4, 4, dtype=torch.int8), "x._weight_scale": torch.ones(4, 1)}
+    save_file(tensors, tmp_path / "x.safetensors", metadata={"x.weight": said})
+    ((weight, _),) = weights_of(tmp_path / "x.safetensors").values()
+    assert weight.problem.key in ("layouts.damaged", "layouts.torchao")
+
+
 @pytest.mark.parametrize(("case", "tensors"), list(hostile()))
 def test_parts_that_do_not_fit_together_are_damage(tmp_path, case, tensors):
     config = {"config_groups": ["no", "groups"], "checkpoint_format": ["gptq"]}
@@ -328,6 +403,16 @@ def test_a_configuration_that_is_damaged_is_told(tmp_path):
         quantized_weights(catalog)
 
 
+def test_the_table_of_layouts_has_every_one():
+    page = (ROOT / "quantviz/sources/README.md").read_text(encoding="utf-8")
+    section = page.partition("## Quantized weights")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
+    decoded = [text(f"notes.layouts.names.{layout}") for layout in LAYOUTS if layout not in NAMED]
+    assert sorted(rows[1:]) == sorted(decoded)
+    named = section.partition("Named and not read")[2].partition("\n\n")[0]
+    assert all(text(f"notes.layouts.names.{layout}") in named for layout in NAMED)
+
+
 def test_every_layout_has_a_name():
     for language in languages():
         assert all(text(f"notes.layouts.names.{layout}", language) for layout in LAYOUTS)
@@ -342,31 +427,6 @@ def test_json_beside_is_found_for_shards_too(tmp_path):
         assert catalog.json_beside("none.json") is None
         assert catalog.stored_bytes("x") == 8
         assert catalog.cut("x", (slice(0, 1),)).shape == (1,)
-
-
-def samples():
-    """A weight of each layout that lies in modules: its tensors by name, and its configuration."""
-    for case, config in CONFIGS.items():
-        tensors = {
-            f"x.{name[len(case) + 1 :]}": value
-            for name, value in RECORDED.items()
-            if name.startswith(f"{case}/") and not name.endswith("/expected")
-        }
-        yield case, tensors, config
-    yield "fp8_blocks", layouts.fp8_blocks("x", torch.ones(64, 64), 32), {"weight_block_size": [32, 32]}
-
-
-def unknown_siblings():
-    """A name for an unknown tensor beside each sample, by how the layout calls its own."""
-    for case, tensors, config in samples():
-        yield case, tensors, config, {}
-    for case, said in CASES.items():
-        prefix = f"{case}/"
-        own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
-        own.pop("x.expected")
-        yield case, own, said["config"], said["header"]
-    comfy = {"x.weight": torch.ones(4, 4).to(torch.float8_e4m3fn), "x.scale_weight": torch.ones(())}
-    yield "comfy", comfy, {}, {}
 
 
 @pytest.mark.parametrize(("case", "tensors", "config", "header"), list(unknown_siblings()))
@@ -474,3 +534,33 @@ def test_codes_that_no_layout_claims_are_weights_that_are_not_read(tmp_path):
     found = weights_of(layouts.write(tmp_path / "x.safetensors", tensors))
     assert list(found) == ["a.weight", "b.weight"]
     assert all(weight.problem.key == "layouts.unknown" for weight, _ in found.values())
+
+
+def test_a_weight_without_a_scheme_is_audited_by_its_values(tmp_path):
+    kind = next(each for each in BLOCK_TYPES.values() if each.name == "IQ2_XXS")
+    raw = np.random.default_rng(0).integers(0, 256, (64, kind.size), dtype=np.uint8)
+    raw[:, :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
+    values = torch.from_numpy(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind.name]))
+    name = "blk.0.ffn_up.weight"
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor(name, raw, raw_dtype=gguf.GGMLQuantizationType[kind.name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    own = values + 0.1 * values.std() * torch.randn(values.shape, generator=torch.Generator().manual_seed(0))
+    (tmp_path / "original").mkdir()
+    original = layouts.write(tmp_path / "original" / "y.safetensors", {name: own})
+    (found,) = [each for each in qv.audit(tmp_path / "x.gguf", original).tensors if each.tensor == name]
+    right = 10 * torch.log10(own.double().square().sum() / (values - own).double().square().sum())
+    assert found.metrics["sqnr_db"] == pytest.approx(float(right), abs=1e-6)
+    assert (found.scheme, found.rounding, found.status) == (None, "", "ok")
+    for language in languages():
+        assert "GGUF" in qv.audit(tmp_path / "x.gguf", original).messages(language)[0]
+    with pytest.raises(qv.QuantVizError, match="no codes"):
+        qv.audited_result(tmp_path / "x.gguf", original, name)
+    with qv.open_tensors(tmp_path / "x.gguf") as catalog:
+        stored = model_tensors(catalog).stored(name)
+        assert torch.equal(stored.read((slice(3, 9), slice(0, 5))), values[3:9, :5])
+        assert stored.own_scales(qv.Scheme("int4")) is None
+        assert all(note.message(language) for note in stored.notes for language in languages())

@@ -13,11 +13,20 @@ export function chosenBy(message, before, hand, shown) {
   const { kind } = message;
   if (kind === "range")
     return { ...before, calibration: { id: "manual_range", lo: message.lo, hi: message.hi } };
-  if (kind === "tooth" || kind === "zero") return { ...before, calibration: combMoved(message, hand, shown) };
+  if (kind === "tooth" || kind === "zero") {
+    const calibration = combMoved(message, hand, shown);
+    const edits = hand.holds_codes ? valuesAlong(calibration, shown) : before.edits;
+    return { ...before, calibration, edits };
+  }
   if (kind === "value")
     return { ...before, edits: new Map(before.edits).set(shown.places[message.cell], message.value) };
   const list = kind === "bits" ? hand.bits : hand.groups;
   return { ...before, variant: list[message.at], calibration: null };
+}
+
+// The values that all codes stand for on another comb.
+function valuesAlong({ scale, zero_point }, { q }) {
+  return new Map(Array.from(q, (code, place) => [place, Math.fround(scale * (code - zero_point))]));
 }
 
 // Scale and zero point of a comb of which one tooth was moved to `value`: the zero point's tooth moves them

@@ -6,7 +6,7 @@ import { SHARED } from "../page/tables.js";
 import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
-import { NARROW } from "../ruler/places.js";
+import { FEW_TEETH, NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
@@ -107,6 +107,8 @@ export class Hand {
     if (shown.refused) return this.showRuler(this.reason(shown.refused));
     this.choice = choice;
     this.shown = shown;
+    // No axis under a hand moves; what is chosen beside it may need another one.
+    if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
     if (message.kind !== "range") this.curveFollows();
@@ -172,6 +174,7 @@ export class Hand {
     this.moving = false;
     this.asked = null;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
+    this.domain = this.domainNow();
     this.payers.forget();
     this.showRuler();
     this.writeNumbers();
@@ -237,11 +240,13 @@ export class Hand {
 
   domainNow() {
     const { x, places } = this.shown;
+    const comb = this.shown.levels?.values;
     const values = Array.from(places, (place) => x[place]);
-    const { bar_edges: edges, rows, pays } = this.data;
+    const { bar_edges: edges, rows, room } = this.data;
     if (edges) values.push(edges[0], edges.at(-1));
-    // Room to make an outlier of the selected value.
-    if (pays) values.push(...values.map((value) => 2 * value));
+    if (comb?.length <= FEW_TEETH) values.push(comb[0], comb.at(-1));
+    // Room to make an outlier of the selected value, or a longer comb.
+    if (room) values.push(...values.map((value) => 2 * value));
     // Where the hand began stays in sight, and can be gone back to; so does what is right.
     for (const { tone, levels, range, at } of rows)
       if (tone !== "wrong") values.push(...(range ?? (levels.length ? [levels[0], levels.at(-1)] : [at])));

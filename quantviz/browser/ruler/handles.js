@@ -2,6 +2,7 @@
 
 import { significant } from "../panels/numbers.js";
 import { filled, powerOfTen, toUnit, writtenAmong } from "./figures.js";
+import { teethLimits } from "./limits.js";
 import { MOST_TEETH } from "./places.js";
 
 // Handles of a picture as it was painted: `marks` are the painter's, `hand` what a hand holds.
@@ -15,17 +16,18 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
+  const inView = teethLimits(picture, axis, unit);
   const column = (x) => ({ x, y: marks.knobs, left: x - bands.reach / 2, width: bands.reach });
   if (handles.range && range) {
     const told = (value) => writtenAmong(value, step * 10, writing);
     const whole = { top: bands.top, height: bands.height - bands.top };
     const low = {
-      least: Math.min(axis.lo, range.lo),
+      least: Math.min(inView.lo, range.lo),
       most: (picture.symmetric ? Math.min(range.hi, 0) : range.hi) - unit,
     };
     const high = {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
-      most: Math.max(axis.hi, range.hi),
+      most: Math.max(inView.hi, range.hi),
     };
     add("lo", range.lo, low, { ...column(axis.inside(range.lo)), ...whole }, named(words.lo, told(range.lo)));
     add(
@@ -44,10 +46,11 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     if (i === zero && handles.zero) {
       const gap =
         levels.length > 1 ? Math.abs(levels[i + 1 < levels.length ? i + 1 : i - 1] - levels[i]) : step;
-      const limits = { least: axis.lo, most: axis.hi, step: gap };
+      const limits = { ...inView.zero, step: gap };
       add("zero", levels[i], limits, box, named(words.zero, told), { index: i, code: true });
     } else if (i !== zero && handles.tooth && levels[i] && levels.length <= 4 * MOST_TEETH) {
-      const limits = levels[i] > 0 ? { least: unit, most: axis.hi } : { least: axis.lo, most: -unit };
+      const end = inView.tooth(levels[i]);
+      const limits = levels[i] > 0 ? { least: unit, most: end } : { least: end, most: -unit };
       const name = filled(words.tooth, { code: codes[i] });
       add(`tooth:${i}`, levels[i], limits, box, named(name, told), { index: i, code: true });
     }
@@ -56,7 +59,7 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     const { x, y } = marks.dot;
     const half = bands.reach / 2;
     const box = { x, y, left: x - half, top: y - half, width: 2 * half, height: 2 * half };
-    const limits = { least: axis.lo, most: axis.hi };
+    const limits = { ...inView.value };
     add("value", values[selected], limits, box, named(words.value, written(values[selected])), {
       index: selected,
     });

@@ -185,7 +185,8 @@ export class RulerPainter {
   paintRounds(places, { radius, dot }, piled, color) {
     const { picture, context } = this;
     const { clipped, values, selected } = picture;
-    // Round ends of lines without length are drawn faster than circles.
+    // Round ends of short lines are drawn faster than circles. Of a single line without any length Chromium
+    // draws nothing.
     context.strokeStyle = color;
     context.lineWidth = 2 * radius;
     context.lineCap = "round";
@@ -195,7 +196,7 @@ export class RulerPainter {
       if ((clipped[i] ? 1 : 0) !== piled || i === selected || Number.isNaN(values[i])) continue;
       const [x, y] = [places[2 * i], places[2 * i + 1]];
       context.moveTo(x, y);
-      context.lineTo(x, y);
+      context.lineTo(x + 0.01, y);
     }
     context.stroke();
     context.lineCap = "butt";

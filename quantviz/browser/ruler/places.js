@@ -9,6 +9,8 @@ export const NARROW = 560;
 // Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
 export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;
+// Up to so many codes all teeth are in view, and no hand drags one out of it.
+export const FEW_TEETH = 16;
 // Of one value alone: no others lie above it, and its teeth have one label.
 const LOW_BANDS = [44, 31, 0];
 // On a wall, where a lesson's panels stand above it: dots, and a comb with two lines of labels of one size.

@@ -109,8 +109,8 @@ export class Ruler {
     const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
     const words = { ...this.settings.words, ...picture.words };
     this.bands = bandsOf(this.width, picture, this.settings.wall, innerHeight);
-    // While a hand holds something the axis stays under it.
-    this.axis = hand?.axis ?? new Axis(picture.domain, this.width);
+    // While a hand holds something on the axis, that stays under it.
+    this.axis = this.holdsPlace ? hand.axis : new Axis(picture.domain, this.width);
     this.fitCanvas();
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
     this.canvas.style.opacity = picture.dim ? "0.55" : "";
@@ -119,6 +119,12 @@ export class Ruler {
     this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
     this.placeHandles(hand);
     this.placeTakes();
+  }
+
+  // Whether a hand holds something that has a place on the axis; a slider has one beside it.
+  get holdsPlace() {
+    const { hand } = this.grasp;
+    return Boolean(hand) && !hand.handle.places;
   }
 
   fitCanvas() {

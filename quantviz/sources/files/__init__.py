@@ -30,6 +30,7 @@ from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.files.other_formats import other_format, other_format_named
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
+from quantviz.sources.files.sharded import ShardedTorch
 from quantviz.sources.files.stand_ins import answer_in_place, stand_in
 from quantviz.sources.files.table import TableCatalog, looks_like_numbers
 from quantviz.sources.files.torch_save import TorchCatalog
@@ -39,10 +40,10 @@ from quantviz.sources.limits import Limits as Limits
 #: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
 CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, OnnxCatalog, TorchCatalog),
-    *(ShardedCatalog, JsonCatalog, TableCatalog),
+    *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),
 )
 #: Those of texts, which no beginning marks for sure.
-_OF_TEXTS = (ShardedCatalog, JsonCatalog, TableCatalog)
+_OF_TEXTS = (ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog)
 #: The reader of each suffix; where two fit a name, the first.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType(
     {suffix: reader for reader in CATALOGS for suffix in reader.suffixes}
@@ -65,6 +66,16 @@ def reader_of(filename: str) -> type[Catalog] | None:
     """
     name = filename.lower()
     return next((reader for suffix, reader in READERS.items() if name.endswith(suffix)), None)
+
+
+def is_index(filename: str) -> bool:
+    """Return whether a file of such a name is an index of shards.
+
+    >>> is_index("model.safetensors.index.json"), is_index("pytorch_model.bin.index.json"), is_index("x.json")
+    (True, True, False)
+    """
+    reader = reader_of(filename)
+    return reader is not None and issubclass(reader, ShardedCatalog)
 
 
 class open_tensors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import math
 import operator
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
 from quantviz.sources.files.stand_ins import stand_in
 from quantviz.sources.limits import Limits
+from quantviz.sources.orienting import Orienting
 from quantviz.text import visible
 
 if TYPE_CHECKING:
@@ -170,6 +173,22 @@ class Catalog(ABC):
                 "no_tensor", name=clipped(name), nearest=", ".join(repr(clipped(each)) for each in nearest)
             )
         return self._infos[name]
+
+    def orientation(self, name: str) -> Orientation:
+        """Return which axes of a weight are its outputs, and how that is known.
+
+        `QuantVizError` for an unknown name.
+        """
+        self.info(name)
+        return self._told_orientation(name) or self._orienting.of(name)
+
+    def _told_orientation(self, name: str) -> Orientation | None:
+        """Return what the file itself says of it; none where it says nothing."""
+        return None
+
+    @functools.cached_property
+    def _orienting(self) -> Orienting:
+        return Orienting(self)
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
         """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped, size_text
 from quantviz.sources.limits import Limits
@@ -261,6 +262,10 @@ class GgufCatalog(Catalog):
         if type(number) is not int or type(count) is not int or count < 2:
             return None
         return number + 1, count
+
+    def _told_orientation(self, name: str) -> Orientation:
+        # llama.cpp multiplies by every weight in this way: its converter turns those that lie otherwise.
+        return Orientation((0,), "layout")
 
     def block_type(self, name: str) -> BlockType | None:
         """Return the type of a quantized tensor's blocks; none for plain numbers."""

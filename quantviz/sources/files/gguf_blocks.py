@@ -24,6 +24,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.schemes.formats import FORMATS
+from quantviz.sources.files import gguf_vectors
 
 #: Values that are decoded at a time: what is needed on the way takes some ten times their memory.
 _AT_ONCE = 2**21
@@ -295,13 +296,20 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
             BlockType(12, "Q4_K", 256, 144, _q4_k),
             BlockType(13, "Q5_K", 256, 176, _q5_k),
             BlockType(14, "Q6_K", 256, 210, _q6_k),
+            BlockType(16, "IQ2_XXS", 256, 66, gguf_vectors.iq2_xxs),
+            BlockType(17, "IQ2_XS", 256, 74, gguf_vectors.iq2_xs),
+            BlockType(18, "IQ3_XXS", 256, 98, gguf_vectors.iq3_xxs),
+            BlockType(19, "IQ1_S", 256, 50, gguf_vectors.iq1_s),
             BlockType(20, "IQ4_NL", 32, 18, _iq4_nl),
+            BlockType(21, "IQ3_S", 256, 110, gguf_vectors.iq3_s),
+            BlockType(22, "IQ2_S", 256, 82, gguf_vectors.iq2_s),
             BlockType(23, "IQ4_XS", 256, 136, _iq4_xs),
             _plain(24, "I8", torch.int8),
             _plain(25, "I16", torch.int16),
             _plain(26, "I32", torch.int32),
             _plain(27, "I64", torch.int64),
             _plain(28, "F64", torch.float64),
+            BlockType(29, "IQ1_M", 256, 56, gguf_vectors.iq1_m),
             _plain(30, "BF16", torch.bfloat16),
             BlockType(34, "TQ1_0", 256, 54, _tq1_0),
             BlockType(35, "TQ2_0", 256, 66, _tq2_0),
@@ -311,8 +319,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: codes into large tables of vectors, forms of products under way, and
-#: what files may still hold of old.
+#: Names of the types that are not read: forms of products under way, what files may still hold of old, and
+#: those of bitnet.cpp.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{
@@ -320,21 +328,15 @@ OTHER_TYPES: Mapping[int, str] = MappingProxyType(
             5: "Q4_3",
             9: "Q8_1",
             15: "Q8_K",
-            16: "IQ2_XXS",
-            17: "IQ2_XS",
-            18: "IQ3_XXS",
-            19: "IQ1_S",
-            21: "IQ3_S",
-            22: "IQ2_S",
-            29: "IQ1_M",
         },
         **{
             31: "Q4_0_4_4",
             32: "Q4_0_4_8",
             33: "Q4_0_8_8",
-            36: "IQ4_NL_4_4",
-            37: "IQ4_NL_4_8",
-            38: "IQ4_NL_8_8",
+            # bitnet.cpp writes its own types under numbers that ggml gave to forms it never put into files.
+            36: "I2_S",
+            37: "I8_S",
+            38: "TL1",
             41: "Q1_0",
         },
     }

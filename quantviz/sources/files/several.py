@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from quantviz.sources.files.catalog import Catalog, Index, Loaded
+from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.files.safetensors import SafetensorsCatalog
 
 if TYPE_CHECKING:
     import torch
 
+    from quantviz.sources.files.file_data import FileData
     from quantviz.sources.files.gguf_blocks import BlockType
     from quantviz.sources.files.mapped import Raw
     from quantviz.tensors.lazy import Stored
@@ -59,15 +59,30 @@ class InSeveral(Catalog):
         return self.holder(name)
 
 
-class _Joined(InSeveral):
-    """Open files as one; no two of them have a tensor of the same name."""
+class Joined(InSeveral):
+    """Open files as one.
 
-    def __init__(self, parts: Sequence[Catalog]) -> None:
+    `holders` says which of them holds each tensor, in their order; those of all, where it is not given, of
+    two with one name the first.
+    """
+
+    kind = "several files"
+
+    def __init__(self, parts: Sequence[Catalog], holders: Mapping[str, Catalog] | None = None) -> None:
         self._files = tuple(parts)
-        self._holders = {name: part for part in parts for name in part.names}
+        found = {name: part for part in reversed(parts) for name in part.names}
+        in_order = dict.fromkeys(name for part in parts for name in part.names)
+        self._holders = {name: found[name] for name in in_order} if holders is None else dict(holders)
         self._infos = {name: part.info(name) for name, part in self._holders.items()}
         #: What is said of all of it is said of the first file.
         self._data, self._limits = parts[0]._data, parts[0]._limits
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        return False
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        return self._infos
 
     def holder(self, name: str) -> Catalog:
         return self._holders[name]
@@ -77,21 +92,17 @@ class _Joined(InSeveral):
             part.close()
 
 
-class JoinedSafetensors(_Joined, SafetensorsCatalog):
-    """Shards that no index names."""
-
-
 class GgufPart(GgufCatalog):
     """A part of a .gguf that was split: the first may hold the metadata alone."""
 
     may_be_empty = True
 
 
-class JoinedGguf(_Joined, GgufCatalog):
+class JoinedGguf(Joined, GgufCatalog):
     """The parts of a .gguf that was split, of which the first has the metadata."""
 
-    def __init__(self, parts: Sequence[GgufCatalog]) -> None:
-        super().__init__(parts)
+    def __init__(self, parts: Sequence[GgufCatalog], holders: Mapping[str, Catalog] | None = None) -> None:
+        super().__init__(parts, holders)
         self.metadata = parts[0].metadata
 
     def block_type(self, name: str) -> BlockType | None:

@@ -1,16 +1,21 @@
-"""A sharded model: an index in JSON that says which of the .safetensors files beside it holds each tensor."""
+"""A sharded model: an index in JSON that says which of the files beside it holds each tensor.
+
+Shards are .safetensors, or .bin of PyTorch, read with `weights_only=True` as all its files are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
+from typing import ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import TensorInfo
+from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.json_text import parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.several import InSeveral
+from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.limits import Limits
 
 #: The part of the index that says where each tensor is.
@@ -41,6 +46,8 @@ class ShardedCatalog(InSeveral):
 
     kind = "safetensors index"
     suffixes = (".safetensors.index.json",)
+    #: What reads a shard.
+    of_shards: ClassVar[type[Catalog]] = SafetensorsCatalog
     snippet = (
         "import json, pathlib, safetensors.torch as st\n"
         'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt")'
@@ -61,7 +68,7 @@ class ShardedCatalog(InSeveral):
         self._check_count(len(shards))
         for shard in set(shards.values()):
             if (
-                not shard.endswith(SafetensorsCatalog.suffixes)
+                not shard.endswith(self.of_shards.suffixes)
                 or PurePath(shard).name != shard
                 or "\\" in shard
                 or shard.startswith(".")
@@ -70,23 +77,37 @@ class ShardedCatalog(InSeveral):
         #: The shard of each tensor.
         self._shards: dict[str, str] = shards
         #: The shards that are open.
-        self._open: dict[str, SafetensorsCatalog] = {}
+        self._open: dict[str, Catalog] = {}
         return _Infos(self, shards)
 
-    def holder(self, name: str) -> SafetensorsCatalog:
+    def holder(self, name: str) -> Catalog:
         """Return the shard that holds the tensor `name` of the index."""
         shard = self._shards[name]
+        if name not in self.shard(shard).names:
+            raise self.lacks(name)
+        return self.shard(shard)
+
+    def lacks(self, name: str) -> QuantVizError:
+        """Return the error that the shard of a tensor does not hold it; it names an open one that does."""
+        shard = self._shards[name]
+        where = next((each for each, opened in self._open.items() if name in opened.names), None)
+        if where is None:
+            return self._data.error("shard_lacks", name=clipped(name), shard=clipped(shard))
+        return self._data.error(
+            "shard_elsewhere", name=clipped(name), shard=clipped(shard), where=clipped(where)
+        )
+
+    def shard(self, shard: str) -> Catalog:
+        """Return the tensors of a shard by its name; `QuantVizError` where it cannot be opened."""
         if shard not in self._open:
             self._open[shard] = self._opened(shard)
-        if name not in self._open[shard].names:
-            raise self._data.error("shard_lacks", name=clipped(name), shard=clipped(shard))
         return self._open[shard]
 
-    def _opened(self, shard: str) -> SafetensorsCatalog:
-        data = self._data.beside(shard)
+    def _opened(self, shard: str) -> Catalog:
+        kind, data = self.of_shards, self._data.beside(shard)
         try:
-            SafetensorsCatalog.check_kind(data)
-            return SafetensorsCatalog(data, self._limits)
+            kind.check_kind(data)
+            return kind(data, self._limits)
         except QuantVizError:
             data.close()
             raise
@@ -96,15 +117,30 @@ class ShardedCatalog(InSeveral):
         return self._shards[name]
 
     @property
-    def open_shards(self) -> tuple[str, ...]:
-        """Return the names of the files that have been opened."""
-        return tuple(self._open)
-
-    def names_in(self, shard: str) -> tuple[str, ...]:
-        """Return the names of all tensors in an open shard, whether the index names them or not."""
-        return self._open[shard].names
+    def shards(self) -> tuple[str, ...]:
+        """Return the names of the files that the index names, in its order."""
+        return tuple(dict.fromkeys(self._shards.values()))
 
     def close(self) -> None:
         for catalog in self._open.values():
             catalog.close()
         super().close()
+
+
+class ShardedTorch(ShardedCatalog):
+    """The same of shards that `torch.save` wrote: pytorch_model-00001-of-00002.bin."""
+
+    kind = "PyTorch index"
+    suffixes = (".bin.index.json",)
+    snippet = (
+        "import json, pathlib, torch\n"
+        'x = torch.load(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], '
+        'weights_only=True, mmap=True, map_location="cpu")[{name!r}][:512]\n'
+        'torch.save({{"cut_out": x.detach().clone()}}, "cut_out.pt")'
+    )
+    of_shards = TorchCatalog
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        # Only by its name: the same text is an index of either kind.
+        return data.name.lower().endswith(cls.suffixes) and super().recognises(data)

@@ -20,9 +20,12 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import PerTensor, Shape, Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
+from quantviz.sources.layouts.modules import prefix_of
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
@@ -163,6 +166,12 @@ class ModelTensors(Catalog):
         codes = self.file.info(weight.parts[0])
         return TensorInfo(codes.dtype, weight.shape or codes.shape, weight.layout, problem=weight.problem)
 
+    def orientation(self, name: str) -> Orientation:
+        self.info(name)
+        tensor = self._in_file[self._known_as(name)]
+        # A layout decodes to outputs × inputs.
+        return Orientation((0,), "layout") if tensor is None else self.file.orientation(tensor)
+
     def tensors_of(self, name: str) -> tuple[str, ...]:
         """Return the tensors of the file that one is made up of."""
         tensor = self._in_file[self._known_as(name)]
@@ -253,6 +262,17 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
         known = quantized_weights(catalog, {})
         weights = tuple(unreadable(each.layout, each.name, each.parts, problem) for each in known)
     return ModelTensors(catalog, weights)
+
+
+def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
+    """Return the tensors of one tensor's module, quantized weights decoded among them: of a model in many
+    files only those need be opened that hold one.
+    """
+    known = set(catalog.names)
+    prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), known)
+    near = {each: catalog for each in catalog.names if prefix_of(each, known) == prefix}
+    # Where there is none, the sentence that says so names others.
+    return model_tensors(Joined((catalog,), near) if near else catalog)
 
 
 def _notes(weight: QuantizedWeight) -> tuple[Note, ...]:

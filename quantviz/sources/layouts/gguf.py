@@ -15,7 +15,7 @@ from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
 from quantviz.sources.files.gguf_blocks import BlockType, decode_blocks
 from quantviz.sources.files.gguf_codes import SPLITS
-from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable
+from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
@@ -49,14 +49,20 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     shape = catalog.info(tensor).shape[-2:]
     a_row = shape[1] // kind.length
     before = expert * shape[0] * a_row
-    scheme = RECIPES[SPLITS[kind.name].recipe]
+    split = SPLITS.get(kind.name)
     apart = scale_name(tensor)
     second = apart if apart in catalog.names else None
 
+    # Codes that stand for vectors are no scheme's.
+    scheme = RECIPES[split.recipe] if split else None
+
     def coded(start: int, stop: int) -> Coded:
         raw = catalog.blocks(tensor, before + start * a_row, before + stop * a_row)
-        parts, factor = SPLITS[kind.name].parts(raw), _second_level(catalog, second, expert)
+        factor = _second_level(catalog, second, expert)
         values = decode_blocks(kind, raw).reshape(-1, shape[1]) * factor
+        if split is None or scheme is None:
+            return values_only(values)
+        parts = split.parts(raw)
         scale = parts.scale.reshape(stop - start, -1) * factor
         q = parts.codes.reshape(-1, shape[1])
         if int(q.max()) > scheme.number_format.code_max:  # ternary codes have two bits

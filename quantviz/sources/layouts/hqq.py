@@ -35,7 +35,8 @@ def _read(claim: Claim) -> QuantizedWeight:
     axis, quantized = _number(claim, "axis"), _number(claim, "quant_scale") + _number(claim, "quant_zero")
     word, bits = _PACKINGS.get(_text(claim, "packing"), (0, 0))
     count = math.prod(shape)
-    if len(shape) != 2 or len(stored) != 2 or not bits or quantized or _number(claim, "view_as_float"):
+    unknown = not bits or axis not in (0, 1) or quantized or _number(claim, "view_as_float")
+    if len(shape) != 2 or len(stored) != 2 or unknown:
         raise claim.damaged()
     groups = math.prod(claim.catalog.info(claim.tensors["scale"]).shape)
     if groups < 1 or count % groups or claim.shape("zero") != claim.shape("scale"):

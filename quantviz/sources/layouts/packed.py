@@ -49,6 +49,9 @@ def _integer(claim: Claim) -> QuantizedWeight:
     granularity = granularity_of(scales, shape) if bits and own else None
     if granularity is None or f"int{bits}" not in FORMATS:
         raise claim.misfit(_SCALE, shape)
+    groups = scales[1] if len(scales) == 2 else 1
+    if _ZERO in claim and claim.shape(_ZERO) != (words_of(shape[0], bits), groups):
+        raise claim.misfit(_ZERO, shape)
     shifted, middle, columns = _ZERO in claim, 1 << (bits - 1), shape[1]
     order = _order(claim, columns, granularity.size) if isinstance(granularity, PerGroup) else None
 

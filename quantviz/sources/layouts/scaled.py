@@ -87,6 +87,8 @@ def scaled_codes(
     granularity = granularity_of(flat, shape, block or block_of(claim.config)) if own else None
     if granularity is None or len(shape) != 2:
         raise claim.misfit(scales)
+    if zeros in claim and claim.shape(zeros) != of_scales:
+        raise claim.misfit(zeros)
     fmt = fmt or FORMATS[claim.dtype(codes)]
 
     def coded(start: int, stop: int) -> Coded:

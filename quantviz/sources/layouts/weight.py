@@ -121,7 +121,9 @@ def attempted(
         weight = make()
         return weight if math.prod(weight.shape) else unreadable(layout, name, parts, _damaged(name))
     except QuantVizError as problem:
-        return unreadable(layout, name, parts, problem)
+        # A group of no columns is refused as a scheme's field, which is nothing to tell of a file.
+        of_file = problem.key.startswith(("layouts.", "file."))
+        return unreadable(layout, name, parts, problem if of_file else _damaged(name))
     except (
         ArithmeticError,
         AttributeError,

@@ -127,6 +127,7 @@ def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError
     choices = hand_choices(state)
     missing = {
         "zero": ("handle_symmetric", state.scheme.mode == "symmetric"),
+        "held_zero": ("handle_symmetric", state.scheme.mode == "symmetric"),
         "bits": ("handle_choices", len(choices.formats.values) < 2),
         "group": ("handle_choices", len(choices.sizes.values) < 2),
         "flip": ("handle_codes", not _has_own_codes(state)),

@@ -12,11 +12,13 @@ from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.formats import find_format
 from quantviz.sources.base import Source
+from quantviz.sources.typed import Typed
+from quantviz.teaching.lessons.formulas import Scene
 
-#: What a step can let the learner move on its ruler: both ends of the range, the zero point's tooth, any
-#: other tooth, the selected cell's value, the bits, the size of a group, and below the ruler the bits of the
-#: selected value's code.
-HANDLES = ("range", "zero", "tooth", "value", "bits", "group", "flip")
+#: What a step can let the learner move on its ruler: both ends of the range, the zero point's tooth, the same
+#: while all codes are held and the values go along, any other tooth, the selected cell's value, the bits, the
+#: size of a group, and below the ruler the bits of the selected value's code.
+HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip")
 #: What a solution can name, by what it is moved with.
 SOLVED_BY: Mapping[str, frozenset[str]] = {
     "lo": frozenset({"range"}),
@@ -30,7 +32,7 @@ SOLVED_BY: Mapping[str, frozenset[str]] = {
 #: Which handle each message of a hand is about: see `quantviz.lab.moves`.
 _HANDLES_OF = {
     "range": {"range"},
-    "given": {"zero", "tooth"},
+    "given": {"zero", "held_zero", "tooth"},
     "cell": {"value", "flip"},
     "format": {"bits"},
     "group": {"group"},
@@ -46,7 +48,16 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
         raise QuantVizError("hand.kind", got=str(kind)[:40], known=", ".join(moves))
-    return moved(state, message)
+    after = moved(state, message)
+    return _with_codes_held(state, after) if kind == "given" and "held_zero" in moves else after
+
+
+def _with_codes_held(before: LabState, after: LabState) -> LabState:
+    """Return `after`, another zero point, on the values that the codes of `before` stand for then."""
+    given = after.scheme.calibration
+    assert isinstance(given, Given)
+    values = (Scene(before).result.q - given.zero_point) * given.scale
+    return after.replace(source=Typed.of(values.tolist()))
 
 
 def drag_answer(start: LabState, now: LabState) -> str:

@@ -30,7 +30,8 @@ def source_of(chosen: str, tensor: ModelTensor) -> Source:
     below = below_folder(tensor.file)
     if below is None:
         raise QuantVizError("checkpoint.not_below", name=tensor.name[:200])
-    return as_opened(LocalTensor.of(below, tensor.name))
+    source = LocalTensor.of(below, tensor.name)
+    return as_opened(source, source.told_orientation())
 
 
 def open_in_lab(tensor: ModelTensor, recipe: str) -> None:

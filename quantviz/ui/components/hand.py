@@ -72,7 +72,13 @@ class LessonRuler:
 
     def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
         """Return which of `handles` the step has."""
-        return {name: there and name in self.moves for name, there in handles.items()}
+        own = {*self.moves, *(("zero",) if self.holds_codes else ())}
+        return {name: there and name in own for name, there in handles.items()}
+
+    @property
+    def holds_codes(self) -> bool:
+        """Return whether the values go along with the zero point, so that all codes stay."""
+        return "held_zero" in self.moves
 
     def told(self) -> dict[str, Any]:
         """Return what the browser is told of it."""
@@ -81,6 +87,8 @@ class LessonRuler:
             "phone_bar": False,
             "with_range": True,
             "panels": self.panels,
+            "holds_codes": self.holds_codes,
+            "room": "tooth" in self.moves,
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
         }
@@ -225,7 +233,7 @@ def _told_browser(
     }
     if pays:
         # The value alone can be dragged: the ends of the range lie where the largest one does.
-        header |= {"bits": [], "groups": [], "with_range": True}
+        header |= {"bits": [], "groups": [], "with_range": True, "room": True}
         header["handles"] = {name: name == "value" and free for name, free in header["handles"].items()}
         filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
         header["pays"] = {
@@ -333,6 +341,8 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "phone_bar": True,
         "panels": True,
         "with_range": False,
+        "holds_codes": False,
+        "room": False,
         "rows": [],
         "bell": None,
         "pays": None,

@@ -179,7 +179,9 @@ def _load() -> None:
 def _take(file: str) -> None:
     """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
     name = st.session_state["folder_tensor"]
-    take(session.state().with_source(as_opened(LocalTensor.of(file, name, catalog_of(file)))))
+    catalog = catalog_of(file)
+    source = as_opened(LocalTensor.of(file, name, catalog), catalog.orientation(name))
+    take(session.state().with_source(source))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)

@@ -193,4 +193,5 @@ def _load() -> None:
 def _take(model: Model) -> None:
     """Choose the tensor. The page reads it, and goes back to the one that was open where it cannot."""
     place = Place(model.repo, model.commit, st.session_state["hub_file"], model.host)
-    session.put_source(as_opened(HubTensor.of(place, st.session_state["hub_tensor"])))
+    source = HubTensor.of(place, st.session_state["hub_tensor"])
+    session.put_source(as_opened(source, source.told_orientation()))

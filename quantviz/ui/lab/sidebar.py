@@ -15,10 +15,11 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, opening
 from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Searched, starting
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
-from quantviz.sources.local import folder_offered
+from quantviz.sources.local import LocalTensor, folder_offered
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
@@ -31,6 +32,7 @@ from quantviz.ui.lab.folder import show_folder
 from quantviz.ui.lab.hub import show_hub
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
 from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
+from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.lab.typed_input import show_typed, start_typing
 from quantviz.ui.lab.uploads import show_file, show_image
 from quantviz.ui.shell import session
@@ -40,6 +42,8 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, s
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
 _RANDOM = tuple(name for name, source in SOURCES.items() if source.kind == "random")
+#: Kinds of tensors that lie in a file.
+_OF_FILES = ("file", "folder", "hub")
 _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
 
@@ -236,6 +240,7 @@ def _slice(state: LabState) -> None:
             help=say("sidebar.seen_as_help"),
             disabled=locked("tensor"),
         )
+    _outputs(state)
     if len(shape) > 2:
         left, right = st.columns(2, gap="small", wrap=False)
         axes = tuple(range(len(shape)))
@@ -293,11 +298,59 @@ def _window(state: LabState) -> None:
         )
 
 
-def _set_seen_as() -> None:
-    """Show the same tensor, and the same cell of it, in its own axes or as a matrix."""
+def _outputs(state: LabState) -> None:
+    """Choose which axis of a weight in a file has the output channels, where it is seen as a matrix."""
+    own = state.source.original
+    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture:
+        return
+    as_matrix = isinstance(state.source, AsMatrix)
+    if len(own.shape) > 2 and not as_matrix:
+        return
+    now = state.source.orientation if isinstance(state.source, AsMatrix) else Orientation()
+    stacked = [(0, 1), (0, 2)] if len(own.shape) == 3 else []
+    offered = [Orientation((axis,)).text for axis in range(len(own.shape))]
+    offered += [Orientation(axes).text for axes in stacked]
+    choose(
+        st.selectbox,
+        say("sidebar.outputs"),
+        tuple(dict.fromkeys((*offered, now.text))),
+        key=session.show("outputs", now.text),
+        on_change=session.safely(_set_outputs),
+        format_func=lambda form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")),
+        help=say("sidebar.outputs_help"),
+        disabled=locked("tensor"),
+    )
+    if now.is_usual and _is_guessed(own):
+        st.caption(say("sidebar.outputs_guessed"))
+
+
+def _is_guessed(own: Source) -> bool:
+    """Return whether nothing tells which axis of a tensor has the outputs."""
+    try:
+        told = own.told_orientation(catalog_of(own.file) if isinstance(own, LocalTensor) else None)
+    except QuantVizError:
+        return False  # what is wrong with the file is said where it is opened
+    return told is not None and told.by == "guess"
+
+
+def _set_outputs() -> None:
+    """Show the same tensor, and the same cell of it, with other axes as its rows."""
     now = session.state()
     own = now.source.original
-    new = AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own
+    wanted = Orientation.parse(st.session_state["outputs"])
+    assert wanted
+    new = own if wanted.is_usual and len(own.shape) == 2 else AsMatrix(own, wanted.outputs)
+    _see_as(new)
+
+
+def _set_seen_as() -> None:
+    """Show the same tensor, and the same cell of it, in its own axes or as a matrix."""
+    own = session.state().source.original
+    _see_as(AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own)
+
+
+def _see_as(new: Source) -> None:
+    now = session.state()
     if new == now.source:
         return
     cell = new.cell_of(now.source.place_of(now.cell))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: A file that was dropped on another page; a file in the uploader of its kind goes before it.
 _DROPPED_PICTURE, _DROPPED_FILE = "dropped_picture", "dropped_file"
+_USUAL = Orientation()
 _PICTURES = ("png", "jpg", "jpeg")
 
 
@@ -141,17 +143,20 @@ def _load(uploaded: Any, name: str) -> None:
     data = uploaded.getvalue()
     with open_tensors(data, uploaded.name) as catalog:
         info, tensor = catalog.info(name), catalog.stored(name)
+        orientation = catalog.orientation(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type)
-    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor)
+    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor, orientation)
 
 
-def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
+def _take(
+    data: bytes, place: UploadedFile, name: str, tensor: Stored, orientation: Orientation = _USUAL
+) -> None:
     """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN
     or Inf waits for a choice.
     """
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
     keep_upload(upload, tensor, session.state().source.unedited.original)
-    take(session.state().with_source(upload if place.channel else as_opened(upload)))
+    take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))
 
 
 def _complaint(field: str) -> None:

@@ -82,9 +82,16 @@ def show_picture(now: Now) -> None:
 def state_looked_at(now: Now) -> str:
     """Return which of the table's states the panels show, or `IN_HAND`."""
     found = st.session_state.get(LOOK)
-    if not isinstance(found, str) or found not in now.scenes or "table" in now.covered:
+    if not isinstance(found, str) or found not in now.scenes or not _can_look(now):
         return IN_HAND
     return IN_HAND if found == HERE and not _is_moved(now) else found
+
+
+def _can_look(now: Now) -> bool:
+    """Return whether other states of the table can be looked at: they have no handles, which a question needs
+    as long as it is open.
+    """
+    return "table" not in now.covered and (now.revealed or not now.step.move)
 
 
 def state_shown(now: Now) -> LabState:
@@ -350,7 +357,7 @@ def _table(now: Now) -> None:
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     states = {state: words.say(now.scenes) for words, state in table.rows}
-    if len(states) > 1 and now.step.show & set(PANEL_PARTS):
+    if len(states) > 1 and now.step.show & set(PANEL_PARTS) and _can_look(now):
         if _is_moved(now):
             states = {IN_HAND: say("lessons.in_hand"), **states}
         look = state_looked_at(now)

@@ -1,6 +1,7 @@
 """A lesson with a mistake gives the file, the line and the rule, and the others still work."""
 
 import pytest
+import torch
 
 import quantviz as qv
 from quantviz.teaching.glossary import term_home
@@ -8,7 +9,7 @@ from quantviz.teaching.lessons import lessons, load
 from quantviz.teaching.lessons.__main__ import main
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
-from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order, Verdict
 from quantviz.teaching.lessons.reading import read_lesson
 
@@ -361,6 +362,22 @@ def test_only_what_a_hand_can_do_is_an_answer(given):
 )
 def test_what_is_wrong_with_a_lesson_that_is_moved(old, new, key):
     assert f"lessons.{key}" in complaints(changed(old, new))
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_codes_are_held_while_the_readers_zero_point_is_moved(attempt):
+    step = lessons()["range_to_grid"].steps[5]
+    start = step.scenes(attempt)[HERE]
+    before, why = start.result, start.why
+    for z in (int(why.zero_point) + 1, int(why.zero_point) - 2):
+        state = moved_by(start.state, {"kind": "given", "scale": why.scale, "zero_point": z}, step.move)
+        after = Scene(state).result
+        assert after.q.equal(before.q)
+        assert after.error.abs().max() <= 1e-3
+        torch.testing.assert_close(
+            after.x_hat - before.x_hat, torch.full((3, 3), why.scale * (why.zero_point - z))
+        )
+    assert "zero" not in step.move
 
 
 def test_a_value_is_moved_by_its_bits():

@@ -1,0 +1,179 @@
+"""Which files of a folder are one model, and why the others are left aside.
+
+An index of shards decides. Without one the files of one kind are the model, numbered ones before all others;
+what a trainer kept beside them, a second form of the same model and what is loaded on top of it are none of
+it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quantviz.errors import Note
+from quantviz.pickling import Picklable
+from quantviz.sources.files import BY_RANGES, Catalog, is_index, reader_of
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.npy import NpyCatalog
+from quantviz.sources.files.npz import NpzCatalog
+from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.files.safetensors import SafetensorsCatalog
+from quantviz.sources.files.torch_save import TorchCatalog
+from quantviz.sources.stores import addresses
+from quantviz.sources.stores.addresses import is_address
+
+#: Readers of the files that a folder is taken for a checkpoint of: the first of which there is a file.
+IN_FOLDERS: tuple[type[Catalog], ...] = (
+    *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
+)
+#: How the files of one model are numbered: model-00002-of-00005.safetensors.
+NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
+#: Files that the numbers of each that is there may promise.
+_MOST_PROMISED = 10
+#: How names begin of files that are not the model where others are there, with the reason for each.
+_NO_MODEL = (
+    (
+        re.compile(
+            r"(optimizer|scheduler|scaler|training_args|trainer_state|rng_state|random_states|optim_states"
+            r"|.*_optim_states|grad_scaler|lr_scheduler|ema_optimizer)",
+            re.ASCII | re.IGNORECASE,
+        ),
+        "training",
+    ),
+    (re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE), "adapter"),
+    (re.compile(r"mmproj", re.ASCII | re.IGNORECASE), "projector"),
+    (re.compile(r".*imatrix", re.ASCII | re.IGNORECASE), "importance"),
+    (re.compile(r"consolidated\b", re.ASCII | re.IGNORECASE), "second_form"),
+)
+
+
+@dataclass(frozen=True)
+class Aside(Picklable):
+    """A file of a folder that is not a part of the model."""
+
+    #: Its path or address.
+    file: str
+    reason: Note
+    #: Bytes; 0 where that is not known.
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a checkpoint: an index of shards, or else files of one kind."""
+
+    index: str = ""
+    #: With those that the numbers in the names of others promise.
+    files: tuple[str, ...] = ()
+    #: Files of tensors that are none of it.
+    aside: tuple[Aside, ...] = ()
+    #: Where they lie, with a name for each: which of them are shards of the index is known once it is read.
+    others: tuple[str, ...] = ()
+
+
+def model_in(listed: Sequence[str]) -> Found:
+    """Return the model in a folder of these files; no files where none is one of tensors."""
+    readers = [reader for reader in IN_FOLDERS if not _remote(listed) or reader in BY_RANGES.values()]
+    tensors = [each for each in listed if reader_of(name_of(each)) in readers]
+    indexes = sorted((each for each in listed if is_index(name_of(each))), key=_order_of_index)
+    if indexes:
+        aside = tuple(_aside(each, "other_index", used=indexes[0]) for each in indexes[1:])
+        return Found(index=indexes[0], aside=aside, others=tuple(tensors))
+    left: list[Aside] = []
+    for pattern, reason in _NO_MODEL:
+        own = [each for each in tensors if pattern.match(name_of(each))]
+        if len(own) < len(tensors):  # alone they are what was meant
+            left += (_aside(each, reason) for each in own)
+            tensors = [each for each in tensors if each not in own]
+    kind = next((each for each in readers if any(reader_of(name_of(t)) is each for t in tensors)), None)
+    others = [each for each in tensors if reader_of(name_of(each)) is not kind]
+    tensors = [each for each in tensors if each not in others]
+    left += (_aside(each, "other_kind", used=tensors[0]) for each in others)
+    numbered = [each for each in tensors if NUMBERED.fullmatch(name_of(each))]
+    if numbered and kind is not GgufCatalog:
+        left += (_aside(each, "unnumbered", used=numbered[0]) for each in tensors if each not in numbered)
+        tensors = numbered
+    return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
+
+
+def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
+    """Return the files of tensors beside an index that are none of its shards."""
+    own = set(shards)
+    rest = (each for each in found.others if name_of(each) not in own)
+    return tuple(_aside(each, _reason_of(each), used=found.index) for each in rest)
+
+
+def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
+    """Yield all files that the numbers in the name of one tell of."""
+    for number in range(1, int(named["count"]) + 1):
+        yield beside(file, f"{named['stem']}{number:05d}-of-{named['count']}{named['suffix']}")
+
+
+def stem_of(file: str) -> str:
+    """Return what the names of one model's files have in common."""
+    named = NUMBERED.fullmatch(name_of(file))
+    return f"{named['stem']}{named['count']}" if named else name_of(file)
+
+
+def beside(file: str, name: str) -> str:
+    """Return the file of that name in the same folder."""
+    return addresses.beside(file, name) if is_address(file) else str(Path(file).parent / name)
+
+
+def name_of(file: str) -> str:
+    """Return a file's name without its folders."""
+    return addresses.name_of(file) if is_address(file) else Path(file).name
+
+
+def aside_as(file: str, reason: str, **params: str) -> Aside:
+    """Return a file as it is left aside, for a reason under `[notes.aside]`."""
+    return _aside(file, reason, **params)
+
+
+def _aside(file: str, reason: str, **params: str) -> Aside:
+    said = {name: clipped(name_of(value)) for name, value in params.items()}
+    return Aside(file, Note.of(f"aside.{reason}", file=clipped(name_of(file)), **said), _size_of(file))
+
+
+def _size_of(file: str) -> int:
+    if is_address(file):
+        return 0
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0
+
+
+def _reason_of(file: str) -> str:
+    name = name_of(file)
+    return next((reason for pattern, reason in _NO_MODEL if pattern.match(name)), "not_in_index")
+
+
+def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
+    """Return by what the index that decides comes first: safetensors, no second form, the shortest name."""
+    name = name_of(file).lower()
+    return (
+        not name.endswith(".safetensors.index.json"),
+        name.startswith("consolidated"),
+        len(name),
+        name,
+    )
+
+
+def _remote(listed: Sequence[str]) -> bool:
+    return any(map(is_address, listed))
+
+
+def _missing(files: list[str]) -> Iterator[str]:
+    """Yield the files that the numbers in the names of others promise."""
+    there = {name_of(file) for file in files}
+    promised: dict[str, None] = {
+        sibling: None
+        for file in files
+        if (named := NUMBERED.fullmatch(name_of(file))) and int(named["count"]) <= _MOST_PROMISED * len(files)
+        for sibling in siblings(file, named)
+    }
+    return (file for file in promised if name_of(file) not in there)

@@ -1,0 +1,264 @@
+"""Which tensor of one checkpoint is which of another, where their names differ.
+
+Names that differ only in what they begin with, or in parts that only one of the two lists has, are matched by
+their longest common ends: a trainer's wrappers (`module.`, `_orig_mod.`), a model within a model
+(`language_model.`) and an adapter's (`base_model.model.`) need not be known. A pair counts where most names
+of its part of the model are matched in the same way, so that a tensor that is missing gets no other one's
+partner. Experts in one tensor and experts one by one are matched by their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from quantviz.schemes.granularity import Shape
+
+#: What a name may end with that does not say which tensor it is.
+_PLAIN_ENDS = frozenset(("weight", "bias"))
+#: The number of an expert in a tensor that holds all of them, as it ends a name.
+_OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
+#: Matrices that are stored as one, and what each is called alone.
+FUSED: Mapping[str, tuple[str, ...]] = {
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "w13": ("w1", "w3"),
+}
+_FUSED_OF = {part: (whole, parts) for whole, parts in FUSED.items() for part in parts}
+
+
+#: What the names of a pair begin with, in one list and in the other.
+Rule = tuple[tuple[str, ...], tuple[str, ...]]
+_SAME: Rule = ((), ())
+
+
+class Parts(NamedTuple):
+    """The parts of a name between its dots."""
+
+    #: Without those that say that what follows is an expert's.
+    parts: tuple[str, ...]
+    #: The expert's number; "" where it is none.
+    expert: str = ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Return the numbers among the parts, the expert's last."""
+        return (*(part for part in self.parts if part.isdigit()), *((self.expert,) if self.expert else ()))
+
+
+@dataclass(frozen=True)
+class Match:
+    """The partner of a tensor."""
+
+    original: str
+    #: "name", "ends" or "converter" (by llama.cpp's names).
+    how: str
+    #: What the names begin with where ends were matched, and the parts in them that only one list has.
+    here: str = ""
+    there: str = ""
+    inside: tuple[str, ...] = ()
+    #: Which of several matrices in the original it is, and of how many; none where it is all of it.
+    fused: tuple[int, int] | None = None
+
+
+def parts_of(name: str) -> Parts:
+    """Return the parts of a name, the number of an expert apart from them.
+
+    >>> parts_of("mlp.experts.3.up_proj.weight")
+    Parts(parts=('mlp', 'up_proj'), expert='3')
+    >>> parts_of("mlp.experts.up_proj[3]") == parts_of("mlp.experts.3.up_proj.weight")
+    True
+    >>> parts_of("layers.3.norm.weight")
+    Parts(parts=('layers', '3', 'norm', 'weight'), expert='')
+    """
+    stacked = _OF_STACK.fullmatch(name)
+    parts = re.split(r"[./]", stacked[1] if stacked else name)
+    number = stacked[2] if stacked else ""
+    if not number:
+        at = next(
+            (i for i in range(1, len(parts)) if parts[i].isdigit() and "expert" in parts[i - 1].lower()), None
+        )
+        if at is None:
+            return Parts(tuple(parts))
+        number = parts.pop(at)
+    if parts[-1] == "weight" and len(parts) > 1:
+        parts.pop()
+    return Parts(tuple(part for part in parts if "expert" not in part.lower()), number)
+
+
+def matched_by_ends(
+    here: Mapping[str, Shape | None], there: Mapping[str, Shape | None], pairs: Iterable[tuple[str, str]] = ()
+) -> dict[str, Match]:
+    """Return the partners of names in one list among those in another.
+
+    Args:
+        here: Names without a partner, each with its shape; none where that is not known.
+        there: Names that may be their partners, likewise.
+        pairs: What is matched already, by the same names or by others: that counts in what most names of a
+            part of the model begin with.
+
+    >>> there = {f"module._orig_mod.{name}": (8, 8) for name in ("a.x.weight", "a.y.weight")}
+    >>> found = matched_by_ends({"a.x.weight": (8, 8), "a.z.weight": (8, 8)}, there)
+    >>> found["a.x.weight"].original, found["a.x.weight"].there, len(found)
+    ('module._orig_mod.a.x.weight', 'module._orig_mod', 1)
+    """
+    return _Ends(here, there, tuple(pairs)).matches()
+
+
+class _Candidate(NamedTuple):
+    here: str
+    there: str
+    #: What both begin with.
+    rule: Rule
+    #: The common end, and parts inside of it that one of them alone has.
+    end: tuple[str, ...]
+    inside: tuple[str, ...]
+
+
+class _Ends:
+    """Matches two lists of names by their ends."""
+
+    def __init__(
+        self,
+        here: Mapping[str, Shape | None],
+        there: Mapping[str, Shape | None],
+        pairs: tuple[tuple[str, str], ...],
+    ) -> None:
+        self._here, self._there, self._pairs = here, there, pairs
+        known = {each: parts_of(each) for pair in pairs for each in pair}
+        self._of_here = {name: parts_of(name) for name in here}
+        self._of_there = {name: parts_of(name) for name in there}
+        own = [known[one] for one, _ in pairs] + list(self._of_here.values())
+        others = [known[other] for _, other in pairs] + list(self._of_there.values())
+        #: Parts that either list has anywhere.
+        self._in_here = {part for each in own for part in each.parts}
+        self._in_there = {part for each in others for part in each.parts}
+
+    def matches(self) -> dict[str, Match]:
+        """Return the partners that most names speak for."""
+        candidates = list(self._candidates())
+        votes = Counter(each.rule for each in candidates)
+        votes[_SAME] += sum(1 for one, other in self._pairs if one == other)
+        leading = self._leading(candidates, votes)
+        sound = [each for each in candidates if leading(each)]
+        chosen = _best(sound, votes, lambda each: each.here)
+        chosen = _best(chosen, votes, lambda each: each.there)
+        return {
+            each.here: Match(
+                each.there, "ends", ".".join(each.rule[0]), ".".join(each.rule[1]), tuple(each.inside)
+            )
+            for each in chosen
+        }
+
+    def _candidates(self) -> Iterator[_Candidate]:
+        """Yield for each name those that have the longest end in common with it."""
+        by_end: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+        for name, parts in self._of_there.items():
+            kept = _kept(parts, self._in_here)
+            for start in range(len(kept)):
+                by_end[tuple(part for _, part in kept[start:]), parts.expert].append(name)
+        for name, parts in self._of_here.items():
+            kept = _kept(parts, self._in_there)
+            for start in range(len(kept)):
+                end = tuple(part for _, part in kept[start:])
+                if not set(end) - _PLAIN_ENDS:
+                    break
+                found = [
+                    candidate
+                    for other in by_end.get((end, parts.expert), ())
+                    if (candidate := self._candidate(name, other, len(end))) is not None
+                ]
+                yield from found
+                if found:
+                    break
+
+    def _candidate(self, name: str, other: str, length: int) -> _Candidate | None:
+        """Return two names as a pair; none where they cannot be one tensor."""
+        here, there = self._of_here[name], self._of_there[other]
+        if not _alike(self._here[name], self._there[other]):
+            return None
+        own, others = _kept(here, self._in_there)[-length:], _kept(there, self._in_here)[-length:]
+        # What comes before a part that one of them alone has counts as their beginning, up to the layers.
+        begin, inside = 0, dict[int, tuple[str, ...]]()
+        layer = next((at for at, (_, part) in enumerate(own) if part.isdigit()), length)
+        for at, (of_own, of_other) in enumerate(zip(_gaps(here, own), _gaps(there, others), strict=True)):
+            # One name stands for another, or they end otherwise: nothing says that they are the same.
+            if (of_own and of_other) or ((of_own or of_other) and at + 1 == length):
+                return None
+            if of_own or of_other:
+                inside[at] = (*of_own, *of_other)
+                begin = at + 1 if at + 1 < min(layer, length) else begin
+        lead = here.parts[: own[begin][0]], there.parts[: others[begin][0]]
+        if any(map(str.isdigit, lead[0])) and any(map(str.isdigit, lead[1])):
+            return None
+        rest = tuple(part for at, gap in inside.items() if at >= begin for part in gap)
+        if any(map(str.isdigit, rest)):
+            return None
+        return _Candidate(name, other, lead, tuple(part for _, part in own[begin:]), rest)
+
+    def _leading(
+        self, candidates: Sequence[_Candidate], votes: Mapping[Rule, int]
+    ) -> Callable[[_Candidate], bool]:
+        """Return what tells whether a pair is matched as most of its part of the model is, on both sides."""
+        most: dict[tuple[int, tuple[str, ...]], Rule] = {}
+
+        def note(side: int, place: tuple[str, ...], rule: Rule) -> None:
+            if (side, place) not in most or votes[rule] > votes[most[side, place]]:
+                most[side, place] = rule
+
+        for one, other in self._pairs:
+            if one == other:
+                for place in _places((), parts_of(one).parts):
+                    note(0, place, _SAME)
+                    note(1, place, _SAME)
+        for each in candidates:
+            for side in (0, 1):
+                for place in _places(each.rule[side], each.end):
+                    note(side, place, each.rule)
+
+        def is_leading(each: _Candidate) -> bool:
+            return all(most[side, (*each.rule[side], each.end[0])] == each.rule for side in (0, 1))
+
+        return is_leading
+
+
+def _kept(parts: Parts, known: set[str]) -> list[tuple[int, str]]:
+    """Return the parts of a name, with their places, that the other list has too."""
+    return [(at, part) for at, part in enumerate(parts.parts) if part in known]
+
+
+def _gaps(parts: Parts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
+    """Return what a name has between the parts that are kept, and behind the last."""
+    places = [at for at, _ in kept]
+    return [parts.parts[at + 1 : after] for at, after in zip(places, [*places[1:], None], strict=True)]
+
+
+def _places(lead: tuple[str, ...], end: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of a model that a name lies in: each beginning of it up to its first number."""
+    for count in range(1, len(end) + 1):
+        yield (*lead, *end[:count])
+        if count < len(end) and end[count].isdigit():
+            return
+
+
+def _alike(one: Shape | None, other: Shape | None) -> bool:
+    """Return whether tensors of these shapes can be the same, be it turned; of an unknown one that is so."""
+    return one is None or other is None or one == other or one == other[::-1]
+
+
+def _best(
+    candidates: Iterable[_Candidate], votes: Mapping[Rule, int], key: Callable[[_Candidate], str]
+) -> list[_Candidate]:
+    """Return for each key its candidate of most votes; none where two have as many."""
+    found: dict[str, list[_Candidate]] = defaultdict(list)
+    for each in candidates:
+        found[key(each)].append(each)
+    chosen: list[_Candidate] = []
+    for group in found.values():
+        most = max(votes[each.rule] for each in group)
+        best = [each for each in group if votes[each.rule] == most]
+        if len(best) == 1:
+            chosen += best
+    return chosen

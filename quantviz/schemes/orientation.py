@@ -1,0 +1,95 @@
+"""Which axes of a weight are its outputs: every scale "for each row" and every group follows from it.
+
+Engines quantize a weight as a matrix, outputs × inputs, whatever way round it lies in a file. PyTorch's
+linear layer stores it so; GPT-2's Conv1D, ONNX's MatMul, Keras and JAX store inputs × outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from quantviz.schemes.granularity import Shape, flat_index
+
+#: How it is known which axes are outputs, the surest first: somebody said so; the layout of quantized
+#: weights; the graph that the file holds; the model's configuration beside it; the length of the bias beside
+#: the weight; the weight's name; the shapes of weights that belong together; how PyTorch stores a weight of
+#: that name; or not at all, so that it is a guess.
+TOLD_BY = ("user", "layout", "graph", "config", "bias", "names", "shapes", "convention", "guess")
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """The axes of a weight that are outputs, and how that is known.
+
+    >>> Orientation((1,)).seen((128, 384)), Orientation((0, 2)).seen((8, 64, 96))
+    ((384, 128), (768, 64))
+    >>> kernel, shape = Orientation((3,)), (3, 3, 1, 4)
+    >>> kernel.place_of((2, 5), shape), kernel.cell_of((1, 2, 0, 2), shape)
+    ((1, 2, 0, 2), (2, 5))
+    """
+
+    outputs: tuple[int, ...] = (0,)
+    by: str = "guess"
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether the weight lies in another order than outputs × inputs."""
+        return self.outputs != tuple(range(len(self.outputs)))
+
+    @property
+    def is_usual(self) -> bool:
+        """Return whether its first axis alone is its outputs, as a tensor is seen where nothing is known."""
+        return self.outputs == (0,)
+
+    def order(self, axes: int) -> tuple[int, ...]:
+        """Return all axes, outputs first."""
+        return (*self.outputs, *(axis for axis in range(axes) if axis not in self.outputs))
+
+    def fits(self, shape: Shape) -> bool:
+        """Return whether a tensor of that shape has these outputs, and inputs besides.
+
+        >>> Orientation((1,)).fits((8, 4)), Orientation((2,)).fits((8, 4)), Orientation((0, 1)).fits((8, 4))
+        (True, False, False)
+        """
+        apart = len(set(self.outputs)) == len(self.outputs)
+        return (
+            apart and len(self.outputs) < len(shape) and all(0 <= axis < len(shape) for axis in self.outputs)
+        )
+
+    def seen(self, shape: Shape) -> Shape:
+        """Return rows and columns of the matrix as which a tensor of `shape` is quantized."""
+        rows = math.prod(shape[axis] for axis in self.outputs)
+        return rows, math.prod(shape) // rows if rows else 0
+
+    def place_of(self, cell: Shape, shape: Shape) -> Shape:
+        """Return the place in a tensor of `shape` of a cell of its matrix."""
+        order = self.order(len(shape))
+        flat = cell[0] * self.seen(shape)[1] + cell[1]
+        place = [0] * len(shape)
+        for axis in reversed(order):
+            flat, place[axis] = divmod(flat, shape[axis])
+        return tuple(place)
+
+    def cell_of(self, place: Shape, shape: Shape) -> Shape:
+        """Return the cell of the matrix at which a place in a tensor of `shape` lies."""
+        order = self.order(len(shape))
+        flat = flat_index(tuple(place[axis] for axis in order), tuple(shape[axis] for axis in order))
+        return divmod(flat, self.seen(shape)[1])
+
+    @property
+    def text(self) -> str:
+        """Return the outputs as a link and the command write them.
+
+        >>> Orientation((0, 2)).text, Orientation.parse("0.2") == Orientation((0, 2), "user")
+        ('0.2', True)
+        """
+        return ".".join(map(str, self.outputs))
+
+    @classmethod
+    def parse(cls, form: str) -> Orientation | None:
+        """Return the orientation that somebody wrote: axes with points between; none for anything else."""
+        parts = form.split(".")
+        if not 0 < len(parts) <= 3 or not all(part in ("0", "1", "2", "3") for part in parts):
+            return None
+        return cls(tuple(map(int, parts)), "user")

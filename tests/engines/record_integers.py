@@ -1,0 +1,283 @@
+"""Records what integer engines compute whose packages cannot be requirements of the tests: they are too
+large, or pin other versions of what the app needs.
+
+    python -m tests.engines.record_integers aimet|nncf|tensorflow
+
+It runs where the package and torch are installed; pip brings both: `aimet-onnx` and `torch`; `nncf`,
+`openvino` and `torch`; `tensorflow-cpu` and `torch`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import torch
+
+from tests.engines import Answer, Refused, Undefined
+from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, special_trials
+
+RECORDED = Path(__file__).parent / "recorded"
+SHAPES = ((64,), (5, 7), (4, 64), (2, 4, 32))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One scheme that a function of the package is asked of."""
+
+    path: str
+    form: str
+    #: Called with the tensor whose range is used, and the one that is quantized in it.
+    ask: Callable[[torch.Tensor, torch.Tensor], Answer]
+
+
+def main() -> None:
+    """Ask a package's every case about every tensor and write its record."""
+    torch.set_num_threads(1)
+    name = sys.argv[1]
+    package, cases_of = PACKAGES[name]
+    asked, cases = list(_trials()), list(cases_of())
+    inputs = [x for trial in asked for x in (trial.x, trial.seen) if x is not None]
+    arrays = {"input": np.concatenate([x.numpy().ravel() for x in inputs])}
+    failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
+    for number, case in enumerate(cases):
+        answers = []
+        for trial in asked:
+            try:
+                answers.append(case.ask(trial.x if trial.seen is None else trial.seen, trial.x))
+            except (Refused, Undefined) as why:
+                failed[type(why).__name__.lower()].setdefault(case.form, {})[trial.label] = str(why)
+        for part, values in _joined(answers).items():
+            arrays[f"{part}{number}"] = values
+    about = {
+        "producer": f"{package} {metadata.version(package)}",
+        "settings": f"torch {torch.__version__}, float32 on CPU",
+        "command": f"python -m tests.engines.record_integers {name}",
+        "cases": [[case.path, case.form] for case in cases],
+        "trials": [
+            [trial.question, trial.label, list(trial.x.shape), trial.seen is not None] for trial in asked
+        ],
+        **failed,
+    }
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    record = RECORDED / f"{name}.npz"
+    np.savez_compressed(record, **arrays)
+    print(f"{len(cases)} cases, {len(asked)} tensors, {record.stat().st_size} bytes")
+
+
+def _joined(answers: list[Answer]) -> dict[str, np.ndarray]:
+    """Return the arrays of a case. Values are kept where codes do not give them back."""
+    codes, scales, zeros, odd = [], [], [], []
+    for answer in answers:
+        assert answer.codes is not None
+        assert answer.zero_point is not None
+        codes.append(answer.codes.flatten())
+        scales.append(answer.scale.flatten().to(torch.float32))
+        zeros.append(answer.zero_point.flatten().to(torch.int32))
+        back = scales[-1][:, None] * (codes[-1].reshape(len(scales[-1]), -1) - zeros[-1][:, None])
+        own = answer.x_hat.flatten()
+        same = torch.equal(back.flatten().view(torch.int32), own.view(torch.int32))
+        odd.append(torch.empty(0) if same else own)
+    blocks = torch.tensor([len(each) for each in scales], dtype=torch.int32)
+    cells = torch.tensor([len(each) for each in odd], dtype=torch.int32)
+    joined = torch.cat(codes)
+    narrow = np.int16 if bool((joined < 0).any()) else np.uint16
+    small = joined.abs().max() < 128 if narrow is np.int16 else joined.max() < 256
+    kind = {np.int16: np.int8, np.uint16: np.uint8}[narrow] if small else narrow
+    return {
+        "codes": joined.numpy().astype(kind),
+        "scales": torch.cat(scales).numpy(),
+        "zeros": torch.cat(zeros).numpy(),
+        "blocks": blocks.numpy(),
+        "odd": torch.cat(odd).numpy(),
+        "odd_cells": cells.numpy(),
+    }
+
+
+def _trials() -> Iterator[Trial]:
+    """Yield a tensor of each distribution, and of each range from outside and kind of special values."""
+    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
+        for shape in (SHAPES[kind % len(SHAPES)], SHAPES[(kind + 2) % len(SHAPES)]):
+            generator = torch.Generator().manual_seed(8000 + kind)
+            label = f"{name} {'x'.join(map(str, shape))}"
+            yield Trial("own range", label, make(math.prod(shape), generator).reshape(shape))
+    for kind, (name, outside) in enumerate(OUTSIDE.items()):
+        for number, values in enumerate(("normal", "two_decimals", "ties")):
+            generator = torch.Generator().manual_seed(8100 + 10 * kind + number)
+            x = DISTRIBUTIONS[values](64, generator).reshape(2, 32)
+            yield Trial("given range", f"{values} 2x32, {name}", x, outside(x))
+    for trial in special_trials():
+        if tuple(trial.x.shape) in ((2, 32), (4, 64)):
+            yield trial
+    # Just below a half, where a sum with a half is rounded up.
+    halves = torch.nextafter(torch.arange(-32.0, 32) + 0.5, torch.tensor(0.0)).reshape(2, 32)
+    ends = torch.tensor([-128.0, 127.0]).repeat(2, 16)
+    yield Trial("given range", "just below halves", halves, ends)
+    yield Trial("given range", "just below halves, from 0", halves, ends + 128)
+
+
+def _layout(x: torch.Tensor, granularity: str) -> torch.Tensor:
+    """Return one block a row."""
+    if granularity == "per_tensor":
+        return x.reshape(1, -1)
+    if x.dim() < 2:
+        raise Refused("a tensor of one axis has no channels")
+    if granularity == "per_channel(axis=0)":
+        return x.reshape(x.shape[0], -1)
+    size = int(granularity.removeprefix("per_group(size=").removesuffix(")"))
+    if x.shape[-1] % size:
+        raise Refused("groups must divide the last axis")
+    return x.reshape(-1, size)
+
+
+# ---- AIMET ----------------------------------------------------------------------------------------
+
+
+def _aimet() -> Iterator[Recorded]:
+    from aimet_onnx.common import libpymo  # type: ignore[import-not-found]
+
+    def asks(granularity: str, bits: int, mode: str, own: str) -> Callable[..., Answer]:
+        def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            rows, cells = _layout(seen, granularity), _layout(x, granularity)
+            quantizer = libpymo.BlockTensorQuantizer(
+                [len(rows), 1], bits, libpymo.QuantizationMode.QUANTIZATION_TF
+            )
+            quantizer.setStrictSymmetric("narrow" in own)
+            quantizer.setUnsignedSymmetric("one_sided" in own)
+            quantizer.updateStats(rows.numpy())
+            encodings = quantizer.computeEncodings(mode == "symmetric")
+            quantizer.setEncodings(encodings)
+            x_hat = torch.from_numpy(np.array(quantizer.quantizeDequantize(cells.numpy())))
+            scale = torch.tensor([each.delta for each in encodings], dtype=torch.float64)
+            offset = torch.tensor([each.offset for each in encodings], dtype=torch.float64)
+            codes = torch.round(x_hat.to(torch.float64) / scale[:, None]) - offset[:, None]
+            if not bool(torch.isfinite(codes).all()):
+                raise Undefined("an infinite range gives NaN")
+            # The zero point is minus the offset that AIMET and QNN name.
+            return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape).to(torch.int32), scale, -offset)
+
+        return ask
+
+    for granularity in ("per_tensor", "per_channel(axis=0)"):
+        for bits in (4, 8, 16):
+            for mode, own in (
+                ("asymmetric", ""),
+                ("symmetric", ""),
+                ("symmetric", "(narrow_range=true,unsigned_zero=lower_middle)"),
+                ("symmetric", "(one_sided=asymmetric_if_positive)"),
+            ):
+                form = f"uint{bits},{mode},{granularity},min_max,aimet{own}"
+                yield Recorded("BlockTensorQuantizer", form, asks(granularity, bits, mode, own))
+
+
+# ---- NNCF -----------------------------------------------------------------------------------------
+
+
+def _nncf() -> Iterator[Recorded]:
+    from nncf import CompressWeightsMode as Mode  # type: ignore[import-not-found]
+    from nncf.quantization.algorithms.weight_compression import (  # type: ignore[import-not-found]
+        config,
+        weight_lowering,
+    )
+    from nncf.tensor import Tensor  # type: ignore[import-not-found]
+
+    def asks(granularity: str, mode: str) -> Callable[..., Answer]:
+        how = config.WeightCompressionConfig(mode=getattr(Mode, mode), group_size=-1)
+
+        def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            rows, cells = _layout(seen, granularity), _layout(x, granularity)
+            scale, zero_point = weight_lowering.calculate_integer_quantization_params(
+                Tensor(rows.clone()), (1,), how
+            )
+            made = weight_lowering.do_integer_quantization(
+                Tensor(cells.clone()), how, (1,), scale, zero_point
+            )
+            x_hat = weight_lowering.do_integer_dequantization(made)
+            zeros = torch.zeros(len(rows)) if zero_point is None else zero_point.data.flatten()
+            return Answer(
+                x_hat.data.reshape(x.shape), made.tensor.data.reshape(x.shape), scale.data.flatten(), zeros
+            )
+
+        return ask
+
+    for fmt, mode, granularities in (
+        ("uint8,asymmetric", "INT8_ASYM", ("per_channel(axis=0)",)),
+        ("int8,symmetric", "INT8_SYM", ("per_channel(axis=0)",)),
+        (
+            "uint4,asymmetric",
+            "INT4_ASYM",
+            ("per_channel(axis=0)", "per_group(size=32)", "per_group(size=64)"),
+        ),
+        ("int4,symmetric", "INT4_SYM", ("per_channel(axis=0)", "per_group(size=32)", "per_group(size=64)")),
+    ):
+        for granularity in granularities:
+            form = f"{fmt},{granularity},min_max,nncf_weights"
+            yield Recorded("do_integer_quantization", form, asks(granularity, mode))
+
+
+# ---- TensorFlow -----------------------------------------------------------------------------------
+
+
+def _tensorflow() -> Iterator[Recorded]:
+    import tensorflow as tf  # type: ignore[import-not-found]
+
+    def one(values: np.ndarray, lo: np.float32, hi: np.float32, bits: int) -> np.ndarray:
+        made = tf.quantization.fake_quant_with_min_max_vars(values, lo, hi, num_bits=bits)
+        return np.asarray(made.numpy())
+
+    def parameters(lo: np.float32, hi: np.float32, bits: int) -> tuple[np.float32, int]:
+        """Return scale and zero point, which TensorFlow does not show, from what it makes of probes."""
+        largest = np.finfo(np.float32).max
+        scale = (float(hi) - float(lo)) / (2**bits - 1)
+        # The inverse of the scale, with which the zero point is made once more, is none either.
+        if 0 < max(abs(lo), abs(hi)) < 2.0**-100 or scale > 2.0**126:
+            raise Undefined("subnormal numbers count as 0, as TensorFlow tells the processor")
+        lowest, highest = (float(each) for each in one(np.array([-largest, largest]), lo, hi, bits))
+        if not math.isfinite(lowest + highest) or lowest == highest == 0:
+            raise Undefined("a range without width, or wider than float32, gives NaN")
+        steps = 2**bits - 1
+        zero = round(-lowest / ((highest - lowest) / steps))
+        # The value next to 0 is the scale itself.
+        step = np.float32((highest - lowest) / steps) * np.float32(1 if zero < steps else -1)
+        return np.abs(one(np.array([step]), lo, hi, bits)[0]), zero
+
+    def asks(granularity: str, bits: int) -> Callable[..., Answer]:
+        def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            rows, cells = _layout(seen, granularity), _layout(x, granularity)
+            if bool(((x != 0) & (x.abs() < 2.0**-126)).any()):
+                raise Undefined("subnormal numbers count as 0, as TensorFlow tells the processor")
+            lows, highs = rows.amin(1).numpy(), rows.amax(1).numpy()
+            x_hat = torch.from_numpy(one(cells[0].numpy(), lows[0], highs[0], bits))[None]
+            found = [parameters(lo, hi, bits) for lo, hi in zip(lows, highs, strict=True)]
+            scale = torch.from_numpy(np.array([each[0] for each in found]))
+            zero = torch.tensor([each[1] for each in found])
+            codes = torch.round(x_hat.double() / scale.double()[:, None]) + zero[:, None]
+            if not bool(torch.isfinite(codes).all()):
+                raise Undefined("NaN has no code")
+            return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape).to(torch.int32), scale, zero)
+
+        return ask
+
+    for bits in (*range(2, 9), 16):
+        form = f"uint{bits},asymmetric,per_tensor,min_max,tensorflow_fake_quant"
+        yield Recorded("fake_quant_with_min_max_vars", form, asks("per_tensor", bits))
+
+
+#: By name: the distribution that is asked, and its cases.
+PACKAGES: Mapping[str, tuple[str, Callable[[], Iterator[Recorded]]]] = MappingProxyType(
+    {
+        "aimet": ("aimet-onnx", _aimet),
+        "nncf": ("nncf", _nncf),
+        "tensorflow": ("tensorflow-cpu", _tensorflow),
+    }
+)
+
+if __name__ == "__main__":
+    main()
