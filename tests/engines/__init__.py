@@ -67,6 +67,12 @@ class Undefined(Exception):
     """
 
 
+def refuse_half_nan(x: torch.Tensor, x_hat: torch.Tensor) -> None:
+    """Raise `Undefined` for NaN of half precision: torch's vectors give it another sign than single cells."""
+    if x.dtype != torch.float32 and bool(torch.isnan(x_hat).any()):
+        raise Undefined("the sign of a NaN of half precision depends on where it is among torch's vectors")
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """An engine's answer."""
@@ -106,6 +112,8 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 )
 #: Why a question is open that nobody has asked the engine yet.
 NOT_YET = "not compared yet"
+#: Why ±Inf or NaN is open where the engine's own range takes it in.
+SPOILS_THE_RANGE = "the scale of the whole block becomes NaN or infinite; here ranges leave such values out"
 _ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
 #: Of a path that is asked for its own range alone, in each dtype.
 OWN_RANGE_ALONE = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:-1], NOT_YET))
@@ -139,9 +147,12 @@ class Path:
 
     @classmethod
     def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:
-        """Return the path whose own range is the one that it would be given of the same tensor."""
-
-        return cls(name, own_range(given), given, **others)  # type: ignore[arg-type]
+        """Return the path whose own range is the one that it would be given of the same tensor, in every
+        dtype.
+        """
+        own = own_range(given)
+        half = {} if "half and bfloat16 input" in others.get("open", {}) else own
+        return cls(name, own, given, **{"half": half, **others})  # type: ignore[arg-type]
 
     @property
     def forms(self) -> tuple[str, ...]:
