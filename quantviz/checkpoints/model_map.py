@@ -24,8 +24,10 @@ from quantviz.schemes.granularity import Shape
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
 #: And what it tells where a recipe was chosen for each tensor.
 CHOICE = "choice"
+#: And where a quantized checkpoint is compared with its original: SQNR, and what was not read.
+AUDIT = "audit"
 #: Of these a small number is the bad one.
-_LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference"))
+_LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference", AUDIT))
 #: dtypes of codes, indices and masks.
 _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: Bits a weight by which a recipe may have more and still counts as of the same size.
@@ -167,10 +169,27 @@ def read_model(
     )
 
 
+def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
+    """Return a model from the rows of an audit, as `Audit.rows` has them."""
+    statuses = {"compared": "ok", "equal": "ok", "not_quantized_here": "ok", "not_read": "not_read"}
+    tensors = []
+    for row in rows:
+        name = str(row["tensor"] or row["original"])
+        # A tensor that was not read may be codes: it is a weight all the same.
+        stored = " ".join(str(row[part]) for part in ("layout", "format") if row[part]) or "–"
+        status = statuses.get(str(row["coverage"]), "refused")
+        shape = tuple(row["shape"] or ())
+        found = {**row, "status": status, "shape": shape, "dtype": stored, "recipe": AUDIT}
+        tensors.append(ModelTensor(name, shape, stored, "", place_of_name(name), {AUDIT: found}))
+    return Model(tuple(tensors), (AUDIT,))
+
+
 def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:
     """Return the number that a colour tells of a tensor; NaN where there is none."""
     if colour == "against_median":
         return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
+    if colour == AUDIT:
+        return tensor.number(recipe, "sqnr_db")
     if colour == "winner":
         won = winner_of(model, tensor, recipe)
         return float(model.recipes.index(won)) if won else math.nan
@@ -283,7 +302,8 @@ def _square(
     known = [each for each in values if not math.isnan(each[0])]
     place = tensors[0].place
     opens = f"{place.stack}.{place.layer}" if place.expert >= 0 and not inside else ""
-    if not known:
+    # One expert that was not read is not hidden by the others.
+    if not known or (colour == AUDIT and any(each.status(recipe) in UNREAD for each in tensors)):
         bad = (each for each in tensors if each.status(recipe) in UNREAD)
         worst = next(bad, tensors[0])
         status = worst.status(recipe)
