@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -170,11 +171,22 @@ def read_model(
 
 
 def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
-    """Return a model from the rows of an audit, as `Audit.rows` has them."""
+    """Return a model from the rows of an audit, as `Audit.rows` has them.
+
+    A tensor of the original alone stands where the quantized file would have it.
+    """
+    rows = list(rows)
+    leads = Counter(
+        _leads(row["tensor"], row["original"]) for row in rows if row["tensor"] and row["original"]
+    )
+    (here, there), _ = leads.most_common(1)[0] if leads else (("", ""), 0)
     statuses = {"compared": "ok", "equal": "ok", "not_quantized_here": "ok", "not_read": "not_read"}
     tensors = []
     for row in rows:
-        name = str(row["tensor"] or row["original"])
+        name = str(row["tensor"] or "")
+        if not name:
+            name = str(row["original"])
+            name = here + name[len(there) :] if name.startswith(there) else name
         # A tensor that was not read may be codes: it is a weight all the same.
         stored = " ".join(str(row[part]) for part in ("layout", "format") if row[part]) or "–"
         status = statuses.get(str(row["coverage"]), "refused")
@@ -182,6 +194,24 @@ def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
         found = {**row, "status": status, "shape": shape, "dtype": stored, "recipe": AUDIT}
         tensors.append(ModelTensor(name, shape, stored, "", place_of_name(name), {AUDIT: found}))
     return Model(tuple(tensors), (AUDIT,))
+
+
+def _leads(one: str, other: str) -> tuple[str, str]:
+    """Return what two names begin with before their common end.
+
+    >>> _leads("model.a.weight", "module.model.a.weight"), _leads("blk.0.attn_q", "layers.0.q_proj")
+    (('', 'module.'), ('blk.0.attn_q', 'layers.0.q_proj'))
+    """
+    own, others = one.split("."), other.split(".")
+    same = 0
+    while same < min(len(own), len(others)) and own[-1 - same] == others[-1 - same]:
+        same += 1
+
+    def lead(parts: list[str]) -> str:
+        kept = parts[: len(parts) - same]
+        return ".".join(kept) + ("." if kept and same else "")
+
+    return lead(own), lead(others)
 
 
 def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:

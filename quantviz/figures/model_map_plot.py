@@ -195,7 +195,8 @@ def _traces(
         places = {_place(square): 0.0 for _, square in squares if square.status == status}
         if places:
             told = data.colour == AUDIT and status == "not_read"
-            flat = colours.clipping if told else faint(colours.muted, strength)
+            # No colour of the scale: it is not known how good or bad such a tensor is.
+            flat = colours.text if told else faint(colours.muted, strength)
             layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
     known = [square for _, square in squares if square.status == "ok"]
     if data.colour in _RECIPES_TOLD:
@@ -276,6 +277,8 @@ def _printed(square: Square, colour: str) -> str:
 
 def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
     """Return black or white, whichever is read on the square's colour."""
+    if data.colour == AUDIT and square.status == "not_read":
+        return colours.surface
     if square.status != "ok" or data.colour in _RECIPES_TOLD:
         return colours.muted
     scale = SCALES[data.colour]

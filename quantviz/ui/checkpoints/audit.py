@@ -135,6 +135,10 @@ def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
         key="checkpoints_audit_table",
         hide_index=True,
         height=_HEIGHT,
+        column_config={
+            say("checkpoints.audit.columns.sqnr_db"): st.column_config.NumberColumn(format="%.1f")
+        },
+        placeholder="",
         alt=say("checkpoints.table_alt", count=len(model.tensors)),
     )
 
@@ -148,7 +152,7 @@ def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
         "tensor": [row["tensor"] or "–" for row in listed],
         "original": [row["original"] or "–" for row in listed],
         "coverage": [say(f"checkpoints.audit.became.{row['coverage']}") for row in listed],
-        "sqnr_db": [row["sqnr_db"] for row in listed],
+        "sqnr_db": pd.Series([row["sqnr_db"] for row in listed], dtype="float64"),
         "reason": [row["reason"] or "" for row in listed],
     }
     return pd.DataFrame({say(f"checkpoints.audit.columns.{name}"): each for name, each in columns.items()})

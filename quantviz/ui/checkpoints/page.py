@@ -89,8 +89,9 @@ def _show_seen(was_running: bool) -> None:
 
     state = current_state()
     seen = look_now(state, was_running)
-    if was_running and not is_running(state, seen.scan) and not is_auditing(state):
-        st.rerun()  # without looking again and again
+    goes_on = is_running(state, seen.scan) or is_auditing(state)
+    if was_running != goes_on:
+        st.rerun()  # so that the page looks again and again, or no longer
     beside = look_beside(state) if seen.scan else None
     show_progress(state, seen.scan)
     with st.container(key="checkpoints_sentence"):
