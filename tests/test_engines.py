@@ -39,7 +39,7 @@ ROOT = Path(__file__).parent.parent
 DATA = list(trials())
 #: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the
 #: number of distributions.
-STEP = 23
+STEP = 31
 #: Modules, each with one of its conventions.
 ASKED = [(name, convention) for name, conventions in ENGINES.items() for convention in conventions]
 

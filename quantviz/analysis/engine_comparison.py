@@ -24,7 +24,7 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.operations import NamedTensors, Operation, run_operations
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.result import QuantResult, block_values
-from quantviz.quantization.value_to_code import code_operations
+from quantviz.quantization.value_to_code import code_of, code_operations
 from quantviz.schemes.arithmetic import HALVES, Offer
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTIONS, Convention
@@ -364,7 +364,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
             rounded.append(values["y"])
 
     coded = run_operations(code_operations(scheme), {"x": x[at], "index": index, **own}, record)
-    code = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    code = code_of(x[at], coded, scheme)
     value = run_operations(value_operations(scheme), {**own, "q": GRIDS[fmt.kind].decode(code, fmt)})["x_hat"]
     return _Outcome(code, value, rounded[-1], own["scale"])
 

@@ -56,8 +56,7 @@ class SampledPart:
         """
         stored, _ = as_stored(x)
         known = facts(stored)
-        stored, _ = measuring.as_asked(stored, stored, current, known)
-        known = known if known.found is None or current.nonfinite == "ignore" else facts(stored)
+        measuring.nonfinite_notes(stored, current, known)
         return cls._of(stored, known, cells or SAMPLED)
 
     @classmethod

@@ -38,7 +38,7 @@ from quantviz.streaming import (
     value_histogram,
 )
 from quantviz.tensors import blocks
-from quantviz.tensors.lazy import InMemory, OwnScales, Replaced, Stored
+from quantviz.tensors.lazy import InMemory, OwnScales, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
@@ -103,11 +103,7 @@ class Study:
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, (*said, *r.notes), keep)
-        x, notes = measuring.as_asked(x, x, scheme, facts)
-        notes = (*said, *notes)
-        if isinstance(x, Replaced):
-            replaced = x
-            facts = keep("facts clipped", lambda: tensor_facts.facts(replaced))
+        notes = (*said, *measuring.nonfinite_notes(x, scheme, facts))
         absmax = facts.absmax
         found = keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
@@ -289,9 +285,7 @@ class Study:
                 extreme=found.extreme[block],
                 tensor_absmax=torch.tensor(self.absmax),
                 block_size=size,
-                left_out=self._left_out(block)
-                if self.scheme.nonfinite == "ignore" and self.facts.nonfinite
-                else 0,
+                left_out=self._left_out(block) if self.scheme.leaves_out and self.facts.nonfinite else 0,
             ),
         )
 

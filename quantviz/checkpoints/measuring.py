@@ -26,7 +26,7 @@ from quantviz.streaming.measuring import measure
 from quantviz.streaming.powers import power_sums
 from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.tensors.lazy import Replaced, Stored
+from quantviz.tensors.lazy import Stored
 
 #: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have
 #: measured it. Its sums differ in the last digits.
@@ -142,9 +142,6 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         if found and scheme.nonfinite == "refuse":
             # NaN and Inf are counted, and all else measured.
             scheme = scheme.replace(nonfinite="ignore")
-        elif found and scheme.nonfinite == "clip":
-            # By the ends of the whole tensor.
-            x, whole = Replaced(x, whole.lo, whole.hi), dataclasses.replace(whole, found=None)
         path = "fused" if known.by_kernels else "reference"
         done = measure(x, scheme, path=path, metrics=_metrics_of(known), threads=threads, known=whole)
     except QuantVizError as problem:

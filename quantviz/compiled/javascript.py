@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from quantviz.compiled.javascript_lines import Lines, needed
-from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable, looked_up
+from quantviz.compiled.traced_values import FUNCTIONS, TYPES, Cell, Trace, Untraceable, looked_up
 from quantviz.compiled.tracing import Ends, trace_cell, words_of
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated
@@ -40,6 +40,8 @@ _EXACT = 2**53
 _MATH = ("abs", "ceil", "floor", "fround", "imul", "log10", "log2", "min", "sqrt", "trunc")
 #: How the special codes of a float format lie, by the number that stands for them.
 _SPECIAL = ("finite", "ieee", "fn", "fnuz")
+#: The input as whole numbers, for the signs of NaN.
+_BITS_OF_X = "const S = new Int32Array(X.buffer, X.byteOffset, X.length);"
 #: Lists up to this long are packed; the values of more codes are made by arithmetic.
 _MOST_LISTED = 2**12
 
@@ -235,6 +237,13 @@ def _function(name: str) -> Callable[[Cell], Cell]:
     return run
 
 
+def _sign_bit(x: Cell) -> Any:
+    """Return whether the sign of a number is set; of the input also where it is NaN."""
+    if x.name == "x":
+        return x.trace.line("sign_bit(x)", torch.bool, (x,))
+    return FUNCTIONS["signbit"](x)
+
+
 def _total(x: Cell, _axis: int) -> Cell:
     """Return the sum over all codes: it is a number of the whole."""
     return x.trace.line(f"total({x.name})", x.dtype, ())
@@ -273,7 +282,7 @@ class _SchemeWriter:
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
-        self._numbers = _Numbers(__getitem__=self._value_of_code)
+        self._numbers = _Numbers(__getitem__=self._value_of_code, signbit=_sign_bit)
         self._dtype = torch_dtype(scheme.range_dtype)
 
     def program(self) -> Program:
@@ -360,11 +369,14 @@ class _SchemeWriter:
             trace, [*params, "x"], results.values(), {name: _KIND[TYPES[d]] for name, d in params.items()}
         )
         index = ["const index = BigInt(i);"] if any("index" in line for line in cell) else []
+        # The bits of x, of which JavaScript keeps no sign where they are NaN.
+        signs = [_BITS_OF_X] if any("S[i]" in line for line in cell) else []
         outs = [f"{name}_[i] = {_truth(value)};" for name, value in results.items()]
         arrays = ", ".join(f"{name}: {name}_" for name in results)
         body = [
             *(f"const {name} = P.{name}[b];" for name in traced.params),
             *block,
+            *signs,
             f"const {{ {arrays} }} = r;",
             "for (let k = begin; k < end; k++) {",
             "const i = order[k], x = X[i];",

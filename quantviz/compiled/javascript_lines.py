@@ -143,6 +143,8 @@ class Lines:
         if name in ("load_f8", "load_i8"):
             array, place = ast.unparse(arguments[0]), self._of(arguments[1])[0]
             return f"{_ARRAYS[array]}[{place}]", "i" if name == "load_i8" else "f"
+        if name == "sign_bit":
+            return "S[i] < 0", "b"
         given = [self._of(each) for each in arguments]
         values = [made for made, _ in given]
         if name == "select":

@@ -49,7 +49,8 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
         return None
     trace = Trace(floats=list(code.floats), integers=list(code.integers), tables=[code.tables])
     grid = short(trace, fmt)
-    trace.functions = {"nearest": grid.nearest}
+    # What has become NaN stays NaN, and is told by that.
+    trace.functions = {"nearest": grid.nearest, "isnan": _never}
     known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
     x: Any = Cell(trace, "x", torch.float32, True)
     plain: list[Any] = []
@@ -92,6 +93,10 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
         integers=tuple(trace.integers),
         tables=torch.cat(trace.tables) if trace.tables else code.tables,
     )
+
+
+def _never(x: Cell) -> Any:
+    return Cell(x.trace, "False", torch.bool, False)
 
 
 class _Zero(Cell):

@@ -204,7 +204,7 @@ class Cell:
     ) -> Any:
         name = getattr(function, "__name__", "")
         trace = next((each.trace for each in args if isinstance(each, Cell)), None)
-        run = (trace.functions if trace else {}).get(name) or _FUNCTIONS.get(name)
+        run = (trace.functions if trace else {}).get(name) or FUNCTIONS.get(name)
         if run is None:
             raise Untraceable(name)
         return run(*args, **(kwargs or {}))
@@ -385,7 +385,7 @@ def _fma(x: Cell, y: Any, z: Any) -> Cell:
 
 
 #: What torch is asked for, by its name there.
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "where": _where,
         "round": unary("rint"),

@@ -21,7 +21,7 @@ from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.range_to_scale import log2_floored, range_operations
 from quantviz.quantization.stored_scale import store_operations
-from quantviz.quantization.value_to_code import code_operations
+from quantviz.quantization.value_to_code import code_of, code_operations
 from quantviz.schemes.calibration import Range
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
@@ -176,13 +176,13 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace |
         {"index": Cell(trace, "index", torch.int64, True)} if scheme.arithmetic.ties == "stochastic" else {}
     )
     coded: dict[str, Any] = run_operations(code_operations(scheme), {"x": x, **index, **known})  # type: ignore[dict-item]
-    q: Any = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    q: Any = code_of(x, coded, scheme)  # type: ignore[arg-type]
     values: dict[str, Any] = run_operations(
         value_operations(scheme), {"q": GRIDS[fmt.kind].decode(q, fmt), **known}
     )
     made: dict[str, Any] = run_operations(error_operations(scheme), {"x": x, "x_hat": values["x_hat"]})  # type: ignore[dict-item]
     clipped = coded["y"] != coded["q"]
-    if scheme.nonfinite == "ignore":
+    if scheme.leaves_out:
         clipped = clipped & torch.isfinite(x)  # type: ignore[arg-type]
     step: Any = local_step(x, known["scale"].to(torch.float32), fmt)  # type: ignore[arg-type]
     results = {"q": q, "x_hat": values["x_hat"], "error": made["error"], "clipped": clipped, "step": step}

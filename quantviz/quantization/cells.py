@@ -10,7 +10,7 @@ from quantviz.quantization.code_to_value import error_operations, value_operatio
 from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.operations import NamedTensors, run_operations
 from quantviz.quantization.result import QParams, QuantResult, block_values, counted_cells
-from quantviz.quantization.value_to_code import code_operations
+from quantviz.quantization.value_to_code import code_of, code_operations
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
@@ -142,9 +142,8 @@ def quantize_with(
 
     `cells` has what is known of each cell's block, broadcastable to `x`.
     """
-    fmt = scheme.number_format
     coded = run_operations(code_operations(scheme), {"x": x, **cells})
-    q = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    q = code_of(x, coded, scheme)
     x_hat = dequantize_with(q, scheme, cells)
     error = run_operations(error_operations(scheme), {"x": x, "x_hat": x_hat})["error"]
     clipped, counted = coded["y"] != coded["q"], counted_cells(x, scheme)

@@ -36,13 +36,9 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
     """Return the operations to `x_hat` as the convention's steps give it."""
     convention = scheme.arithmetic
     if convention.value_order == "divide_inverse":
-        return (
-            Operation(
-                "divide_inverse", "x_hat = q / inverse", lambda v: v["q"].to(dtype) / v["inverse"].to(dtype)
-            ),
-        )
+        return _divided(scheme, dtype)
     if convention.value_order == "multiply_absmax":
-        high = scheme.value_max
+        high = scheme.range_value_max
         return (
             Operation("multiply_absmax", "y = q * absmax", lambda v: v["q"] * v["absmax"]),
             Operation(
@@ -91,11 +87,27 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
     return tuple(operations)
 
 
+def _divided(scheme: Scheme, dtype: torch.dtype) -> Operations:
+    divided = Operation(
+        "divide_inverse", "x_hat = q / inverse", lambda v: v["q"].to(dtype) / v["inverse"].to(dtype)
+    )
+    if scheme.arithmetic.scale.floor_rule != "codes_zero_up_to":
+        return (divided,)
+    # An inverse of 0 makes every code 0: the scale is 1.
+    line = "x_hat = where(inverse == 0, q, x_hat)"
+    return divided, Operation(
+        "value_of_zero_inverse",
+        line,
+        lambda v: torch.where(v["inverse"] == 0, v["q"].to(dtype), v["x_hat"]),
+        silent=True,
+    )
+
+
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def error_operations(scheme: Scheme) -> Operations:
     """Return the operations from `x_hat` and `x` to `error`."""
     error = Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"])
-    if scheme.nonfinite != "ignore":
+    if not scheme.leaves_out:
         return (error,)
     line = "error = where(isfinite(x), error, nan)"
     return error, Operation(

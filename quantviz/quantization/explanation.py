@@ -30,7 +30,7 @@ from quantviz.quantization.result import (
     refuse_other_than_results,
 )
 from quantviz.quantization.stored_scale import level_operations, store_operations
-from quantviz.quantization.value_to_code import code_operations
+from quantviz.quantization.value_to_code import code_of, code_operations
 from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
@@ -298,7 +298,7 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
     chance = next((step.output for step in steps if step.key == "chance"), None)
     before_rounding = rounding.inputs["y"]
-    code = grid.encode(coded["q"], fmt)
+    code = code_of(cell.x, coded, scheme)
     if cell.own_code is not None and int(cell.own_code) != int(code):
         code = cell.own_code
         steps.append(_own_code(grid.decode(code, fmt)))
@@ -413,7 +413,7 @@ def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
     """
     if not line:
         return f"{name} = {cell.ranged[name].item()!r}"
-    if scheme.nonfinite != "ignore":
+    if not scheme.leaves_out:
         return f"{name} = {line}"
     if "tensor" in line:
         return f"{name} = " + line.replace("tensor", "tensor[isfinite(tensor)]")

@@ -101,16 +101,26 @@ def qparams_of_range(
     return params
 
 
-def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
+def stored_qparams(
+    params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+) -> QParams:
     """Return scale and zero point set by hand, as the convention stores them.
 
-    Those that are stored already stay as they are.
+    Those that are stored already stay as they are; under `strict` they may be infinite or NaN.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
     or too few.
     """
     refuse_other_than_qparams(params)
-    given = given_qparams(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
+    given = given_qparams(
+        params.scale,
+        params.zero_point,
+        scheme,
+        layout,
+        chosen=params.stored,
+        stored=params.stored,
+        any_number=strict and params.stored,
+    )
     made = _qparams(
         run_operations(
             store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}
@@ -142,10 +152,7 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
     others = {name: values[name] for name in sorted(block_names(scheme) & values.keys())}
     return QParams(
         values["scale"],
-        # A zero point beyond int32 stays a float: only `strict` gets here with one.
-        zero_point.to(torch.int32)
-        if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
-        else zero_point,
+        _stored_zero(zero_point, domain),
         scale_codes=_kept(values.get("scale_code")),
         global_scale=_kept(values.get("global_scale", values.get("global_inverse"))),
         zero_domain=domain,
@@ -161,12 +168,20 @@ def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def given_qparams(
-    scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False
+    scale: Any,
+    zero_point: Any,
+    scheme: Scheme,
+    layout: BlockLayout,
+    *,
+    chosen: bool = False,
+    stored: bool = False,
+    any_number: bool = False,
 ) -> QParams:
     """Return scale and zero point set by hand, checked and brought to the grid.
 
-    Scales `chosen` by an engine can be negative, or 0; others are above 0, unless the convention itself makes
-    negative ones.
+    Scales `chosen` by an engine can be negative, or 0, and with `any_number` infinite or NaN; others are
+    above 0, unless the convention itself makes negative ones. In symmetric mode a zero point of 0 is the
+    scheme's, unless it was `stored` so.
     """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
@@ -177,6 +192,7 @@ def given_qparams(
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
     single = grid_scale.to(torch.float32)
     usable = torch.isfinite(single) & ((single > 0) | chosen | (scheme.signed_scale & (single < 0)))
+    usable |= torch.full_like(usable, any_number)
     if not bool(usable.all()):
         bad = grid_scale[~usable][0].item()
         negative = -math.inf < bad < 0 and not scheme.signed_scale
@@ -185,7 +201,7 @@ def given_qparams(
     whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
     if domain not in ("none", "code_int"):
         whole = torch.isfinite(grid_zero.to(torch.float32))
-    if not bool(whole.all()):
+    if not bool(whole.all()) and not any_number:
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
@@ -203,12 +219,20 @@ def given_qparams(
             other = (grid_zero != 0) & (grid_zero != middle)
             if bool(other.any()):
                 raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
-            grid_zero = torch.full_like(grid_zero, middle)
+            grid_zero = grid_zero if stored else torch.full_like(grid_zero, middle)
     return QParams(
         grid_scale.to(torch_dtype(kept)),
-        grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),
+        _stored_zero(grid_zero.to(torch.float32), domain),
         zero_domain=domain,
     )
+
+
+def _stored_zero(zero_point: torch.Tensor, domain: str) -> torch.Tensor:
+    """Return a zero point in the dtype of its domain; one beyond int32, which only `strict` gives, stays a
+    float.
+    """
+    whole = domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
+    return zero_point.to(torch.int32) if whole else zero_point
 
 
 def _numbers(value: Any) -> torch.Tensor:

@@ -102,7 +102,7 @@ def quantize(
         raise QuantVizError("importance_and_qparams")
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
-        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout), None
+        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict), None
     else:
         params, found = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
@@ -151,7 +151,12 @@ def values_of_codes(
     layout = scheme.layout(shape)
     refuse_other_than_qparams(qparams)
     params = given_qparams(
-        qparams.scale, qparams.zero_point, scheme, layout, chosen=any_scale or qparams.stored
+        qparams.scale,
+        qparams.zero_point,
+        scheme,
+        layout,
+        chosen=any_scale or qparams.stored,
+        stored=qparams.stored,
     )
     known = block_values(params)
     known |= run_operations(given_operations(scheme), known) | {

@@ -113,7 +113,7 @@ def _one_sided(scheme: Scheme) -> Operations:
 
 def _mirrored(scheme: Scheme) -> Operations:
     """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
-    above = (scheme.code_max - scheme.code_min) // 2
+    above = (scheme.range_code_max - scheme.range_code_min) // 2
     below = -above - 1
     kept = torch_dtype(scheme.arithmetic.scale_math)
 
@@ -148,7 +148,7 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
     """Return the operation that gives a range on one side of 0 the scale of asymmetric mode."""
     if not scheme.zero_point_follows:
         return ()
-    low, high = scheme.code_min, scheme.code_max
+    low, high = scheme.range_code_min, scheme.range_code_max
     line = f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"
     return (
         Operation(
@@ -249,7 +249,7 @@ def _symmetric_scale(scheme: Scheme) -> Operations:
     return (
         _SCALE_RULES[spec.rule](scheme)
         if spec.first == "scale"
-        else _inverse_first(scheme, "absmax", scheme.value_max, number_code(scheme.value_max))
+        else _inverse_first(scheme, "absmax", scheme.range_value_max, number_code(scheme.range_value_max))
     )
 
 
@@ -273,6 +273,18 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     one = Operation(
         "inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]), silent=True
     )
+    nothing = Operation(
+        "inverse_zero",
+        f"inverse = where({extent} <= {floor!r}, 0, inverse)",
+        lambda v: torch.where(v[extent] <= floor, 0, v["inverse"]),
+        silent=True,
+    )
+    of_nothing = Operation(
+        "scale_of_zero_inverse",
+        "scale = where(inverse == 0, 1, scale)",
+        lambda v: torch.where(v["inverse"] == 0, 1, v["scale"]),
+        silent=True,
+    )
     limit = Operation(
         "inverse_limit",
         f"inverse = min(inverse, {spec.inverse_max!r})",
@@ -287,8 +299,10 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     return (
         made,
         *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
+        *((nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
         *((limit,) if spec.inverse_max else ()),
         back,
+        *((of_nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
     )
 
 
@@ -298,18 +312,28 @@ def _over(key: str, line: str, name: str, divisor: float) -> Operations:
 
 def _over_code_max(scheme: Scheme) -> Operations:
     return _over(
-        "scale_symmetric", f"scale = absmax / {number_code(scheme.value_max)}", "absmax", scheme.value_max
+        "scale_symmetric",
+        f"scale = absmax / {number_code(scheme.range_value_max)}",
+        "absmax",
+        scheme.range_value_max,
     )
 
 
 def _over_half_range(scheme: Scheme) -> Operations:
-    low, high = scheme.value_min, scheme.value_max
+    low, high = scheme.range_value_min, scheme.range_value_max
     return _over(
         "scale_half_range",
         f"scale = absmax / (({number_code(high)} - {number_code(low)}) / 2)",
         "absmax",
         (high - low) / 2,
     )
+
+
+def _double_absmax_over_range(scheme: Scheme) -> Operations:
+    low, high = scheme.range_value_min, scheme.range_value_max
+    # The range is made symmetric first, and its width can overflow.
+    line = f"scale = (absmax + absmax) / ({number_code(high)} - {number_code(low)})"
+    return (Operation("scale_double_absmax", line, lambda v: (v["absmax"] + v["absmax"]) / (high - low)),)
 
 
 def _without_clipping(scheme: Scheme) -> Operations:
@@ -351,7 +375,7 @@ def _farther_end_negated(scheme: Scheme) -> Operations:
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
-    low, high = scheme.code_min, scheme.code_max
+    low, high = scheme.range_code_min, scheme.range_code_max
     # The lower end is minus the upper one where there are negative values, else it stays at 0.
     return (
         Operation(
@@ -374,14 +398,25 @@ def _power_of_two(
     def operations(scheme: Scheme) -> Operations:
         largest = _largest_exponent(scheme)
         line = f"exponent = {expression} - {largest}" if largest else f"exponent = {expression}"
-        return Operation(key, line, lambda v: exponent(v["absmax"]) - largest), _SCALE_POWER_OF_TWO
+        return (
+            Operation(key, line, lambda v: exponent(v["absmax"]) - largest),
+            *_scale_of_exponent(scheme),
+        )
 
     return operations
 
 
-_SCALE_POWER_OF_TWO = Operation(
-    "scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"])
-)
+def _scale_of_exponent(scheme: Scheme) -> Operations:
+    made = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
+    if scheme.arithmetic.scale.exponent_below != "wraps":
+        return (made,)
+    line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
+    return Operation(
+        "exponent_wraps",
+        line,
+        lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
+        silent=True,
+    ), made
 
 
 def _largest_exponent(scheme: Scheme) -> int:
@@ -389,7 +424,7 @@ def _largest_exponent(scheme: Scheme) -> int:
 
     Integers are fixed-point numbers below 2 here (OCP Microscaling 1.0, 5.3.5).
     """
-    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.value_max)[1] - 1
+    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.range_value_max)[1] - 1
 
 
 def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
@@ -412,11 +447,10 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
 
 
 def _power_of_two_fitting(scheme: Scheme) -> Operations:
-    high = scheme.value_max
+    high = scheme.range_value_max
     line = f"exponent = ceil(float32(log2(absmax / {number_code(high)})))"
-    return Operation(
-        "exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high))
-    ), _SCALE_POWER_OF_TWO
+    fitting = Operation("exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high)))
+    return fitting, *_scale_of_exponent(scheme)
 
 
 def _floor_log2(x: torch.Tensor) -> torch.Tensor:
@@ -470,13 +504,14 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
         "power_of_two_fitting": _power_of_two_fitting,
         "mirrored_if_negative": _mirrored_if_negative,
+        "double_absmax_over_range": _double_absmax_over_range,
         "farther_end_negated": _farther_end_negated,
     }
 )
 
 
 def _asymmetric_scale(scheme: Scheme) -> Operations:
-    low, high = scheme.code_min, scheme.code_max
+    low, high = scheme.range_code_min, scheme.range_code_max
     if scheme.arithmetic.scale.first == "scale":
         return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
@@ -653,7 +688,8 @@ def _after_zero_point(scheme: Scheme) -> Operations:
 
 def _zero_point(scheme: Scheme) -> Operations:
     convention, domain = scheme.arithmetic, scheme.zero_domain
-    low, high, middle = scheme.code_min, scheme.code_max, scheme.symmetric_zero_point
+    low, high = scheme.range_code_min, scheme.range_code_max
+    middle = scheme.symmetric_zero_point
     if not scheme.zero_point_follows:
         return (
             Operation(
@@ -693,6 +729,7 @@ def _zero_point(scheme: Scheme) -> Operations:
         *_zero_point_clamp(convention, low, high),
         *((whole,) if domain == "code_int" else ()),
         *((two_sided,) if scheme.mode == "symmetric" else ()),
+        *_zero_point_of_zero_scale(convention, low, high),
     )
 
 
@@ -776,6 +813,22 @@ def _from_nearer_end(
             abs(low) + v["steps_lo"].abs() < abs(high) + v["steps_hi"].abs(),
             low - v["steps_lo"],
             high - v["steps_hi"],
+        ),
+    )
+
+
+def _zero_point_of_zero_scale(convention: Convention, low: int, high: int) -> Operations:
+    rule = convention.zero_point_of_zero_scale
+    if rule == "as_any":
+        return ()
+    code = low if rule == "smallest" else high
+    line = f"zero_point = where(scale == 0, {code}, zero_point)"
+    return (
+        Operation(
+            "zero_point_of_zero_scale",
+            line,
+            lambda v: torch.where(v["scale"] == 0, code, v["zero_point"]),
+            silent=True,
         ),
     )
 

@@ -114,7 +114,7 @@ class QuantResult(Picklable):
     def counted(self) -> torch.Tensor | None:
         """Return which cells count, bool of `shape`; none where all of them do.
 
-        Under "ignore", NaN and Inf in the input are left out.
+        NaN and Inf in the input are left out.
         """
         return counted_cells(self.x, self.scheme)
 
@@ -155,5 +155,5 @@ def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
     >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
     [True, False]
     """
-    finite = torch.isfinite(x) if scheme.nonfinite == "ignore" else None
+    finite = torch.isfinite(x) if scheme.leaves_out else None
     return None if finite is None or bool(finite.all()) else finite

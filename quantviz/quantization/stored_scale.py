@@ -62,7 +62,7 @@ def given_operations(scheme: Scheme) -> Operations:
     """Return the operations that make, of a scale set by hand, what a range would have given besides the
     scale.
     """
-    spec, high = scheme.arithmetic.scale, scheme.value_max
+    spec, high = scheme.arithmetic.scale, scheme.range_value_max
     inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
     absmax = Operation(
         "absmax_of_scale", f"absmax = scale * {number_code(high)}", lambda v: v["scale"] * high
@@ -202,7 +202,7 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
 
     So the small format `fmt` can hold it.
     """
-    spec, high = scheme.arithmetic.scale, scheme.value_max
+    spec, high = scheme.arithmetic.scale, scheme.range_value_max
     reach, floor = scale_reach(scheme.arithmetic, scheme.number_format), spec.format_floor
     words = number_code(reach)
     if spec.global_rule == "range_over_absmax":

@@ -8,7 +8,7 @@ import math
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quantviz.quantization.grids import dithered, nearest
+from quantviz.quantization.grids import GRIDS, dithered, nearest
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
@@ -35,6 +35,7 @@ def code_operations(scheme: Scheme) -> Operations:
     inverse_known = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
     operations: list[Operation] = [
         # Cast before dividing: a float64 scale would promote the division and change codes.
+        *(_NAN_TO_ZERO if scheme.nonfinite == "clip" else ()),
         Operation(
             "apply_scale",
             f"{divisor} = {dtype_name(apply)}({divisor})",
@@ -51,7 +52,11 @@ def code_operations(scheme: Scheme) -> Operations:
     if scheme.shifted and not added:
         operations += _value_offset(scheme, apply)
         source = "y"
-    divides = order.startswith("divide")
+    from_lowest = order == "from_lowest_divide_round_add" and added
+    if from_lowest:
+        operations += _above_lowest(scheme, divisor, zero_point)
+        source = "y"
+    divides = order.removeprefix("from_lowest_").startswith("divide")
     if not divides and not inverse_known:
         operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
     scaled = (
@@ -81,11 +86,30 @@ def code_operations(scheme: Scheme) -> Operations:
             lambda v: fma(v["x"], v["inverse"], v[zero_point].to(apply)),
         )
         operations += [fused, *_rounding(scheme)]
+    elif from_lowest:
+        low = scheme.code_min
+        steps = Operation(
+            "subtract_steps",
+            f"y = y - ({zero_point} - {low})",
+            lambda v: v["y"] - (v[zero_point].to(apply) - low),
+        )
+        operations += [*scaling, steps, *_rounding(scheme), shift]
     elif order.endswith("round_add"):
-        operations += [*scaling, *_rounding(scheme), *((shift,) if added else ())]
+        operations += [*scaling, *_sign_of_zero(scheme), *_rounding(scheme), *((shift,) if added else ())]
     else:
-        operations += [*scaling, *((shift,) if added else ()), *_rounding(scheme)]
+        operations += [*scaling, *((shift,) if added else ()), *_sign_of_zero(scheme), *_rounding(scheme)]
     return (*operations, *_limits(scheme))
+
+
+def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:
+    """Return the operations that subtract the value of the smallest code from x."""
+    low = scheme.code_min
+    lowest = Operation(
+        "value_of_lowest",
+        f"lowest = ({low} - {zero_point}) * {divisor}",
+        lambda v: (low - v[zero_point].to(v[divisor].dtype)) * v[divisor],
+    )
+    return lowest, Operation("subtract_lowest", "y = x - lowest", lambda v: v["x"] - v["lowest"])
 
 
 def _inverse(divisor: str, of_zero: str) -> Operation:
@@ -113,6 +137,17 @@ def _value_offset(scheme: Scheme, apply: torch.dtype) -> Operations:
         )
     name = "code_zero_point" if convention.zero_point_format else "zero_point"
     return (Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply)),)
+
+
+def _sign_of_zero(scheme: Scheme) -> Operations:
+    """Return what becomes of a zero before it is rounded, be it x or a quotient too small for a number."""
+    rule = scheme.arithmetic.negative_zero
+    if scheme.number_format.kind != "float" or rule in ("keep", "never"):
+        return ()
+    if rule == "not_of_zero":
+        return (Operation("signed_zero", "y = y + 0", lambda v: v["y"] + 0.0, silent=True),)
+    line = "y = where(y == 0, -0.0, y)"
+    return (Operation("signed_zero", line, lambda v: torch.where(v["y"] == 0, -0.0, v["y"]), silent=True),)
 
 
 def _rounding(scheme: Scheme) -> Operations:
@@ -167,37 +202,115 @@ def _lattice(count: int) -> Operations:
     )
 
 
+#: What becomes of NaN in the input where ±Inf saturates.
+_NAN_TO_ZERO: Operations = (
+    Operation(
+        "clip_nan", "x = where(isnan(x), 0, x)", lambda v: torch.where(torch.isnan(v["x"]), 0, v["x"]), True
+    ),
+)
+
+
 def _limits(scheme: Scheme) -> Operations:
     convention, fmt = scheme.arithmetic, scheme.number_format
     low, high = scheme.value_min, scheme.value_max
-    words = f"{number_code(low)}, {number_code(high)}"
+    clamp = f"clamp(y, {number_code(low)}, {number_code(high)})"
+    operations = _cast(scheme)
     if convention.overflow == "saturate" or not fmt.has_nan:
-        limit = Operation("clamp", f"q = clamp(y, {words})", lambda v: v["y"].clamp(low, high))
+        operations += (Operation("clamp", f"q = {clamp}", lambda v: v["y"].clamp(low, high)),)
     else:
-        limit = _overflow(fmt, convention.overflow)
-    operations = [limit]
-    if fmt.kind != "float":
-        # 0 / 0, of a block whose scale is 0: code 0. In a float format it is NaN.
-        zero = fmt.value(0) if fmt.kind == "codebook" else 0.0
-        line = f"q = where(isnan(q), {number_code(zero)}, q)"
-        operations.append(
-            Operation(
-                "nan_to_zero", line, lambda v: torch.where(torch.isnan(v["q"]), zero, v["q"]), silent=True
+        operations += (_overflow(fmt, convention.overflow),)
+        if scheme.nonfinite == "clip":
+            operations += (
+                Operation(
+                    "clip_infinity",
+                    f"q = where(isinf(x), {clamp}, q)",
+                    lambda v: torch.where(torch.isinf(v["x"]), v["y"].clamp(low, high), v["q"]),
+                    silent=True,
+                ),
             )
-        )
-    elif convention.negative_zero == "never":
-        operations.append(Operation("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0, silent=True))
-    elif convention.negative_zero != "keep":
-        zero = 0.0 if convention.negative_zero == "not_of_zero" else -0.0
-        operations.append(
+    if not fmt.has_nan:
+        code = _value_of_nan(scheme)
+        line = f"q = where(isnan(q), {number_code(code)}, q)"
+        operations += (
             Operation(
-                "signed_zero",
-                f"q = where(x == 0, {zero!r}, q)",
-                lambda v: torch.where(v["x"] == 0, zero, v["q"]),
+                "nan_code", line, lambda v: torch.where(torch.isnan(v["q"]), code, v["q"]), silent=True
+            ),
+        )
+    if fmt.kind == "float" and convention.negative_zero == "never":
+        operations += (Operation("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0, silent=True),)
+    return operations
+
+
+def _value_of_nan(scheme: Scheme) -> float:
+    """Return the value, before any scale, of the code that NaN gets in a format without NaN: also 0 / 0, of a
+    block whose scale is 0.
+    """
+    fmt, convention = scheme.number_format, scheme.arithmetic
+    rule = convention.nan_code
+    if not scheme.granularity.single and convention.block_nan_code != "same":
+        rule = convention.block_nan_code
+    if rule == "zero":
+        return fmt.value(0) if fmt.kind == "codebook" else 0.0
+    return scheme.value_min if rule == "smallest" else scheme.value_max
+
+
+#: The first whole number beyond int64.
+_INT64_END = 2.0**63
+
+
+def _cast(scheme: Scheme) -> Operations:
+    """Return the cast of a rounded value to integers that are wider than the codes, as x86 does it."""
+    convention = scheme.arithmetic
+    cast = convention.cast_before_clamp
+    if not scheme.granularity.single and convention.block_cast_before_clamp != "same":
+        cast = convention.block_cast_before_clamp
+    if cast == "none" or scheme.number_format.kind != "integer":
+        return ()
+    end = number_code(_INT64_END)
+    if scheme.nonfinite == "clip":
+        return (
+            Operation(
+                "cast_int64",
+                f"y = where((abs(y) < {end}) | isinf(x), y, -{end})",
+                lambda v: torch.where((v["y"].abs() < _INT64_END) | torch.isinf(v["x"]), v["y"], -_INT64_END),
                 silent=True,
-            )
+            ),
         )
-    return tuple(operations)
+    return (
+        Operation(
+            "cast_int64",
+            f"y = where(abs(y) < {end}, y, -{end})",
+            lambda v: torch.where(v["y"].abs() < _INT64_END, v["y"], -_INT64_END),
+            silent=True,
+        ),
+    )
+
+
+def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tensor:
+    """Return the codes of the values `q` that `code_operations` made of `x`.
+
+    NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; of a
+    quotient without an answer, such as 0 / 0, it is set, as x86 sets it.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> x = torch.tensor([math.nan, -math.nan, 0.0])
+    >>> nothing = {"y": torch.full((3,), math.nan), "q": torch.full((3,), math.nan)}
+    >>> code_of(x, nothing, Scheme("float8_e4m3fn")).tolist()
+    [127, 255, 255]
+    """
+    fmt, q = scheme.number_format, coded["q"]
+    code = GRIDS[fmt.kind].encode(q, fmt)
+    layout = fmt.float_bits
+    if layout is None or not fmt.has_nan or not fmt.signed or layout.special == "fnuz":
+        return code
+    width = layout.exponent + layout.mantissa
+    ones = layout.special == "fn" or scheme.arithmetic.nan_mantissa == "all_ones"
+    magnitude = (1 << width) - 1 if ones else (1 << width) - (1 << (layout.mantissa - 1))
+    negative = ~torch.isnan(x) | torch.signbit(x)
+    if scheme.arithmetic.overflow != "saturate":
+        negative &= torch.isnan(x) | torch.isnan(coded["y"]) | torch.signbit(coded["y"])
+    nan = (negative.to(torch.int32) << width) + magnitude
+    return torch.where(torch.isnan(q), nan, code.to(torch.int32)).to(torch_dtype(fmt.code_dtype))
 
 
 def _overflow(fmt: NumberFormat, rule: str) -> Operation:

@@ -38,9 +38,10 @@ class ScaleSpec:
     floor: float = 0.0
     #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
     #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
-    #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of; "range_stretched":
-    #: max(scale, floor), with the range that the zero point is made of stretched as much as the scale;
-    #: "magnitude_below": a scale of either sign whose magnitude is below the floor becomes the floor.
+    #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of; "codes_zero_up_to": up
+    #: to the floor every code is 0, and the scale 1; "range_stretched": max(scale, floor), with the range
+    #: that the zero point is made of stretched as much as the scale; "magnitude_below": a scale of either
+    #: sign whose magnitude is below the floor becomes the floor.
     floor_rule: str = "at_least"
     #: What a scale becomes, before any floor, whose inverse is beyond float32; 0 for nothing else.
     without_inverse: float = 0.0
@@ -65,6 +66,9 @@ class ScaleSpec:
     first: str = "scale"
     #: The largest inverse; 0 for no limit.
     inverse_max: float = 0.0
+    #: What becomes of a power of two below 2^-127, where the scale is stored as its exponent: "smallest",
+    #: 2^-127; "wraps", the byte of the exponent wraps around, to a very large scale.
+    exponent_below: str = "smallest"
     #: What 1 / scale is where the scale is 0: "zero" or "inf"; "quotient_zero": 0, and so is x / scale.
     inverse_of_zero: str = "zero"
 
@@ -171,6 +175,9 @@ class Arithmetic:
     zero_point_scale: str = "exact"
     #: Whether the zero point is clamped to the codes there are.
     zero_point_clamp: bool = True
+    #: The zero point where the scale is 0: "as_any", that of any block, and code 0 for 0 / 0; "smallest" or
+    #: "largest", that code.
+    zero_point_of_zero_scale: str = "as_any"
     #: Element format in which the zero point is stored, where it is no code; codes are made with it as it was
     #: before.
     zero_point_format: str | None = None
@@ -204,6 +211,20 @@ class Arithmetic:
     narrow_range: bool = False
     #: The same in symmetric mode only, from this many bits on; 0 for never.
     narrow_symmetric_from: int = 0
+    #: Whether codes are clamped to that narrow range as well, or only the scale is made for it.
+    narrow_clamp: bool = True
+    #: The integers to which a rounded value is cast before it is clamped: "none" or "int64", where NaN, and
+    #: what is beyond, becomes -2^63.
+    cast_before_clamp: str = "none"
+    #: The same where there are several blocks; "same" as with one.
+    block_cast_before_clamp: str = "same"
+    #: The code of NaN in a format without it: "zero", code 0; "smallest", "largest", the end of the codes.
+    nan_code: str = "zero"
+    #: The same where there are several blocks; "same" as with one.
+    block_nan_code: str = "same"
+    #: The code of NaN in a float format that has several: "quiet", the first bit of the mantissa;
+    #: "all_ones", all of them.
+    nan_mantissa: str = "quiet"
     #: What a block does whose range has no width. "include_zero": it is widened to 0, and an all-zero block
     #: gets scale 1; "one": it gets scale 1; "minus_one_to_one": a range from 0 to 0 becomes that from -1 to
     #: 1; "one_and_zero": below the floor it gets scale 1 and zero point 0, or that only "…_if_asymmetric";
@@ -213,7 +234,7 @@ class Arithmetic:
     #: without NaN saturate.
     overflow: str = "saturate"
     #: What becomes -0, in formats that have it: "keep", what was negative; "never", nothing; "not_of_zero",
-    #: what was negative, but not -0; "also_of_zero", what was not positive.
+    #: what was negative and is not 0 in units of the scale; "also_of_zero", what was not positive.
     negative_zero: str = "keep"
     #: What happens where a block does not fill up: one of `granularity.TAILS`.
     tail: str = "refuse"

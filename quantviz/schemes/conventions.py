@@ -177,6 +177,12 @@ class Convention(Arithmetic):
                 "inverse, inverse_rounded_twice, both",
             ),
             (
+                "scale.floor_rule",
+                self.scale.floor_rule == "codes_zero_up_to" and self.scale.first == "scale",
+                "scale.first",
+                "inverse, inverse_rounded_twice",
+            ),
+            (
                 "value_order",
                 self.value_order == "multiply_absmax" and self.scale.first != "both",
                 "scale.first",
@@ -321,6 +327,7 @@ _ORDERS = (
     "multiply_add_round",
     "multiply_round_add",
     "fused_multiply_add_round",
+    "from_lowest_divide_round_add",
 )
 
 #: The values a field can take, where they are names of shared steps.
@@ -339,6 +346,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "power_of_two_even_2_bits",
             "power_of_two_fitting",
             "mirrored_if_negative",
+            "double_absmax_over_range",
             "mirrored_range",
             "farther_end_negated",
         ),
@@ -351,6 +359,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_replace_zero",
             "absmax_one_up_to",
             "inverse_one_up_to",
+            "codes_zero_up_to",
             "range_stretched",
             "magnitude_below",
         ),
@@ -364,6 +373,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         ),
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
+        "scale.exponent_below": ("smallest", "wraps"),
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
         "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
         "search": (None, *SEARCHES),
@@ -380,6 +390,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "zero_point_math": ("scale_math", *_FLOATS),
         "zero_point_scale": ("exact", "single"),
         "zero_point_clamp": (False, True),
+        "zero_point_of_zero_scale": ("as_any", "smallest", "largest"),
         "zero_point_format": (None, "float16", "bfloat16"),
         "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle"),
         "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
@@ -399,6 +410,12 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "truncate",
         ),
         "narrow_range": (False, True),
+        "narrow_clamp": (True, False),
+        "cast_before_clamp": ("none", "int64"),
+        "block_cast_before_clamp": ("same", "none", "int64"),
+        "nan_code": ("zero", "smallest", "largest"),
+        "block_nan_code": ("same", "zero", "smallest", "largest"),
+        "nan_mantissa": ("quiet", "all_ones"),
         "zero_width": (
             "include_zero",
             "one",

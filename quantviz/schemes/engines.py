@@ -81,6 +81,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="fused_multiply_add_round",
         block_order="multiply_add_round",
+        nan_code="largest",
+        block_nan_code="zero",
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
@@ -97,6 +99,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_point_rule="low_minus_rounded",
         unsigned_zero="middle_of_storage",
         order="multiply_round_add",
+        block_cast_before_clamp="int64",
+        nan_code="smallest",
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
@@ -179,6 +183,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
     Arithmetic(
         "torchao_float8",
+        nan_mantissa="all_ones",
         zero_width="as_any",
         scale_bits=32,
         half_input=(_half("scale_math", "result_dtype"),),
@@ -191,6 +196,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     Arithmetic(
         "torchao_mx",
         ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
+        nan_mantissa="all_ones",
         zero_width="as_any",
         scale_bits=8,
         half_input=(_half("value_dtype", dtypes=("bfloat16",)), _refused("float16")),
@@ -238,6 +244,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="divide_round_add",
         narrow_symmetric_from=8,
+        narrow_clamp=False,
+        nan_code="smallest",
         zero_width="one_and_zero",
         scale_bits=32,
         half_input=(
@@ -254,12 +262,14 @@ ENGINES: tuple[Arithmetic, ...] = (
     # compute_scale_zp_blocked with QuantizeLinear of opset 21.
     Arithmetic(
         "onnxruntime_blocked",
-        ScaleSpec("absmax_over_half_range", floor=_NORMAL, floor_rule="one_below"),
+        ScaleSpec("double_absmax_over_range", floor=_NORMAL, floor_rule="one_below"),
         zero_in_range=True,
         zero_point_math="float64",
         unsigned_zero="middle",
         order="divide_round_add",
         narrow_symmetric_from=8,
+        narrow_clamp=False,
+        nan_code="smallest",
         zero_width="one_and_zero_if_asymmetric",
         tail="short",
         scale_bits=32,
@@ -281,6 +291,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec("larger_end_over_code_min"),
         zero_in_range=True,
         zero_point_ties="away",
+        zero_point_of_zero_scale="smallest",
         unsigned_zero="middle",
         order="multiply_add_round",
         ties="away",
@@ -305,6 +316,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     Arithmetic(
         "onnxruntime_dynamic",
         zero_in_range=True,
+        zero_point_of_zero_scale="largest",
         order="divide_round_add",
         zero_width="one",
         scale_bits=32,
@@ -328,6 +340,19 @@ ENGINES: tuple[Arithmetic, ...] = (
             (64, 128),
             usual_size=128,
         ),
+    ),
+    # fake_quant_with_min_max_vars: the range is moved until 0 is a code.
+    Arithmetic(
+        "tensorflow_fake_quant",
+        zero_point_ties="away",
+        order="from_lowest_divide_round_add",
+        ties="adding_half",
+        zero_width="as_any",
+        scale_bits=32,
+        half_input=(_refused(),),
+        purpose="training",
+        known_as=("TensorFlow", "TFLite", "Keras"),
+        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor",)),
     ),
     # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
     # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
@@ -452,6 +477,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
     Arithmetic(
         "quanto",
+        nan_mantissa="all_ones",
         zero_width="as_any",
         half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
@@ -680,7 +706,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     # MXFP4.
     Arithmetic(
         "gguf_mx",
-        ScaleSpec("power_of_two_floor_log2", format="float8_e8m0fnu"),
+        ScaleSpec("power_of_two_floor_log2", format="float8_e8m0fnu", exponent_below="wraps"),
         ties="toward_zero",
         zero_width="as_any",
         negative_zero="never",
@@ -737,7 +763,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     # modelopt's TensorQuantizer: values are got back by dividing.
     Arithmetic(
         "modelopt",
-        ScaleSpec(floor=2.0**-24, floor_rule="inverse_one_up_to", first="inverse"),
+        ScaleSpec(floor=2.0**-24, floor_rule="codes_zero_up_to", first="inverse"),
         order="multiply_round_add",
         value_order="divide_inverse",
         zero_width="as_any",
@@ -787,6 +813,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec(first="inverse_rounded_twice"),
         order="multiply_round_add",
         value_order="divide_inverse",
+        nan_code="smallest",
         zero_width="as_any",
         tail="short",
         scale_bits=32,
@@ -824,6 +851,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     Arithmetic(
         "modelopt_nvfp4",
         ScaleSpec(format="float8_e4m3fn", format_floor=2.0**-9, global_rule="absmax_over_range_joined"),
+        nan_code="largest",
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,

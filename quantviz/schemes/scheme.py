@@ -17,8 +17,9 @@ from quantviz.schemes.scale_search import SEARCHES, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
-#: What is done with NaN and Inf in the input: nothing is quantized; Inf becomes the tensor's largest finite
-#: value, -Inf its smallest and NaN 0; or they stay, and neither ranges nor numbers heed them.
+#: What is done with NaN and Inf in the input: nothing is quantized; +Inf gets the largest code, -Inf the
+#: smallest and NaN becomes 0; or they get the codes that the engine gives them. Ranges and metrics leave them
+#: out.
 NONFINITE = ("refuse", "clip", "ignore")
 
 
@@ -102,9 +103,7 @@ class Scheme:
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
         """
-        fmt = self.number_format
-        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
-        return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
+        return self.range_code_min if self.arithmetic.narrow_clamp else self.number_format.code_min
 
     @property
     def code_max(self) -> int:
@@ -113,6 +112,25 @@ class Scheme:
 
         >>> Scheme("uint8", convention=find_convention("coreml")).code_max
         254
+        """
+        return self.range_code_max if self.arithmetic.narrow_clamp else self.number_format.code_max
+
+    @property
+    def range_code_min(self) -> int:
+        """Return the code that the lower end of the range is made for: the smallest in use, or one above it.
+
+        >>> scheme = Scheme("int8", convention="onnxruntime")
+        >>> scheme.range_code_min, scheme.code_min
+        (-127, -128)
+        """
+        fmt = self.number_format
+        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
+        return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
+
+    @property
+    def range_code_max(self) -> int:
+        """Return the code that the upper end of the range is made for: the largest in use, or one below
+        it.
         """
         fmt = self.number_format
         middle = self.mode == "symmetric" and self.symmetric_zero_point > 0
@@ -139,6 +157,18 @@ class Scheme:
         return self.code_max if self.number_format.kind == "integer" else self.number_format.value_max
 
     @property
+    def range_value_min(self) -> float:
+        """Return the value, before any scale, of the code that the range's lower end is made for."""
+        fmt = self.number_format
+        return self.range_code_min if fmt.kind == "integer" else fmt.value_min
+
+    @property
+    def range_value_max(self) -> float:
+        """Return the value, before any scale, of the code that the range's upper end is made for."""
+        fmt = self.number_format
+        return self.range_code_max if fmt.kind == "integer" else fmt.value_max
+
+    @property
     def symmetric_zero_point(self) -> int:
         """Return the zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
         fmt = self.number_format
@@ -151,13 +181,13 @@ class Scheme:
 
     @property
     def signed_min(self) -> float:
-        """Return the smallest code counted from the zero point."""
-        return self.value_min - self.symmetric_zero_point
+        """Return the code that the range's lower end is made for, counted from the zero point."""
+        return self.range_value_min - self.symmetric_zero_point
 
     @property
     def signed_max(self) -> float:
         """Return the largest code counted from the zero point."""
-        return self.value_max - self.symmetric_zero_point
+        return self.range_value_max - self.symmetric_zero_point
 
     @property
     def signed_scale(self) -> bool:
@@ -202,6 +232,11 @@ class Scheme:
         if not self.shifted:
             return "none"
         return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether NaN and Inf may be in the input; ranges and metrics then leave them out."""
+        return self.nonfinite != "refuse"
 
     @property
     def range_dtype(self) -> str:

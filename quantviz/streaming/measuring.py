@@ -43,7 +43,7 @@ from quantviz.streaming.regions import Band, in_line, layout_of_rows, place_of, 
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
 from quantviz.tensors.conversion import as_input
-from quantviz.tensors.lazy import Replaced, Stored, as_stored
+from quantviz.tensors.lazy import Stored, as_stored
 from quantviz.text.notebook_tables import table
 
 Array = npt.NDArray[Any]
@@ -136,7 +136,8 @@ def measure(
         if qparams is not None:
             raise QuantVizError("importance_and_qparams")
         known = known or facts(stored)
-        found = ranges(as_asked(x, stored, scheme, known)[0], scheme, importance=weights)
+        nonfinite_notes(x, scheme, known)
+        found = ranges(stored, scheme, importance=weights)
         assert isinstance(found, QParams)
         qparams = found
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
@@ -155,41 +156,37 @@ def measure(
     reads = {name for metric in wanted for name in METRICS[metric].reads}
     counted = "code_counts" in reads and scheme.number_format.bits <= 8
     how = Asked(scheme, qparams, by_axis, path, piece, threads, counted)
-    asked, tally = stored, None
+    tally = None
     try:
         tally, ran = _streamed(stored, how, known)
     except QuantVizError:
-        if scheme.nonfinite == "ignore" or (known or facts(stored)).found is None:
+        if scheme.leaves_out or (known or facts(stored)).found is None:
             # Said of the whole tensor, not of a part of it.
             _params_of_whole(stored, scheme, qparams, known)
             raise
     if tally is None or not tally.finite or tally.left_out:
         # What is not finite is looked for only where the sums show that there is something.
         known = known or facts(stored)
-        asked, more = as_asked(x, stored, scheme, known)
-        notes = (*notes, *more)
-        if asked is not stored:
-            known = facts(asked)
-            tally, ran = _streamed(asked, how, known)
+        notes = (*notes, *nonfinite_notes(x, scheme, known))
         assert tally
         if not tally.finite:
-            params, at = _params_of_whole(asked, scheme, qparams, known), tally.largest_at
-            value = float(codes(asked, scheme, params, at, at + 1)[1][0])
+            params, at = _params_of_whole(stored, scheme, qparams, known), tally.largest_at
+            value = float(codes(stored, scheme, params, at, at + 1)[1][0])
             raise infinite_value(
                 value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape)
             )
     if not scheme.shifted and not scheme.number_format.signed:
-        negative = (known or facts(asked)).negative
+        negative = (known or facts(stored)).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     if not kernel_access.has_kernels():
         notes = (*notes, Note.of("without_numba"))
     moments = tally.moments()
     missing = {name for name in reads if getattr(moments, name) is None}
     if missing:
-        params = _params_of_whole(asked, scheme, qparams, known)
+        params = _params_of_whole(stored, scheme, qparams, known)
         moments = dataclasses.replace(
             moments,
-            **_more_moments(asked, Coder(scheme, params, asked.shape, path), missing, scheme, threads),
+            **_more_moments(stored, Coder(scheme, params, stored.shape, path), missing, scheme, threads),
         )
     return Measured(
         scheme,
@@ -264,7 +261,7 @@ def _more_moments(
 
 
 def _moments_of_chunk(values: Array, made: Buffers, wanted: Collection[str], scheme: Scheme) -> Moments:
-    keep = np.isfinite(values) if scheme.nonfinite == "ignore" else slice(None)
+    keep = np.isfinite(values) if scheme.leaves_out else slice(None)
     x, sums = values[keep].astype(np.float64), {}
     if not {"x", "x3", "x4"}.isdisjoint(wanted):
         square = x * x
@@ -438,22 +435,17 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
     known = known or facts(x)
     if known.found is not None and scheme.nonfinite == "refuse":
         return quantize(read_whole(x), scheme)
-    asked, _ = as_asked(x, x, scheme, known)
-    return quantize_in_ranges(read_whole(x), scheme, ranges(asked, scheme, absmax=known.absmax))
+    return quantize_in_ranges(read_whole(x), scheme, ranges(x, scheme, absmax=known.absmax))
 
 
-def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
-    """Return the tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
+def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
+    """Return the notes of NaN and Inf in a tensor; `QuantVizError` where the scheme refuses them."""
     found = known.found
     if found is None:
-        return stored, ()
+        return ()
     if scheme.nonfinite == "refuse" and not isinstance(x, Stored):
         # It may have been finite before it became float32.
         as_input(x, scheme.nonfinite, rounded_to(scheme))
     if scheme.nonfinite == "refuse":
         raise found.refusal()
-    if scheme.nonfinite == "ignore":
-        return stored, (found.left_out(),)
-    if found.count == stored.count:
-        raise QuantVizError("input_nothing_finite", count=found.count)
-    return Replaced(stored, known.lo, known.hi), (found.clipped(known.lo, known.hi),)
+    return (found.note(scheme.nonfinite),)

@@ -241,7 +241,7 @@ def compiled_program(
         constants,
         code_min,
         ends,
-        scheme.nonfinite == "ignore",
+        scheme.leaves_out,
         counted,
     )
 

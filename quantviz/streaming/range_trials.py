@@ -171,7 +171,7 @@ class Trial:
         total = np.zeros(self._layout.block_count)
         for at, end in runs_between(stop, limits.CHUNK, start):
             error = errors(at, end)
-            if self._scheme.nonfinite == "ignore":
+            if self._scheme.leaves_out:
                 error = error.masked_fill(~torch.from_numpy(np.isfinite(self._x.run(at, end))), 0)
             places = torch.arange(at - self._start, end - self._start)
             first = _first_of_blocks(at - self._start, end - self._start, self._cells)

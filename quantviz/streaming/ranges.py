@@ -98,7 +98,7 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float =
 
 def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
     """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
-    dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.nonfinite == "ignore"
+    dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.leaves_out
     if scheme.search is not None or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
     found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)

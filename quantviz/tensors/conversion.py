@@ -132,11 +132,15 @@ class NonFinite:
         """Return the note that they are left out."""
         return self._note("nonfinite_left_out")
 
-    def clipped(self, smallest: float, largest: float) -> Note:
-        """Return the note that they became the finite ends, and NaN 0."""
-        return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
+    def clipped(self) -> Note:
+        """Return the note that ±Inf saturates, and NaN becomes 0."""
+        return self._note("nonfinite_clipped")
 
-    def _note(self, key: str, **ends: float) -> Note:
+    def note(self, nonfinite: str) -> Note:
+        """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
+        return self.clipped() if nonfinite == "clip" else self.left_out()
+
+    def _note(self, key: str) -> Note:
         return Note.of(
             key,
             count=self.count,
@@ -145,7 +149,6 @@ class NonFinite:
             minus_inf=self.minus_inf,
             index=self.first,
             value=self.shown,
-            **ends,
         )
 
 
@@ -188,15 +191,14 @@ def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -
     """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized.
 
     `rounded_to` names a dtype of half precision that the values are rounded to first. `nonfinite` is one of
-    `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under "ignore" NaN and Inf are
-    still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
-    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many
-    there are.
+    `scheme.NONFINITE`: under "refuse" all of the answer is finite, else NaN and Inf are still in it. Raises
+    `QuantVizError` for anything else than 1 to 4 axes of real numbers, and where NaN or Inf are refused, with
+    the first place and how many there are.
 
     >>> as_input([[1.0, 2.0], [3.0, 4.0]]).values.shape
     torch.Size([2, 2])
     >>> as_input([[1.0, math.inf, math.nan]], "clip").values.tolist()
-    [[1.0, 1.0, 0.0]]
+    [[1.0, inf, nan]]
     """
     tensor = given = _tensor(x)
     rounding: tuple[Note, ...] = ()
@@ -209,14 +211,7 @@ def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -
         return Input(values, notes, dtype)
     if nonfinite == "refuse":
         raise found.refusal(rounded_to)
-    if nonfinite == "ignore":
-        return Input(values, (*notes, found.left_out()), dtype)
-    finite = values[torch.isfinite(values)]
-    if not finite.numel():
-        raise QuantVizError("input_nothing_finite", count=found.count)
-    smallest, largest = finite.min().item(), finite.max().item()
-    clipped = values.nan_to_num(0.0, largest, smallest)
-    return Input(clipped, (*notes, found.clipped(smallest, largest)), dtype)
+    return Input(values, (*notes, found.note(nonfinite)), dtype)
 
 
 def as_plain(x: Any) -> torch.Tensor:

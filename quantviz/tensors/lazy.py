@@ -127,37 +127,6 @@ class InMemory(Stored):
         return self._tensor[index]
 
 
-class Replaced(Stored):
-    """The same tensor with Inf replaced by `largest`, -Inf by `smallest` and NaN by 0. Finite values are not
-    copied.
-
-    >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
-    [1.0, 0.0, -2.0]
-    """
-
-    def __init__(self, stored: Stored, smallest: float, largest: float) -> None:
-        self._stored, self._smallest, self._largest = stored, smallest, largest
-
-    @property
-    def shape(self) -> Shape:
-        return self._stored.shape
-
-    @property
-    def dtype(self) -> str:
-        return self._stored.dtype
-
-    def run(self, start: int, stop: int) -> Values:
-        values = self._stored.run(start, stop)
-        return (
-            values
-            if np.isfinite(values).all()
-            else np.nan_to_num(values, nan=0.0, posinf=self._largest, neginf=self._smallest)
-        )
-
-    def read(self, index: Window) -> torch.Tensor:
-        return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
-
-
 class Rounded(Stored):
     """The same tensor with its values rounded to a dtype of half precision.
 

@@ -119,11 +119,11 @@ def test_another_file_takes_the_place_of_the_one_that_waits():
 def test_nothing_finite_at_all():
     at = uploaded(np.full((2, 2), np.nan, dtype=np.float32))
     at.radio(key=OFFERED).set_value("clip").run()
-    assert "no finite value" in said(at)
-    assert panels(at)[0].shape == (8, 8)
-    at.radio(key="nonfinite_page").set_value("ignore").run()
     assert panels(healthy(at))[0].shape == (2, 2)
+    assert panels(at)[2].tolist() == [[0, 0], [0, 0]]
     assert numbers(at)[0].value == "–"
+    at.radio(key="nonfinite").set_value("ignore").run()
+    assert numbers(healthy(at))[0].value == "–"
 
 
 def test_typed_values():
@@ -148,7 +148,11 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
     again = opened(**link)
     assert "NaN or Inf (2)" in said(again)
     again.radio(key="nonfinite_page").set_value("clip").run()
-    assert np.array_equal(panels(healthy(again))[0], [[1, 0], [-2, 1]])
+    x, q, x_hat, _ = panels(healthy(again))
+    assert np.array_equal(x, [[1, np.nan], [-2, np.inf]], equal_nan=True)
+    # +Inf saturates, NaN is 0.
+    assert (q[1, 1], q[0, 1], x_hat[0, 1]) == (7, 0, 0)
+    assert x_hat[1, 1] == x_hat.max()
 
 
 def test_a_recipe_and_a_baseline_keep_the_choice():

@@ -26,6 +26,7 @@ ENGINES = {
     "tensorrt": ("tensorrt",),
     "aimet": ("aimet",),
     "nncf": ("nncf_weights",),
+    "tensorflow": ("tensorflow_fake_quant",),
     "litert": ("litert", "litert_blockwise"),
     "compressed_tensors": ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"),
     "quanto": ("quanto", "quanto_qbits"),
@@ -64,6 +65,12 @@ class Undefined(Exception):
     """The engine takes the shape, but its own language leaves the result open for these numbers: NaN or
     infinity cast to an integer. Its text is the reason, and stands in `README.md`.
     """
+
+
+def refuse_half_nan(x: torch.Tensor, x_hat: torch.Tensor) -> None:
+    """Raise `Undefined` for NaN of half precision: torch's vectors give it another sign than single cells."""
+    if x.dtype != torch.float32 and bool(torch.isnan(x_hat).any()):
+        raise Undefined("the sign of a NaN of half precision depends on where it is among torch's vectors")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +112,8 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 )
 #: Why a question is open that nobody has asked the engine yet.
 NOT_YET = "not compared yet"
+#: Why ±Inf or NaN is open where the engine's own range takes it in.
+SPOILS_THE_RANGE = "the scale of the whole block becomes NaN or infinite; here ranges leave such values out"
 _ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
 #: Of a path that is asked for its own range alone, in each dtype.
 OWN_RANGE_ALONE = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:-1], NOT_YET))
@@ -138,9 +147,12 @@ class Path:
 
     @classmethod
     def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:
-        """Return the path whose own range is the one that it would be given of the same tensor."""
-
-        return cls(name, own_range(given), given, **others)  # type: ignore[arg-type]
+        """Return the path whose own range is the one that it would be given of the same tensor, in every
+        dtype.
+        """
+        own = own_range(given)
+        half = {} if "half and bfloat16 input" in others.get("open", {}) else own
+        return cls(name, own, given, **{"half": half, **others})  # type: ignore[arg-type]
 
     @property
     def forms(self) -> tuple[str, ...]:

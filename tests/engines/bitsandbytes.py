@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -75,19 +75,21 @@ def _run_int8(x: torch.Tensor) -> Answer:
     return Answer(functional.int8_vectorwise_dequant(codes, stats), codes, scale.reshape(-1))
 
 
-_CASES: dict[str, Case] = {
-    **{
-        f"{kind},symmetric,flat(size={size}),min_max,bitsandbytes": partial(_run_4bit, kind=kind, size=size)
-        for kind in ("nf4", "fp4")
-        for size in _SIZES_4BIT
-    },
-    **{
-        f"bnb_dynamic8,symmetric,flat(size={size}),min_max,bitsandbytes_dynamic8": partial(
-            _run_8bit, size=size
-        )
-        for size in _SIZES_8BIT
-    },
-    "int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8,
+_4BIT: dict[str, Case] = {
+    f"{kind},symmetric,flat(size={size}),min_max,bitsandbytes": partial(_run_4bit, kind=kind, size=size)
+    for kind in ("nf4", "fp4")
+    for size in _SIZES_4BIT
 }
+_8BIT: dict[str, Case] = {
+    f"bnb_dynamic8,symmetric,flat(size={size}),min_max,bitsandbytes_dynamic8": partial(_run_8bit, size=size)
+    for size in _SIZES_8BIT
+}
+_INT8: dict[str, Case] = {"int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8}
+_OPEN = {"given range": "its scales are those of the data"}
+_SPOILT = {"infinity": SPOILS_THE_RANGE, "NaN": SPOILS_THE_RANGE, **_OPEN}
 
-PATHS = (Path("functional", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
+PATHS = (
+    Path("quantize_4bit", _4BIT, half=_4BIT, open=_SPOILT),
+    Path("quantize_blockwise", _8BIT, half=_8BIT, open={"infinity": SPOILS_THE_RANGE, **_OPEN}),
+    Path("int8_vectorwise_quant", _INT8, half=_INT8, open=_SPOILT),
+)

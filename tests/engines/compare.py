@@ -32,8 +32,8 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
     """Where the two differ, by part: elements of codes and values, blocks of scales and zero points.
 
     Codes and zero points are equal as numbers and scales as float32 bits, NaN being NaN whatever its bits;
-    values are equal to one unit in the last place, infinities exactly. Where both values are NaN, the code is
-    not looked at: it comes of a cast of NaN.
+    values are equal to one unit in the last place, infinities exactly. Where both values are NaN, the code of
+    an integer or of a codebook is not looked at: it comes of a cast of NaN.
     """
     parameters = result.qparams
     scale, its_scale = parameters.scale.to(torch.float32).flatten(), answer.scale.to(torch.float32)
@@ -58,9 +58,9 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
     theirs, ours = answer.x_hat, result.x_hat
     found["values"] = (ulps(theirs, ours) > 1) | (torch.isinf(theirs) != torch.isinf(ours))
     if answer.codes is not None:
-        found["codes"] = (answer.codes.to(torch.int64) != result.q.to(torch.int64)) & ~(
-            torch.isnan(theirs) & torch.isnan(ours)
-        )
+        found["codes"] = answer.codes.to(torch.int64) != result.q.to(torch.int64)
+        if result.scheme.number_format.kind != "float":
+            found["codes"] &= ~(torch.isnan(theirs) & torch.isnan(ours))
     return found
 
 

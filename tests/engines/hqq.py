@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -144,6 +144,18 @@ def _cases() -> dict[str, Case]:
 _CASES = _cases()
 
 #: Of a weight of half precision a layer is made that computes in its dtype.
-_OF_HALF = {form: case for form, case in _CASES.items() if "value_dtype" not in form}
+_OF_FLOAT = {form: case for form, case in _CASES.items() if "value_dtype" not in form}
+_OPEN = {
+    "given range": "its range is that of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
+}
 
-PATHS = (Path("Quantizer", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)
+PATHS = (
+    Path("Quantizer", _OF_FLOAT, half=_OF_FLOAT, open=_OPEN),
+    Path(
+        "HQQLinear",
+        {form: case for form, case in _CASES.items() if form not in _OF_FLOAT},
+        open={"half and bfloat16 input": "a weight of half precision is the row of Quantizer", **_OPEN},
+    ),
+)

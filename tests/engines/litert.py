@@ -11,19 +11,20 @@ from functools import partial
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Path, Refused
+from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
     warnings.simplefilter("ignore")
     from ai_edge_quantizer import qtyping
+    from ai_edge_quantizer.algorithms.uniform_quantize import common_quantize
     from ai_edge_quantizer.algorithms.uniform_quantize import naive_min_max_quantize as naive
     from ai_edge_quantizer.algorithms.uniform_quantize import uniform_quantize_tensor as uniform
 
 PRODUCER = "ai-edge-quantizer"
 
 
-def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answer:
+def _run(seen: torch.Tensor, x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answer:
     kind = qtyping.QuantGranularity[granularity]
     if uniform.is_blockwise(kind) and x.ndim != 2:
         # Its blocks lie along axis 1, of fully connected and embedding weights: only of a matrix is that the
@@ -41,7 +42,8 @@ def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answe
     )
     with np.errstate(all="ignore"):
         try:
-            params = naive.get_tensor_quant_params(op, config, x.numpy())
+            ends = common_quantize.init_tensor_min_max(seen.numpy(), op)
+            params = naive.get_tensor_quant_params(op, config, x.numpy(), ends)
         except ValueError as error:
             raise Refused(str(error)) from error
         # A model file gives zero points back as wide integers; in the codes' own dtype `q - z` would wrap.
@@ -54,30 +56,36 @@ def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answe
             block_size=params.block_size,
         )
         x_hat = uniform.uniform_dequantize(params.quantized_data, wide)
+    # Of the largest numbers it computes in float64.
+    with np.errstate(over="ignore"):
+        scale = np.asarray(params.scale, dtype=np.float32).ravel()
+        values = np.asarray(x_hat, dtype=np.float32).reshape(x.shape)
     return Answer(
-        torch.from_numpy(np.asarray(x_hat, dtype=np.float32)).reshape(x.shape),
+        torch.from_numpy(values),
         torch.from_numpy(params.quantized_data.astype(np.int32)),
-        torch.from_numpy(np.asarray(params.scale, dtype=np.float32).ravel()),
+        torch.from_numpy(scale),
         torch.from_numpy(np.asarray(params.zero_point, dtype=np.int32).ravel()),
     )
 
 
-_CASES: dict[str, Case] = {
-    **{
-        f"int{bits},{mode},{granularity},min_max,litert": partial(
-            _run, bits=bits, symmetric=mode == "symmetric", granularity=name
-        )
-        for bits in (2, 4, 8, 16)
-        for mode in ("symmetric", "asymmetric")
-        for granularity, name in (("per_tensor", "TENSORWISE"), ("per_channel(axis=0)", "CHANNELWISE"))
-    },
-    **{
-        f"int{bits},symmetric,per_group(size={size}),min_max,litert_blockwise": partial(
-            _run, bits=bits, symmetric=True, granularity=f"BLOCKWISE_{size}"
-        )
-        for bits in (2, 4, 8)
-        for size in (32, 64, 128, 256)
-    },
+_CASES: dict[str, GivenCase] = {
+    f"int{bits},{mode},{granularity},min_max,litert": partial(
+        _run, bits=bits, symmetric=mode == "symmetric", granularity=name
+    )
+    for bits in (2, 4, 8, 16)
+    for mode in ("symmetric", "asymmetric")
+    for granularity, name in (("per_tensor", "TENSORWISE"), ("per_channel(axis=0)", "CHANNELWISE"))
 }
+_BLOCKWISE: dict[str, GivenCase] = {
+    f"int{bits},symmetric,per_group(size={size}),min_max,litert_blockwise": partial(
+        _run, bits=bits, symmetric=True, granularity=f"BLOCKWISE_{size}"
+    )
+    for bits in (2, 4, 8)
+    for size in (32, 64, 128, 256)
+}
+_HALF = {"half and bfloat16 input": NOT_YET}
 
-PATHS = (Path("uniform_quantize_tensor", _CASES),)
+PATHS = (
+    Path.of_given("uniform_quantize", _CASES, open=_HALF),
+    Path.of_given("uniform_quantize, blocks", _BLOCKWISE, open=_HALF),
+)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, GivenCase, Path, Refused, refuse_half_nan
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     from modelopt.torch.quantization.qtensor import INT4QTensor, INT8QTensor, MXFP4QTensor, NVFP4QTensor
     from modelopt.torch.quantization.qtensor.fp8_tensor import FP8QTensor
     from modelopt.torch.quantization.qtensor.mxfp8_tensor import MXFP8QTensor
+    from modelopt.torch.quantization.utils import reduce_block_padding
 
 PRODUCER = "nvidia-modelopt"
 
@@ -100,9 +101,9 @@ def _calibrated(x: torch.Tensor, **attributes: Any) -> TensorQuantizer:
     return quantizer
 
 
-def _fake_integer(x: torch.Tensor, granularity: str, bits: int, narrow: bool) -> Answer:
+def _fake_integer(seen: torch.Tensor, x: torch.Tensor, granularity: str, bits: int, narrow: bool) -> Answer:
     _fits(x, granularity)
-    quantizer = _calibrated(x, num_bits=bits, narrow_range=narrow, **_sharing(granularity))
+    quantizer = _calibrated(seen, num_bits=bits, narrow_range=narrow, **_sharing(granularity))
     x_hat = quantizer(x)
     codes, scale = _codes(x_hat, quantizer.amax, granularity, 2.0 ** (bits - 1) - 1)
     return Answer(x_hat, codes, scale)
@@ -134,9 +135,9 @@ def _coarse(x_hat: torch.Tensor, code_max: float) -> bool:
     return code_max > 127 or bool(small.any())
 
 
-def _fake_e4m3(x: torch.Tensor, granularity: str) -> Answer:
+def _fake_e4m3(seen: torch.Tensor, x: torch.Tensor, granularity: str) -> Answer:
     _fits(x, granularity)
-    quantizer = _calibrated(x, num_bits=(4, 3), **_sharing(granularity))
+    quantizer = _calibrated(seen, num_bits=(4, 3), **_sharing(granularity))
     x_hat = quantizer(x)
     amax = quantizer.amax.reshape(-1).float()
     scale = 1 / (448.0 / torch.where(amax <= _SMALLEST, 1.0, amax))
@@ -149,18 +150,23 @@ def _fake_e4m3(x: torch.Tensor, granularity: str) -> Answer:
 # ---- packed tensors -----------------------------------------------------------------------------
 
 
-def _packed_byte(x: torch.Tensor, granularity: str, engine: type[Any]) -> Answer:
+def _packed_byte(seen: torch.Tensor, x: torch.Tensor, granularity: str, engine: type[Any]) -> Answer:
     """INT8QTensor and FP8QTensor: a code a byte."""
     _fits(x, granularity)
     sharing = _sharing(granularity)
-    packed, scales = engine.quantize(x.clone(), **sharing)
+    packed, scales = engine.quantize(seen.clone(), **sharing)
+    if seen is not x:
+        blocks = sharing.get("block_sizes")
+        # INT8QTensor pads the tensor only where it makes the scales itself.
+        padded = reduce_block_padding(x, blocks) if blocks and engine is INT8QTensor else x.clone()
+        packed, scales = engine.quantize(padded, scales, **sharing)
+        packed.metadata["shape"] = x.shape
     data = packed._quantized_data
     try:
         x_hat = packed.dequantize(scale=scales, block_sizes=sharing.get("block_sizes"))
     except AssertionError as refusal:
         raise Refused(str(refusal)) from None
-    if engine is INT8QTensor and not bool((scales > 0).all()):
-        raise Undefined("nan cast to int8")
+    refuse_half_nan(x, x_hat)
     stored = data if data.dtype == torch.int8 else data.view(torch.uint8)
     # INT8QTensor keeps the padding in its data.
     return Answer(x_hat, stored[tuple(slice(0, n) for n in x.shape)].to(torch.int64), scales.reshape(-1))
@@ -172,8 +178,6 @@ def _int4(x: torch.Tensor, size: int) -> Answer:
         x_hat = packed.dequantize(scale=inverse, block_sizes={-1: size})
     except (AssertionError, RuntimeError) as refusal:
         raise Refused(str(refusal)) from None
-    if not bool(torch.isfinite(inverse).all()):
-        raise Undefined("a block of zeros or subnormals: nan cast to uint8")
     data = packed._quantized_data.reshape(-1).to(torch.int64)
     codes = torch.stack([data >> 4, data & 15], -1).reshape(-1)[: x.numel()].reshape(x.shape) - 8
     return Answer(x_hat, codes, 1 / inverse.reshape(-1))
@@ -196,8 +200,10 @@ def _mxfp4(x: torch.Tensor) -> Answer:
     return Answer(x_hat, _unpack(packed._quantized_data), torch.exp2(exponents.double() - 127).reshape(-1))
 
 
-def _mxfp8(x: torch.Tensor) -> Answer:
-    packed, exponents = MXFP8QTensor.quantize(x.clone())
+def _mxfp8(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+    packed, exponents = MXFP8QTensor.quantize(seen.clone())
+    if seen is not x:
+        packed, exponents = MXFP8QTensor.quantize(x.clone(), exponents)
     x_hat = packed.dequantize(scale=exponents)
     return Answer(
         x_hat,
@@ -206,8 +212,10 @@ def _mxfp8(x: torch.Tensor) -> Answer:
     )
 
 
-def _nvfp4(x: torch.Tensor, size: int) -> Answer:
-    packed, scales, over_all = NVFP4QTensor.quantize(x.clone(), size)
+def _nvfp4(seen: torch.Tensor, x: torch.Tensor, size: int) -> Answer:
+    packed, scales, over_all = NVFP4QTensor.quantize(seen.clone(), size)
+    if seen is not x:
+        packed, scales, over_all = NVFP4QTensor.quantize(x.clone(), size, scales, over_all)
     try:
         x_hat = packed.dequantize(scale=scales, double_scale=over_all, block_sizes={-1: size})
     except RuntimeError as refusal:
@@ -216,45 +224,75 @@ def _nvfp4(x: torch.Tensor, size: int) -> Answer:
     return Answer(x_hat, _unpack(packed._quantized_data)[..., : x.shape[-1]], effective.reshape(-1))
 
 
-def _quiet(case: Case) -> Case:
+def _quiet(case: Callable[..., Answer]) -> Callable[..., Answer]:
     """`case` without the package's own warnings: indexing that torch has deprecated, CUDA that is not
     there.
     """
 
-    def run(x: torch.Tensor) -> Answer:
+    def run(*tensors: torch.Tensor) -> Answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return case(x)
+            return case(*tensors)
 
     return run
 
 
-def _cases() -> Iterator[tuple[str, Case]]:
+def _fake_cases() -> Iterator[tuple[str, GivenCase]]:
     for granularity in _GRANULARITIES:
         for bits in (2, 3, 4, 5, 6, 7, 8, 16):
             for convention, narrow in (("modelopt", False), ("modelopt(narrow_range=true)", True)):
                 case = functools.partial(_fake_integer, granularity=granularity, bits=bits, narrow=narrow)
-                yield f"int{bits},symmetric,{granularity},min_max,{convention}", case
+                yield f"int{bits},symmetric,{granularity},min_max,{convention}", _quiet(case)
+
+
+def _fake_float_cases() -> Iterator[tuple[str, GivenCase]]:
+    for granularity in _GRANULARITIES:
         yield (
             f"float8_e4m3fn,symmetric,{granularity},min_max,modelopt_float8",
-            functools.partial(_fake_e4m3, granularity=granularity),
+            _quiet(functools.partial(_fake_e4m3, granularity=granularity)),
         )
-        for fmt, engine in (("int8", INT8QTensor), ("float8_e4m3fn", FP8QTensor)):
-            yield (
-                f"{fmt},symmetric,{granularity},min_max,modelopt_packed",
-                functools.partial(_packed_byte, granularity=granularity, engine=engine),
-            )
-    for size in (32, 64, 128):
-        yield f"int4,symmetric,flat(size={size}),min_max,modelopt_int4", functools.partial(_int4, size=size)
-    yield "float4_e2m1fn,symmetric,flat(size=32),min_max,modelopt_mxfp4", _mxfp4
-    yield "float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_mxfp8", _mxfp8
-    for size in (16, 32):
+
+
+def _packed_cases(fmt: str, engine: type[Any]) -> Iterator[tuple[str, GivenCase]]:
+    for granularity in _GRANULARITIES:
         yield (
-            f"float4_e2m1fn,symmetric,per_group(size={size}),min_max,modelopt_nvfp4",
-            functools.partial(_nvfp4, size=size),
+            f"{fmt},symmetric,{granularity},min_max,modelopt_packed",
+            _quiet(functools.partial(_packed_byte, granularity=granularity, engine=engine)),
         )
 
 
-_CASES: dict[str, Case] = {form: _quiet(case) for form, case in _cases()}
+_INT4 = {
+    f"int4,symmetric,flat(size={size}),min_max,modelopt_int4": _quiet(functools.partial(_int4, size=size))
+    for size in (32, 64, 128)
+}
+_NVFP4_CASES = {
+    f"float4_e2m1fn,symmetric,per_group(size={size}),min_max,modelopt_nvfp4": _quiet(
+        functools.partial(_nvfp4, size=size)
+    )
+    for size in (16, 32)
+}
+_MXFP4_CASES = {"float4_e2m1fn,symmetric,flat(size=32),min_max,modelopt_mxfp4": _quiet(_mxfp4)}
+_OWN_SCALES = {
+    "given range": "its scales are those of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
+}
 
-PATHS = (Path("TensorQuantizer, packed tensors", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
+PATHS = (
+    Path.of_given(
+        "TensorQuantizer",
+        dict(_fake_cases()),
+        open={"NaN": "NaN stays NaN, which no code of the format is"},
+    ),
+    Path.of_given("TensorQuantizer, float8", dict(_fake_float_cases()), open={}),
+    Path.of_given("INT8QTensor", dict(_packed_cases("int8", INT8QTensor)), open={}),
+    Path.of_given("FP8QTensor", dict(_packed_cases("float8_e4m3fn", FP8QTensor)), open={}),
+    Path("INT4QTensor", _INT4, half=_INT4, open=_OWN_SCALES),
+    Path("MXFP4QTensor", _MXFP4_CASES, half=_MXFP4_CASES, open=_OWN_SCALES),
+    Path.of_given(
+        "MXFP8QTensor",
+        {"float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_mxfp8": _quiet(_mxfp8)},
+        open={},
+    ),
+    Path.of_given("NVFP4QTensor", _NVFP4_CASES, open={}),
+)

@@ -5,6 +5,9 @@ DynamicQuantizeLinear.
 from __future__ import annotations
 
 import functools
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import _pybind_state
 from onnxruntime.quantization import quant_utils
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
 
 PRODUCER = "onnxruntime"
 
@@ -60,17 +63,19 @@ def _session(key: tuple[Any, ...]) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def _carrier(fmt: str) -> int:
+    """Numpy has no integers below 8 bits: they are cast on both sides."""
+    if fmt in ("int8", "uint8", "int16", "uint16"):
+        return int(getattr(TensorProto, fmt.upper()))
+    return TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8
+
+
 def _operators(
     fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Codes and values by QuantizeLinear and DequantizeLinear."""
     kind = getattr(TensorProto, fmt.upper())
-    # numpy has no integers below 8 bits: they are cast on both sides.
-    carrier = (
-        kind
-        if fmt in ("int8", "uint8", "int16", "uint16")
-        else (TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8)
-    )
+    carrier = _carrier(fmt)
     how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
     nodes = [
         helper.make_node("Cast", ["z"], ["zero"], to=kind),
@@ -117,9 +122,57 @@ def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np
     return np.asarray(zero_point), np.asarray(scale)
 
 
-def _tool(fmt: str, mode: str, axis: int | None) -> Case:
-    def case(x: torch.Tensor) -> Answer:
-        data = _array(x)
+def _quantized(
+    fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Codes by the tool's own function, `quantize_nparray`, and their values by DequantizeLinear."""
+    kind = getattr(TensorProto, fmt.upper())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weight = onnx.numpy_helper.from_array(x, "x")
+        along = axis if np.ndim(scale) else None
+        made = quant_utils.quantize_onnx_initializer(
+            weight, kind, zero_point, scale, along, block_size=block_size
+        )
+    codes = onnx.numpy_helper.to_array(made).reshape(x.shape)
+    return codes.astype(np.int32), _dequantized(fmt, codes, scale, zero_point, axis, block_size)
+
+
+def _dequantized(
+    fmt: str, codes: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int, block_size: int
+) -> np.ndarray:
+    kind, carrier = getattr(TensorProto, fmt.upper()), _carrier(fmt)
+    how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
+    nodes = [
+        helper.make_node("Cast", ["z"], ["zero"], to=kind),
+        helper.make_node("Cast", ["q"], ["codes"], to=kind),
+        helper.make_node("DequantizeLinear", ["codes", "s", "zero"], ["y"], **how),
+    ]
+    stored = helper.tensor_dtype_to_np_dtype(carrier)
+    feeds = {"q": codes.astype(stored), "s": scale, "z": zero_point.astype(stored)}
+    kind_of_scale = helper.np_dtype_to_tensor_dtype(scale.dtype)
+    inputs = {"q": carrier, "s": kind_of_scale, "z": carrier}
+    return _run(nodes, inputs, {"y": kind_of_scale}, feeds)[0]
+
+
+#: Makes codes and values of a format, data, scale, zero point, axis and block size.
+Quantizer = Callable[..., tuple[np.ndarray, np.ndarray]]
+
+
+def _refuse_beyond_int32(fmt: str, x: torch.Tensor, scale: np.ndarray, quantizer: Quantizer) -> None:
+    """The operators of less than 8 bits clamp whole bytes, but cast single codes, at the ends of odd rows, to
+    int32 first.
+    """
+    if fmt[-1] in "24" and quantizer is _operators:
+        with np.errstate(all="ignore"):
+            largest = np.abs(x.float().numpy()).max() / scale.astype(np.float32).min()
+        if not largest < 2.0**31:
+            raise Undefined("of 2 and 4 bits, what is beyond int32 is cast to it where a code is half a byte")
+
+
+def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenCase:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        data = _array(seen)
         if axis is not None and axis >= data.ndim:
             raise Refused(f"no axis {axis} in {data.shape}")
         blocks = (
@@ -129,25 +182,27 @@ def _tool(fmt: str, mode: str, axis: int | None) -> Case:
         zero_point, scale = (
             np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True)
         )
-        codes, values = _operators(fmt, data, scale, zero_point, axis or 0)
+        _refuse_beyond_int32(fmt, x, scale, quantizer)
+        codes, values = quantizer(fmt, _array(x), scale, zero_point, axis or 0)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
 
 
-def _blocked(fmt: str, mode: str, size: int) -> Case:
-    def case(x: torch.Tensor) -> Answer:
-        data = _array(x)
+def _blocked(fmt: str, mode: str, size: int, quantizer: Quantizer) -> GivenCase:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        data = _array(seen)
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 zero_point, scale = quant_utils.compute_scale_zp_blocked(
                     data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
                 )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
-        if not np.isfinite(scale).all():
+        if not np.isfinite(scale).all() and x.dtype == torch.float16:
             raise Undefined("float16 has no number for the width of a block")
-        codes, values = _operators(fmt, data, scale, zero_point, data.ndim - 1, size)
+        _refuse_beyond_int32(fmt, x, scale, quantizer)
+        codes, values = quantizer(fmt, _array(x), scale, zero_point, data.ndim - 1, size)
         return _answer(x, codes, values, scale, zero_point)
 
     return case
@@ -158,6 +213,14 @@ def _unpack(packed: np.ndarray, bits: int) -> np.ndarray:
     return np.stack([(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)], -1).reshape(
         *packed.shape[:-1], -1
     )
+
+
+def _refuse_two_zeros(x: torch.Tensor, size: int) -> None:
+    """Of 0 and -0 in a block of zeros either is the smallest, and gives the scale its sign."""
+    for block in x.split(size, dim=1):
+        signs = torch.signbit(block)
+        if bool(((block == 0).all(1) & signs.any(1) & ~signs.all(1)).any()):
+            raise Undefined("of 0 and -0 either is the smallest, and gives a scale of 0 its sign")
 
 
 def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
@@ -172,6 +235,7 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         weight, symmetric = np.ascontiguousarray(_array(x).T), mode == "symmetric"
         k, n = weight.shape
         blocks = -(-k // size)
+        _refuse_two_zeros(x, size)
         packed = np.zeros((n, blocks, size // per_byte), np.uint8)
         scales, zeros = np.zeros((n, blocks), weight.dtype), np.zeros((n, -(-blocks // per_byte)), np.uint8)
         kernel(packed, np.pad(weight, ((0, blocks * size - k), (0, 0))), scales, zeros, size, n, k, symmetric)
@@ -189,6 +253,8 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         )
         kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
         values = _run([node], kinds, {"y": kinds["a"]}, feeds)[0].T
+        if not np.isfinite(values).all():
+            raise Undefined("its values are sums of products, which one infinite value makes NaN")
         return _answer(x, _unpack(packed, bits).reshape(n, -1)[:, :k], values, scales, zero_point)
 
     return case
@@ -206,32 +272,51 @@ def _dynamic(x: torch.Tensor) -> Answer:
     return _answer(x, codes, values, scale, zero_point)
 
 
-def _cases() -> dict[str, Case]:
-    cases: dict[str, Case] = {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic}
-    for mode in ("symmetric", "asymmetric"):
-        for fmt in (*_INTEGERS, *_OPERATOR_ONLY):
-            for granularity, axis in (
-                ("per_tensor", None),
-                ("per_channel(axis=0)", 0),
-                ("per_channel(axis=1)", 1),
-            ):
-                cases[f"{fmt},{mode},{granularity},min_max,onnxruntime"] = _tool(fmt, mode, axis)
-        for size in _BLOCK_SIZES:
-            for fmt in _INTEGERS:
-                cases[f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked"] = _blocked(
-                    fmt, mode, size
-                )
-            for bits in (2, 4, 8):
-                cases[f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits"] = _matmul_nbits(
-                    bits, mode, size
-                )
-    return cases
+def _tool_cases(quantizer: Quantizer, formats: tuple[str, ...]) -> Iterator[tuple[str, GivenCase]]:
+    for fmt, mode in itertools.product(formats, ("symmetric", "asymmetric")):
+        for granularity, axis in (
+            ("per_tensor", None),
+            ("per_channel(axis=0)", 0),
+            ("per_channel(axis=1)", 1),
+        ):
+            yield (
+                f"{fmt},{mode},{granularity},min_max,onnxruntime",
+                _tool(fmt, mode, axis, quantizer),
+            )
 
 
-_CASES = _cases()
+def _blocked_cases(quantizer: Quantizer, sizes: tuple[int, ...]) -> Iterator[tuple[str, GivenCase]]:
+    for fmt, mode, size in itertools.product(_INTEGERS, ("symmetric", "asymmetric"), sizes):
+        yield (
+            f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked",
+            _blocked(fmt, mode, size, quantizer),
+        )
 
-#: A scale rounded to float16 brings codes of 16 bits beyond the symmetric range, where the operator has
-#: one code more than our clamp.
-_OF_HALF = {form: case for form, case in _CASES.items() if not form.startswith("int16,symmetric")}
 
-PATHS = (Path("tool and operators", _CASES, half=_OF_HALF, open=OWN_RANGE_ALONE),)
+_NBITS = {
+    f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits": _matmul_nbits(bits, mode, size)
+    for mode in ("symmetric", "asymmetric")
+    for size in _BLOCK_SIZES
+    for bits in (2, 4, 8)
+}
+_OWN_RANGE = {"given range": "its range is that of the data", "infinity": SPOILS_THE_RANGE}
+_NUMPY = {"NaN": "NaN is cast to an integer by numpy, which C leaves open"}
+
+PATHS = (
+    Path(
+        "DynamicQuantizeLinear",
+        {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic},
+        open={
+            "NaN": "its ends depend on where NaN is among its vectors",
+            "half and bfloat16 input": "the operator takes float32 alone",
+            **_OWN_RANGE,
+        },
+    ),
+    Path.of_given("QuantizeLinear", dict(_tool_cases(_operators, (*_INTEGERS, *_OPERATOR_ONLY))), open={}),
+    Path.of_given("quantize_onnx_initializer", dict(_tool_cases(_quantized, _INTEGERS)), open=_NUMPY),
+    Path.of_given("QuantizeLinear, block_size", dict(_blocked_cases(_operators, _BLOCK_SIZES)), open={}),
+    Path.of_given(
+        "quantize_onnx_initializer, block_size", dict(_blocked_cases(_quantized, (16, 128))), open=_NUMPY
+    ),
+    Path("MatMulNBits", _NBITS, half=_NBITS, open=_OWN_RANGE),
+)

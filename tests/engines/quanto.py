@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused, refuse_half_nan
 
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
@@ -40,41 +40,46 @@ def _codes_of_bytes(data: torch.Tensor) -> torch.Tensor:
     return (data.view(torch.uint8) if data.is_floating_point() else data).to(torch.int32)
 
 
-def _activation(name: str) -> Case:
+def _activation(name: str) -> GivenCase:
     qtype = qtypes[name]
 
-    def case(x: torch.Tensor) -> Answer:
-        q = quantize_activation(x, qtype=qtype, scale=absmax_scale(x, qtype))
-        return Answer(q.dequantize(), _codes_of_bytes(q._data), q._scale.reshape(-1))
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        q = quantize_activation(x, qtype=qtype, scale=absmax_scale(seen, qtype))
+        x_hat = q.dequantize()
+        refuse_half_nan(x, x_hat)
+        return Answer(x_hat, _codes_of_bytes(q._data), q._scale.reshape(-1))
 
     return case
 
 
-def _weight_in_bytes(name: str, axis: int) -> Case:
+def _weight_in_bytes(name: str, axis: int) -> GivenCase:
     qtype = qtypes[name]
 
-    def case(x: torch.Tensor) -> Answer:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         try:
-            q = quantize_weight(x, qtype=qtype, axis=axis, scale=AbsmaxOptimizer()(x, qtype=qtype, axis=axis))
+            scale = AbsmaxOptimizer()(seen, qtype=qtype, axis=axis)
+            q = quantize_weight(x, qtype=qtype, axis=axis, scale=scale)
         except ValueError as error:  # a 1-D tensor has no axis to keep
             raise Refused(str(error)) from error
-        return Answer(q.dequantize(), _codes_of_bytes(q._data), q._scale.reshape(-1))
+        x_hat = q.dequantize()
+        refuse_half_nan(x, x_hat)
+        return Answer(x_hat, _codes_of_bytes(q._data), q._scale.reshape(-1))
 
     return case
 
 
 def _weight_in_bits(
     name: str, axis: int, size: int | None, zeropoint: bool, along_last: bool = False
-) -> Case:
+) -> GivenCase:
     qtype = qtypes[name]
 
-    def case(x: torch.Tensor) -> Answer:
+    def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         if along_last and x.shape[-1] % size:
             raise Refused("the groups are flat: they would run over the end of the last axis")
         if size is not None and axis == -1 and x.dim() != 2:
             raise Refused("the groups run over the flattened leading axes: axis 0 of a matrix only")
         try:
-            scale, shift = MaxOptimizer()(x, qtype=qtype, axis=axis, group_size=size, zeropoint=zeropoint)
+            scale, shift = MaxOptimizer()(seen, qtype=qtype, axis=axis, group_size=size, zeropoint=zeropoint)
             q = quantize_weight(
                 x, qtype=qtype, axis=axis, scale=scale, shift=shift, group_size=size, optimized=False
             )
@@ -101,12 +106,18 @@ def _weight_in_bits(
     return case
 
 
-def _cases() -> dict[str, Case]:
-    cases: dict[str, Case] = {}
-    for fmt, name in _BYTES.items():
-        cases[f"{fmt},symmetric,per_tensor,min_max,quanto"] = _activation(name)
-        for axis in (0, -1):
-            cases[f"{fmt},symmetric,per_channel(axis={axis}),min_max,quanto"] = _weight_in_bytes(name, axis)
+def _byte_cases(axis: int | None) -> dict[str, GivenCase]:
+    granularity = "per_tensor" if axis is None else f"per_channel(axis={axis})"
+    return {
+        f"{fmt},symmetric,{granularity},min_max,quanto": (
+            _activation(name) if axis is None else _weight_in_bytes(name, axis)
+        )
+        for fmt, name in _BYTES.items()
+    }
+
+
+def _bit_cases() -> dict[str, GivenCase]:
+    cases: dict[str, GivenCase] = {}
     for fmt, name in _BITS.items():
         for zeropoint, convention in ((False, "quanto_qbits"), (True, "quanto_qbits(zero_domain=code_int)")):
             for axis in (0, -1):
@@ -126,6 +137,8 @@ def _cases() -> dict[str, Case]:
     return cases
 
 
-_CASES = _cases()
-
-PATHS = (Path("quantize_weight, quantize_activation", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
+PATHS = (
+    Path.of_given("quantize_activation", _byte_cases(None), open={}),
+    Path.of_given("quantize_weight, bytes", _byte_cases(0) | _byte_cases(-1), open={}),
+    Path.of_given("quantize_weight, bits", _bit_cases(), open={}),
+)

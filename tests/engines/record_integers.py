@@ -1,10 +1,10 @@
 """Records what integer engines compute whose packages cannot be requirements of the tests: they are too
 large, or pin other versions of what the app needs.
 
-    python -m tests.engines.record_integers aimet|nncf
+    python -m tests.engines.record_integers aimet|nncf|tensorflow
 
-It runs where the package and torch are installed; pip brings both: `aimet-onnx` and `torch`, or `nncf`,
-`openvino` and `torch`.
+It runs where the package and torch are installed; pip brings both: `aimet-onnx` and `torch`; `nncf`,
+`openvino` and `torch`; `tensorflow-cpu` and `torch`.
 """
 
 from __future__ import annotations
@@ -222,9 +222,61 @@ def _nncf() -> Iterator[Recorded]:
             yield Recorded("do_integer_quantization", form, asks(granularity, mode))
 
 
+# ---- TensorFlow -----------------------------------------------------------------------------------
+
+
+def _tensorflow() -> Iterator[Recorded]:
+    import tensorflow as tf  # type: ignore[import-not-found]
+
+    def one(values: np.ndarray, lo: np.float32, hi: np.float32, bits: int) -> np.ndarray:
+        made = tf.quantization.fake_quant_with_min_max_vars(values, lo, hi, num_bits=bits)
+        return np.asarray(made.numpy())
+
+    def parameters(lo: np.float32, hi: np.float32, bits: int) -> tuple[np.float32, int]:
+        """Return scale and zero point, which TensorFlow does not show, from what it makes of probes."""
+        largest = np.finfo(np.float32).max
+        scale = (float(hi) - float(lo)) / (2**bits - 1)
+        # The inverse of the scale, with which the zero point is made once more, is none either.
+        if 0 < max(abs(lo), abs(hi)) < 2.0**-100 or scale > 2.0**126:
+            raise Undefined("subnormal numbers count as 0, as TensorFlow tells the processor")
+        lowest, highest = (float(each) for each in one(np.array([-largest, largest]), lo, hi, bits))
+        if not math.isfinite(lowest + highest) or lowest == highest == 0:
+            raise Undefined("a range without width, or wider than float32, gives NaN")
+        steps = 2**bits - 1
+        zero = round(-lowest / ((highest - lowest) / steps))
+        # The value next to 0 is the scale itself.
+        step = np.float32((highest - lowest) / steps) * np.float32(1 if zero < steps else -1)
+        return np.abs(one(np.array([step]), lo, hi, bits)[0]), zero
+
+    def asks(granularity: str, bits: int) -> Callable[..., Answer]:
+        def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            rows, cells = _layout(seen, granularity), _layout(x, granularity)
+            if bool(((x != 0) & (x.abs() < 2.0**-126)).any()):
+                raise Undefined("subnormal numbers count as 0, as TensorFlow tells the processor")
+            lows, highs = rows.amin(1).numpy(), rows.amax(1).numpy()
+            x_hat = torch.from_numpy(one(cells[0].numpy(), lows[0], highs[0], bits))[None]
+            found = [parameters(lo, hi, bits) for lo, hi in zip(lows, highs, strict=True)]
+            scale = torch.from_numpy(np.array([each[0] for each in found]))
+            zero = torch.tensor([each[1] for each in found])
+            codes = torch.round(x_hat.double() / scale.double()[:, None]) + zero[:, None]
+            if not bool(torch.isfinite(codes).all()):
+                raise Undefined("NaN has no code")
+            return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape).to(torch.int32), scale, zero)
+
+        return ask
+
+    for bits in (*range(2, 9), 16):
+        form = f"uint{bits},asymmetric,per_tensor,min_max,tensorflow_fake_quant"
+        yield Recorded("fake_quant_with_min_max_vars", form, asks("per_tensor", bits))
+
+
 #: By name: the distribution that is asked, and its cases.
 PACKAGES: Mapping[str, tuple[str, Callable[[], Iterator[Recorded]]]] = MappingProxyType(
-    {"aimet": ("aimet-onnx", _aimet), "nncf": ("nncf", _nncf)}
+    {
+        "aimet": ("aimet-onnx", _aimet),
+        "nncf": ("nncf", _nncf),
+        "tensorflow": ("tensorflow-cpu", _tensorflow),
+    }
 )
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from tests.engines import OWN_RANGE_ALONE, Answer, Case, Path, Refused, Undefined
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, GivenCase, Path, Refused, Undefined
 
 with warnings.catch_warnings():
     # Classes registered with torch in a way that it has deprecated.
@@ -74,12 +74,12 @@ _FEW = {
 }
 
 
-def _guarded(case: Case) -> Case:
-    """`case` whose own errors are refusals."""
+def _guarded(case: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Return `case` whose own errors are refusals."""
 
-    def run(x: torch.Tensor) -> Answer:
+    def run(*tensors: torch.Tensor) -> Answer:
         try:
-            return case(x)
+            return case(*tensors)
         except (AssertionError, RuntimeError, ValueError, IndexError) as error:
             raise Refused(str(error)) from error
 
@@ -103,29 +103,37 @@ def _flat(values: torch.Tensor) -> torch.Tensor:
 _OF_INT8 = {"eps": 2.0**-23, "scale_dtype": torch.float32}
 
 
-def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
-    int8 = _primitive(torch.int8, mapping, block, **_OF_INT8)
+def _signed(bits: int, mapping: str, block: BlockSize) -> GivenCase:
+    dtype, int8 = getattr(torch, f"int{bits}"), _primitive(torch.int8, mapping, block, **_OF_INT8)
 
-    def run(x: torch.Tensor) -> Answer:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         if bits == 8 and x.dtype != torch.float32:
             # Int8Tensor, which takes fewer granularities, differs from this class in half precision.
-            return int8(x)
-        t = IntxUnpackedToInt8Tensor.from_hp(
-            x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping]
-        )
+            return int8(seen, x)
+        t = IntxUnpackedToInt8Tensor.from_hp(seen, block(x.shape), dtype, mapping_type=_MAPPING[mapping])
+        if seen is not x:
+            t = IntxUnpackedToInt8Tensor.from_hp(
+                x,
+                block(x.shape),
+                dtype,
+                mapping_type=_MAPPING[mapping],
+                intx_choose_qparams_algorithm=None,
+                custom_scale=t.scale,
+                custom_zero_point=t.zero_point,
+            )
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
 
 
-def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: Any) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: Any) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         if dtype == torch.int16 and x.dtype != torch.float32:
             raise Undefined(
                 "the largest int16 is no number of half precision, and what it becomes is cast to int16"
             )
         size = block(x.shape)
-        scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype, **options)
+        scale, zero = quant_primitives.choose_qparams_affine(seen, _MAPPING[mapping], size, dtype, **options)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
         x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, dtype, output_dtype=x.dtype)
         return Answer(x_hat, q, _flat(scale), _flat(zero))
@@ -133,9 +141,11 @@ def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: An
     return run
 
 
-def _int8_class(mapping: str, granularity: Granularity) -> Case:
-    def run(x: torch.Tensor) -> Answer:
-        t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping])
+def _int8_class(mapping: str, granularity: Granularity) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        t = Int8Tensor.from_hp(seen, granularity, _MAPPING[mapping])
+        if seen is not x:
+            t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping], t.scale, t.zero_point)
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
@@ -147,12 +157,12 @@ def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
     return (torch.int8 if low < 0 else dtype), low, high
 
 
-def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _without_zero(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
         options = _OF_INT8 if dtype == torch.int8 and x.dtype != torch.float32 else {}
         scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(
-            x, MappingType.ASYMMETRIC, size, *codes, **options
+            seen, MappingType.ASYMMETRIC, size, *codes, **options
         )
         q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
         x_hat = quant_primitives.dequantize_affine(q, size, scale, zero, *codes, output_dtype=x.dtype)
@@ -161,11 +171,11 @@ def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
     return run
 
 
-def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
+def _tinygemm(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
         scale, zero = quant_primitives._choose_qparams_affine_tinygemm(
-            x, MappingType.ASYMMETRIC, size, *codes
+            seen, MappingType.ASYMMETRIC, size, *codes
         )
         q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
         x_hat = quant_primitives._dequantize_affine_tinygemm(
@@ -176,7 +186,7 @@ def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
     return run
 
 
-def _integer_cases() -> Iterator[tuple[str, Case]]:
+def _integer_cases() -> Iterator[tuple[str, GivenCase]]:
     for granularity, block in _ALL.items():
         for mode in ("symmetric", "asymmetric"):
             for bits in range(1, 9):
@@ -231,9 +241,9 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
     return values.view(torch.uint8)
 
 
-def _float8(dtype: torch.dtype, block: BlockSize) -> Case:
-    def run(x: torch.Tensor) -> Answer:
-        scale = quant_primitives._choose_scale_float8(x, list(block(x.shape)), dtype)
+def _float8(dtype: torch.dtype, block: BlockSize) -> GivenCase:
+    def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+        scale = quant_primitives._choose_scale_float8(seen, list(block(x.shape)), dtype)
         q = quant_primitives._quantize_affine_float8(x, scale, dtype)
         x_hat = quant_primitives._dequantize_affine_float8(q, scale, x.dtype)
         return Answer(x_hat, _bits(q), _flat(scale))
@@ -269,22 +279,40 @@ def _nvfp4(two_levels: bool) -> Case:
     return run
 
 
-def _float_cases() -> Iterator[tuple[str, Case]]:
+def _float8_cases() -> Iterator[tuple[str, GivenCase]]:
     for (fmt, dtype), (granularity, block) in itertools.product(_FLOAT8.items(), _ALL.items()):
         yield f"{fmt},symmetric,{granularity},min_max,torchao_float8", _float8(dtype, block)
+
+
+def _mx_cases() -> Iterator[tuple[str, Case]]:
     for (fmt, element), (mode, convention), size in itertools.product(
         _MX.items(), _MX_CONVENTIONS.items(), (32, 16, 64)
     ):
         yield f"{fmt},symmetric,per_group(size={size}),min_max,{convention}", _mx(element, size, mode)
-    yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4", _nvfp4(True)
-    yield (
-        "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4(scale.global_rule=none)",
-        _nvfp4(False),
-    )
 
 
-_CASES: dict[str, Case] = {
-    form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
+_NVFP4 = "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4"
+_NVFP4_CASES: dict[str, Case] = {_NVFP4: _nvfp4(True), f"{_NVFP4}(scale.global_rule=none)": _nvfp4(False)}
+
+
+def _all_guarded(cases: Iterable[tuple[str, Callable[..., Answer]]]) -> dict[str, Callable[..., Answer]]:
+    return {form: _guarded(case) for form, case in cases}
+
+
+_OWN_SCALES = {
+    "given range": "its scales are those of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
 }
 
-PATHS = (Path("tensor classes, primitives", _CASES, half=_CASES, open=OWN_RANGE_ALONE),)
+_MX_CASES = _all_guarded(_mx_cases())
+_TWO_LEVELS = _all_guarded(_NVFP4_CASES.items())
+
+PATHS = (
+    Path.of_given(
+        "IntxUnpackedToInt8Tensor, Int8Tensor, quant_primitives", _all_guarded(_integer_cases()), open={}
+    ),
+    Path.of_given("_quantize_affine_float8", _all_guarded(_float8_cases()), open={}),
+    Path("MXTensor", _MX_CASES, half=_MX_CASES, open=_OWN_SCALES),
+    Path("NVFP4Tensor", _TWO_LEVELS, half=_TWO_LEVELS, open=_OWN_SCALES),
+)

@@ -11,7 +11,7 @@ from quantviz.quantization.grids import GRIDS, dithered, nearest
 from quantviz.quantization.qparams import largest_magnitude, range_values
 from quantviz.quantization.result import block_values
 from quantviz.quantization.stored_scale import round_to_format
-from quantviz.quantization.value_to_code import chances, fma
+from quantviz.quantization.value_to_code import chances, code_of, fma
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors import blocks
 
@@ -98,7 +98,8 @@ def replay(r, index):
             **{name: known[name] if name == "tensor_absmax" else known[name][at] for name in known},
         }
     values |= {"x": r.x[why.index], "index": torch.arange(r.x.numel()).reshape(r.shape)[why.index]}
-    code, decoded, makes_codes = None, False, ("clamp", "overflow", "nan_to_zero", "signed_zero")
+    code, decoded = None, False
+    makes_codes = ("clamp", "overflow", "nan_code", "signed_zero", "clip_infinity")
     for step in why.steps:
         if code is not None and not decoded and step.key not in makes_codes:
             # What is stored is the code: an integer has no -0.
@@ -119,7 +120,7 @@ def replay(r, index):
         assert same(given.item(), step.output), step
         values[step.name] = given
         if step.name == "q" and step.key in makes_codes:
-            code = grid.encode(given, fmt)
+            code = code_of(r.x[why.index], values, r.scheme)
     assert code.item() == r.q[why.index].item() == why.q
     assert same(values["x_hat"].item(), r.x_hat[why.index].item())
     assert same(values["error"].item(), r.error[why.index].item())

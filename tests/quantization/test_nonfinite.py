@@ -19,10 +19,11 @@ from quantviz.figures.histograms import histogram_data
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.quantization.explanation import CAUSES, causes
 from quantviz.sources.typed import Typed
+from quantviz.streaming import coding
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import NonFinite, as_input
-from quantviz.tensors.lazy import InMemory, Replaced
-from tests.helpers.offered import one_of, problems
+from quantviz.tensors.lazy import InMemory
+from tests.helpers.offered import of_today, one_of, problems
 from tests.helpers.replay import replay
 
 SHAPE = (4, 6)
@@ -75,8 +76,8 @@ def test_a_value_beyond_float32_is_told_as_it_was_and_then_is_inf():
     with pytest.raises(qv.QuantVizError) as caught:
         qv.quantize(x, qv.Scheme())
     assert (caught.value.key, caught.value.params["value"]) == ("input_beyond_float32", 1e300)
-    assert as_input(x, "clip")[0].tolist() == [1.0, 1.0, -2.0]
-    assert as_input(x, "ignore")[0].tolist() == [1.0, math.inf, -2.0]
+    assert as_input(x, "clip")[0].tolist() == as_input(x, "ignore")[0].tolist() == [1.0, math.inf, -2.0]
+    assert qv.quantize(x, qv.Scheme("int4", nonfinite="clip")).q.tolist() == [3, 7, -7]
 
 
 @pytest.mark.parametrize("choice", qv.NONFINITE)
@@ -105,25 +106,36 @@ def test_a_finite_tensor_is_the_same_under_each_choice(choice):
 # ---- clip ---------------------------------------------------------------------------------------
 
 
+def values_of_a_block(r, place):
+    """What the codes of a cell's block stand for."""
+    fmt, block = r.scheme.number_format, r.layout.block_of(place, r.shape)
+    codes = range(r.scheme.code_min, r.scheme.code_max + 1)
+    numbers = [code for code in codes if math.isfinite(fmt.value(code))]
+    alone = r.scheme.replace(granularity=qv.PerTensor(), calibration=qv.MinMax())
+    params = qv.QParams(r.qparams.scale[block], r.qparams.zero_point[block], stored=True)
+    return qv.dequantize(numbers, alone, params)
+
+
 @settings(max_examples=60, deadline=None)
 @given(x_of, st.sampled_from(SCHEMES))
-def test_clip_is_quantizing_the_replaced_tensor(x, scheme):
-    numbers = x[x.isfinite()]
-    clip = scheme.replace(nonfinite="clip")
-    if not numbers.numel():
-        with pytest.raises(qv.QuantVizError) as caught:
-            qv.quantize(x, clip)
-        assert (caught.value.key, caught.value.params["count"]) == ("input_nothing_finite", 24)
-        return
-    replaced = torch.where(x.isnan(), 0, x).clamp(numbers.min(), numbers.max())
-    replaced = torch.where(x.isnan(), 0, replaced)
-    one, other = qv.quantize(x, clip), qv.quantize(replaced, scheme)
-    assert torch.equal(one.x, replaced)
-    assert torch.equal(one.q, other.q)
-    assert torch.equal(one.x_hat, other.x_hat)
-    assert str(qv.metrics(one)) == str(qv.metrics(other))
-    notes = [note for note in one.notes if note.key == "nonfinite_clipped"]
-    assert len(notes) == (numbers.numel() < x.numel())
+def test_clip_saturates(x, scheme):
+    """+Inf becomes the largest value that its block has, -Inf the smallest and NaN 0; all else is as it is
+    where they are ignored.
+    """
+    r, other = (qv.quantize(x, scheme.replace(nonfinite=choice)) for choice in ("clip", "ignore"))
+    assert same(r.qparams.scale, other.qparams.scale)
+    counted = x.isfinite()
+    assert torch.equal(r.q[counted], other.q[counted])
+    assert same(r.x_hat[counted], other.x_hat[counted])
+    assert same(r.error, other.error)
+    assert qv.metrics(r)["mse"] == qv.metrics(other)["mse"] or not bool(counted.any())
+    for place in torch.nonzero(torch.isinf(x)).tolist():
+        ends = values_of_a_block(r, tuple(place))
+        assert r.x_hat[tuple(place)] == (ends.max() if x[tuple(place)] > 0 else ends.min())
+    zeros = qv.quantize(torch.where(x.isnan(), 0, x), scheme.replace(nonfinite="clip"), qparams=r.qparams)
+    assert torch.equal(r.q[x.isnan()], zeros.q[x.isnan()])
+    notes = [note for note in r.notes if note.key == "nonfinite_clipped"]
+    assert len(notes) == (not bool(counted.all()))
     if notes:
         told = notes[0].params
         assert (told["nan"], told["inf"], told["minus_inf"]) == (
@@ -134,17 +146,26 @@ def test_clip_is_quantizing_the_replaced_tensor(x, scheme):
         assert told["index"] == tuple(torch.nonzero(~x.isfinite())[0].tolist())
 
 
-@settings(max_examples=30, deadline=None)
-@given(x_of, st.integers(0, 24), st.integers(0, 24))
-def test_what_is_read_a_part_at_a_time_is_replaced_alike(x, start, stop):
-    found = NonFinite.of(x)
-    if found is None or found.count == x.numel():
-        return
-    clipped = as_input(x, "clip")[0]
-    ends = x[x.isfinite()]
-    stored = Replaced(InMemory(x), ends.min().item(), ends.max().item())
-    assert stored.run(start, stop).tolist() == clipped.flatten()[start:stop].tolist()
-    assert torch.equal(stored.read((slice(1, 3), 2)), clipped[1:3, 2])
+@pytest.mark.parametrize("overflow", ["saturate", "inf", "nan"])
+@pytest.mark.parametrize("format_id", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float4_e2m1fn"])
+def test_clip_saturates_whatever_a_format_does_beyond_its_end(format_id, overflow):
+    """The report: [inf, -inf, 1] became [1, 1, 1]."""
+    convention = qv.CONVENTIONS["course"].replace(overflow=overflow)
+    scheme = qv.Scheme(format_id, convention=convention, nonfinite="clip")
+    r = qv.quantize([math.inf, -math.inf, 1.0, math.nan], scheme)
+    assert r.x_hat.tolist() == pytest.approx([1.0, -1.0, 1.0, 0.0])
+
+
+def test_clip_saturates_under_a_negative_scale_and_before_a_cast():
+    x = torch.full((32,), 0.5)
+    x[:4] = torch.tensor([2.0, math.inf, -math.inf, math.nan])
+    r = qv.quantize(x, qv.RECIPES["q4_0"].replace(nonfinite="clip"))
+    assert r.qparams.scale.item() == -0.25
+    assert r.x_hat[:4].tolist() == [2.0, 2.0, -1.75, 0.0]
+    rows = torch.tensor([[1.0, math.inf, -math.inf]])
+    by_row = qv.Scheme.parse("int8,symmetric,per_channel(axis=0),min_max,torch_fake_quantize")
+    assert qv.quantize(rows, by_row.replace(nonfinite="clip")).q.tolist() == [[127, 127, -128]]
+    assert qv.quantize(rows, by_row.replace(nonfinite="ignore")).q.tolist() == [[127, -128, -128]]
 
 
 # ---- ignore -------------------------------------------------------------------------------------
@@ -209,8 +230,6 @@ def test_metrics_are_those_of_the_finite_cells(x, scheme):
 @settings(max_examples=25, deadline=None)
 @given(x_of, st.sampled_from(SCHEMES), st.sampled_from(["clip", "ignore"]))
 def test_every_cell_can_be_explained(x, scheme, choice):
-    if choice == "clip" and not bool(x.isfinite().any()):
-        return
     r = qv.quantize(x, scheme.replace(nonfinite=choice))
     ids, out = blocks.block_ids(r.layout, r.shape), ~r.x.isfinite()
     for place in itertools.product(*map(range, SHAPE)):
@@ -287,9 +306,113 @@ def test_every_engines_arithmetic(convention):
     )
     assert {qv.explain(r, place).cause for place in ((0, 7), (1, 100), (1, 300))} == {"left_out"}
     clipped = qv.quantize(x, scheme.replace(nonfinite="clip"))
-    assert clipped.x[0, 7] == zeros.max()
-    assert clipped.x[1, 100] == zeros.min()
-    assert clipped.x[1, 300] == 0
+    assert torch.equal(clipped.q[counted], r.q[counted])
+    assert clipped.q[1, 300] == other.q[1, 300]
+    # Beside what is as large as the block, its end saturates as Inf does.
+    assert clipped.x_hat[0, 7] >= other.x_hat[0].max() * 0.99 if scheme.granularity.single else True
+
+
+# ---- what engines do ----------------------------------------------------------------------------
+
+
+REPORTED = torch.tensor([[1.0, math.inf, math.nan, -math.inf, 26.0]])
+
+
+@pytest.mark.parametrize(
+    ("convention", "granularity", "codes"),
+    [
+        # pytorch/pytorch 106780, 116992, 133557.
+        ("torch_fake_quantize", "per_tensor", [10, 127, -128, -128, 127]),
+        ("torch_fake_quantize", "per_channel(axis=0)", [10, -128, -128, -128, 127]),
+        ("torch", "per_tensor", [10, 127, 127, -128, 127]),
+        ("torch", "per_channel(axis=0)", [10, 127, 0, -128, 127]),
+        ("onnxruntime", "per_tensor", [10, 127, -128, -128, 127]),
+        ("torchao", "per_tensor", [10, 127, 0, -128, 127]),
+    ],
+)
+def test_nan_and_inf_get_the_codes_of_the_engine(convention, granularity, codes):
+    form = f"int8,symmetric,{granularity},given(scale=0.1),{convention},ignore"
+    r = qv.quantize(REPORTED, qv.Scheme.parse(form))
+    assert r.q[0].tolist() == codes
+    for i in range(len(codes)):
+        assert replay(r, (0, i)).q == codes[i]
+
+
+SIGNS = torch.tensor([[math.nan, -math.nan, 1.0, 600.0, -600.0]])
+
+
+def test_nan_keeps_its_sign():
+    own = qv.CONVENTIONS["course"].replace(overflow="nan")
+    for form, wanted in (
+        ("float8_e4m3fn", [0x7F, 0xFF, 0x38, 0x7F, 0xFF]),
+        ("float8_e4m3fnuz", [0x80, 0x80, 0x40, 0x80, 0x80]),
+    ):
+        scheme = qv.Scheme(form, calibration=qv.Given(1.0), convention=own, nonfinite="ignore")
+        r = qv.quantize(SIGNS, scheme, strict=True)
+        assert r.q[0].tolist() == wanted
+        for i in range(len(wanted)):
+            replay(r, (0, i))
+
+
+def test_a_format_with_several_codes_of_nan_takes_the_engines():
+    x = torch.tensor([math.nan, -math.nan])
+    for mantissa, wanted in (("quiet", [0x7E, 0xFE]), ("all_ones", [0x7F, 0xFF])):
+        convention = qv.CONVENTIONS["course"].replace(nan_mantissa=mantissa)
+        scheme = qv.Scheme(
+            "float8_e5m2", convention=convention, nonfinite="ignore", calibration=qv.Given(1.0)
+        )
+        assert qv.quantize(x, scheme).q.tolist() == wanted
+    torch_scheme = qv.Scheme("float8_e5m2", convention="torchao_float8", nonfinite="ignore")
+    made = x.to(torch.float8_e5m2).view(torch.uint8)
+    assert qv.quantize(torch.cat([x, torch.ones(1)]), torch_scheme).q[:2].tolist() == made.tolist()
+
+
+def test_a_quotient_without_an_answer_is_a_negative_nan():
+    """torchao's float8 of a row of zeros, as x86 divides 0 by 0."""
+    x = torch.tensor([[0.0, -0.0], [1.0, -0.5]])
+    scheme = qv.Scheme.parse("float8_e4m3fn,symmetric,per_channel(axis=0),min_max,torchao_float8")
+    r = qv.quantize(x, scheme, strict=True)
+    assert r.q.tolist() == [[0xFF, 0xFF], [0x7E, 0xF6]]
+    assert replay(qv.quantize(x[:1].abs(), scheme, strict=True), (0, 1)).q == 0xFF
+
+
+#: A symmetric or asymmetric format, and what its convention does with NaN and beyond the end.
+CODED = [
+    (form, fields, granularity, choice)
+    for form in (
+        "int8,symmetric",
+        "uint8,symmetric",
+        "uint4,asymmetric",
+        "nf4,symmetric",
+        "float4_e2m1fn,symmetric",
+        "float6_e3m2fn,symmetric",
+        "float8_e4m3fn,symmetric",
+        "float8_e4m3fnuz,symmetric",
+        "float8_e5m2,symmetric",
+        "bfloat16,symmetric",
+    )
+    for fields in (
+        "",
+        "(overflow=inf,nan_mantissa=all_ones)",
+        "(overflow=nan,zero_width=as_any)",
+        "(nan_code=smallest,block_cast_before_clamp=int64)",
+        "(block_nan_code=largest,order=multiply_round_add)",
+    )
+    for granularity in ("per_tensor", "per_channel(axis=0)")
+    for choice in ("clip", "ignore")
+]
+
+
+@pytest.mark.parametrize(("form", "fields", "granularity", "choice"), of_today(CODED, 5))
+def test_compiled_codes_are_those_of_the_reference(form, fields, granularity, choice):
+    x = torch.randn(3, 40, generator=torch.Generator().manual_seed(2))
+    x[:, ::7] = torch.tensor([math.nan, -math.nan, math.inf, -math.inf, 0.0, 1e38])
+    x[2] = torch.where(x[2].isfinite(), 0.0, x[2])
+    scheme = qv.Scheme.parse(f"{form},{granularity},min_max,course{fields},{choice}")
+    r = qv.quantize(x, scheme, strict=True)
+    made = coding.codes(InMemory(x), scheme, r.qparams, 0, x.numel(), path="fused")
+    for own, wanted in zip(made[:2], (r.q, r.x_hat), strict=True):
+        assert np.array_equal(own, wanted.flatten().numpy(), equal_nan=own.dtype.kind == "f"), scheme
 
 
 def test_engines_agree_or_differ_by_what_counts():

@@ -371,7 +371,8 @@ def test_a_new_kind_of_format_is_one_grid(monkeypatch):
     for module in ("formats", "scheme"):
         monkeypatch.setattr(f"quantviz.schemes.{module}.FORMATS", {**qv.FORMATS, "powers": fmt})
     monkeypatch.setattr("quantviz.quantization.grids.GRIDS", {**GRIDS, "power": Powers()})
-    monkeypatch.setattr("quantviz.quantization.cells.GRIDS", {**GRIDS, "power": Powers()})
+    for module in ("cells", "value_to_code"):
+        monkeypatch.setattr(f"quantviz.quantization.{module}.GRIDS", {**GRIDS, "power": Powers()})
     r = qv.quantize([1.0, 3.1, 6.0, 99.0], qv.Scheme("powers", calibration=qv.Given(1.0)))
     assert r.q.tolist() == [0, 2, 3, 3]
     assert r.x_hat.tolist() == [1.0, 4.0, 8.0, 8.0]

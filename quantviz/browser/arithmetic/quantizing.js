@@ -137,13 +137,8 @@ function finiteInput(given, { input: dtype, nonfinite: rule }, layout) {
   const x = inDtype(given, dtype);
   let bad = 0;
   let first = -1;
-  let [low, high] = [Infinity, -Infinity];
   for (let i = 0; i < x.length; i++) {
-    const value = x[i];
-    if (value - value === 0) {
-      low = value < low ? value : low;
-      high = value > high ? value : high;
-    } else {
+    if (!Number.isFinite(x[i])) {
       bad += 1;
       first = first < 0 ? i : first;
     }
@@ -159,16 +154,7 @@ function finiteInput(given, { input: dtype, nonfinite: rule }, layout) {
       refused: beyond ? { key: "input_beyond_dtype", dtype, ...where } : { key: "input_nonfinite", ...where },
     };
   }
-  if (rule === "ignore") {
-    return { x, counted: Uint8Array.from(x, Number.isFinite) };
-  }
-  if (bad === x.length) {
-    return { refused: { key: "input_nothing_finite", count: bad } };
-  }
-  return {
-    x: x.map((v) => (v === Infinity ? high : v === -Infinity ? low : v !== v ? 0 : v)),
-    counted: null,
-  };
+  return { x, counted: Uint8Array.from(x, Number.isFinite) };
 }
 
 /** Return the largest finite |x|; 0 where none is finite. */
