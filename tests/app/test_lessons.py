@@ -21,7 +21,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
-from quantviz.teaching.lessons.formulas import HERE, Scene, quantities
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
@@ -188,6 +188,7 @@ def not_told(at, step, scenes):
                 if len(form.replace("−", "").replace(".", "")) >= 4:
                     assert form.encode() not in sent, form
     assert step.rule is None or step.rule.say(scenes).encode() not in sent
+    assert b"qv-whose" not in sent
 
 
 @pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS, languages()), 5))
@@ -598,6 +599,19 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+@pytest.mark.parametrize("whose", ["yours", "before"])
+def test_the_numbers_above_the_picture_say_whose_they_are(whose):
+    """After a drag they were the learner's, beside the answer's in the words."""
+    at = opened(l="rounding_against_clipping", p="3", k="shown")
+    step = lessons()["rounding_against_clipping"].steps[2]
+    scenes = step.scenes()
+    if whose == "yours":
+        narrow = {"kind": "range", "lo": -1.9, "hi": 1.9}
+        moved(at, "rounding_against_clipping", 2, 0, moved_by(scenes[HERE].state, narrow, step.move))
+    least = quantities()["mse"](step.questions[0].told(scenes)[SOLUTION])
+    assert catalogue("en")[f"lessons.whose.{whose}"].format(value=number(least, 4)).encode() in everything(at)
+
+
 def test_a_right_drag_is_told_as_it_was_made():
     """Who dragged a value to 460, which has the code asked for, was told "Right: value 486.7"."""
     at = opened(l="range_to_grid", p="5")
@@ -607,6 +621,8 @@ def test_a_right_drag_is_told_as_it_was_made():
     moved(at, "range_to_grid", 4, 0, made)
     commit(at)
     assert at.success[0].value == "Right: value 460."
+    # The mark on the ruler stood at 486.7.
+    assert re.search(rb'"tone": "right", [^}]*"at": 460\.0', everything(at))
 
 
 def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():

@@ -491,6 +491,22 @@ def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
     assert picture["places"][2 * farthest + 1] == max(picture["places"][2 * i + 1] for i in upper)
 
 
+def test_only_what_is_clipped_has_the_colour_of_clipping(ruler):
+    """Beside "clipped 0 %" all was orange that lay outside the range."""
+    values = [0.1] * 200 + [2.5] * 200 + [-2.5] * 200 + [3.7] * 200
+    page = ruler(values=values, alone=True, selected=-1, bits=2, lo=-2, hi=2, curve=False, handles={})
+    foot = page.evaluate("demo.ruler.bands.tips - 3")
+
+    def is_orange(value):
+        x = page.evaluate("value => demo.ruler.axis.at(value)", value)
+        red, _, blue, alpha = page.evaluate(COLOUR_AT, [x, foot])
+        assert alpha > 80, value
+        return red > blue
+
+    # The range ends at 2, the last tooth stands there, and half a gap goes on to 3.
+    assert [is_orange(value) for value in (0.1, 2.5, -2.5, 3.7)] == [False, False, False, True]
+
+
 TEETH = """() => {
   const { picture, axis, painter } = demo.ruler;
   return [painter.teeth.length, picture.levels.length, Math.min(...painter.teeth.map(({ x }) => x)),

@@ -1,5 +1,7 @@
-// The bell curve behind the dots: a normal density of the values' mean and deviation. What lies outside the
-// range has the colour of clipping.
+// The bell curve behind the dots: a normal density of the values' mean and deviation. What is clipped has the
+// colour of clipping.
+
+import { clippedBeyond } from "./limits.js";
 
 export function paintBell(ruling) {
   const { picture, context, axis, bands, colors } = ruling;
@@ -10,7 +12,7 @@ export function paintBell(ruling) {
     const away = (axis.lo + (x - axis.left) / axis.perValue - mean) / deviation;
     return height * Math.exp((-away * away) / 2);
   };
-  const { lo, hi } = picture.range ?? { lo: -Infinity, hi: Infinity };
+  const { lo, hi } = clippedBeyond(picture);
   const fill = (from, to, color, alpha) => {
     if (!(to > from)) return;
     context.beginPath();

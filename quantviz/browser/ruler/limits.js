@@ -2,6 +2,16 @@
 
 import { FEW_TEETH } from "./places.js";
 
+// Beyond which values x is clipped: half a gap after the last teeth; without a comb, beyond the range.
+export function clippedBeyond({ levels, range }) {
+  if (!(levels?.length > 1)) return range ?? { lo: -Infinity, hi: Infinity };
+  const last = levels.length - 1;
+  return {
+    lo: levels[0] - (levels[1] - levels[0]) / 2,
+    hi: levels[last] + (levels[last] - levels[last - 1]) / 2,
+  };
+}
+
 // The limits, in whole units, of both ends of the range, of the zero point's tooth, of any other tooth by where
 // it stands, and of the selected value. Without a comb of few teeth in view these are the axis' own ends.
 export function teethLimits(picture, axis, unit) {

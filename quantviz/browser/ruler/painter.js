@@ -5,6 +5,7 @@ import { nearestLevel, paintComb } from "./comb.js";
 import { paintCurve, paintCurveMarks } from "./curve.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
+import { clippedBeyond } from "./limits.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
@@ -108,7 +109,7 @@ export class RulerPainter {
     let most = alone ? 1 : 4;
     for (const count of counts) most = Math.max(most, count);
     const height = bands.tips - bands.top - 6;
-    const { lo, hi } = picture.range ?? { lo: -Infinity, hi: Infinity };
+    const { lo, hi } = clippedBeyond(picture);
     const drawBars = (outside, color, alpha) => {
       context.fillStyle = color;
       context.globalAlpha = alpha;

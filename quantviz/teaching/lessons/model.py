@@ -329,6 +329,8 @@ QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
 
 #: A formula in words that is about the selected cell.
 _OF_CELL = re.compile(r"\{[^{}]*(?<![\w.])(?:x|q|x_hat|error|abs_error|error_share|zeroed|clipped)\b[^{}]*\}")
+#: Words about its frame, in each language.
+_OF_FRAME = re.compile(r"\bframed\b|带框")
 
 
 # ---- steps and lessons --------------------------------------------------------------------------
@@ -385,7 +387,7 @@ class LessonStep:
         asked = [(question.ask, question.why) for question in self.questions]
         every = [self.words, self.rule, *(words for pair in asked for words in pair)]
         return bool({"value", "flip"} & set(self.move)) or any(
-            _OF_CELL.search(words.text) for words in every if words
+            _OF_CELL.search(words.text) or _OF_FRAME.search(words.text) for words in every if words
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -150,11 +150,14 @@ def _rows(now: Now) -> Iterator[GridRow]:
         if tries and told and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:
-            yield _right(now, question, own)
+            yield _right(now, question, tries, own)
 
 
-def _right(now: Now, question: Drag, own: Scene) -> GridRow:
+def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> GridRow:
+    """Return what is right: the learner's own answer where it was, for others may be right too."""
     solution = question.told(now.scenes)[SOLUTION]
+    if tries and question.judge(tries[-1].given, now.scenes).right:
+        solution = Scene(dragged(now.scenes[HERE].state, tries[-1].given))
     if "value" in question.solution:
         return _value(solution, "right", own)
     return _grid(solution, "right")

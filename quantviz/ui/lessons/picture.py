@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -11,15 +12,15 @@ from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.bits import sqnr_of_bits
-from quantviz.teaching.lessons.formulas import HERE, Scene
-from quantviz.teaching.lessons.model import Cell
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
+from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab.tiles import cover_tile, show_live_tile, show_tile, tiles
+from quantviz.ui.lab.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
     bell_of,
@@ -126,14 +127,39 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
     from quantviz.analysis.study import Study
 
     computed = {f"tiles.{tile.key}": tile for tile in tiles(Study.of_result(r), state)}
+    right = _right_tiles(now)
     with st.container(key="lesson_tiles", horizontal=True, gap="small"):
         for part in wanted:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
             elif now.step.move:
-                show_live_tile(computed[part], line="tile_lines" in now.step.show)
+                told = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
+                show_live_tile(computed[part], line="tile_lines" in now.step.show, whose=told)
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
+
+
+def _whose(now: Now) -> str:
+    """Return whose state the tiles show beside the answer: the learner's, or the one from before."""
+    return "yours" if _is_moved(now) else "before"
+
+
+def _right_tiles(now: Now) -> Mapping[str, Tile]:
+    """Return the tiles of what a drag should have made, once that is told and the picture shows what is in
+    hand; else none.
+    """
+    from quantviz.analysis.study import Study
+
+    question = next((each for each in now.step.questions if isinstance(each, Drag)), None)
+    if question is None or not now.revealed or state_looked_at(now) != IN_HAND:
+        return {}
+    scene = question.told(now.scenes)[SOLUTION]
+    if (
+        scene_in_hand(now).state.scheme == scene.state.scheme
+        and scene.state.source == scene_in_hand(now).state.source
+    ):
+        return {}
+    return {f"tiles.{tile.key}": tile for tile in tiles(Study.of_result(scene.result), scene.state)}
 
 
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from quantviz.figures.numbers import number
+from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.lab.typed_numbers import read_number
 from quantviz.teaching.lessons import __main__ as command
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.code import step_code
-from quantviz.teaching.lessons.formulas import HERE, Words
-from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, Order
-from quantviz.text import languages
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Words, quantities
+from quantviz.teaching.lessons.model import QUESTIONS, Choice, Drag, Lesson, Number, Order
+from quantviz.text import catalogue, languages
 
 #: The lessons, a folder for each language.
 FOLDER = Path(command.__file__).parent
@@ -185,6 +188,78 @@ def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
     (step,) = (step for step in lessons()[name].steps if belief in step.words.text)
     assert step.questions
     assert step.rule
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_wrong_answer_is_written_as_the_right_one(language):
+    """An MSE of 0.01228 was called wrong, and the least one was told as 0.012."""
+    judged = 0
+    for name, lesson in lessons(language).items():
+        for step in lesson.steps:
+            for question in step.questions:
+                if not isinstance(question, Drag) or question.why is None:
+                    continue
+                limit = re.search(r"mse <= ([\d.]+) \* solution\.mse", question.right.text)
+                if limit is None:
+                    continue
+                judged += 1
+                least = quantities()["mse"](question.told(step.scenes())[SOLUTION])
+                digits = [
+                    int(each or 4) for each in re.findall(r"\{solution\.mse(?:\|(\d))?\}", question.why.text)
+                ]
+                for count in digits:
+                    wrong = float(limit[1]) * least * (1 + 1e-6)
+                    assert number(wrong, count) != number(least, count), (name, question.id)
+    assert judged > 8
+
+
+#: A number or a sum in a sentence.
+EXAMPLE = r"[−]?\d[\d.]*(?:[-+−*/^e]+\d[\d.]*)*(?<!\.)"
+#: What a step asks the hand to do, and words about a frame.
+HANDS_ON = {"en": r"(?:^|[.:!?] |\n)(?:Drag|Slide|Try|Move|Press)\b", "zh": "试试|试一试|拖动|滑动"}
+FRAMED = {"en": r"\bframed\b", "zh": "带框"}
+
+
+@pytest.mark.parametrize("language", languages())
+def test_what_is_to_be_moved_can_be_and_what_is_framed_has_a_frame(language):
+    framed = 0
+    for name, lesson in lessons(language).items():
+        for i, step in enumerate(lesson.steps, 1):
+            asked = [words.text for each in step.questions for words in (each.ask, each.hint) if words]
+            said = "\n".join([step.words.text, *asked])
+            assert step.move or not re.search(HANDS_ON[language], said), (name, i)
+            if re.search(FRAMED[language], said):
+                framed += 1
+                assert step.speaks_of_cell, (name, i)
+                assert step.show & set(PANEL_PARTS), (name, i)
+    assert framed > 5
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_example_of_a_number_is_the_answer_to_a_question(language):
+    """The refusal of "abc" gave the sum that was asked for, with the scale in it."""
+    words = catalogue(language)
+    said = [words[f"errors.number_{key}"] for key in ("unreadable", "strange")]
+    told = [each for text in (*said, words["lessons.number_example"]) for each in re.findall(EXAMPLE, text)]
+    assert len(told) > 8
+    # Each sum, and each number with a point that it is made of.
+    parts = [part for each in told for part in (each, *re.findall(r"\d+\.\d+", each))]
+    told = {abs(read_number(part)) for part in parts}
+    for name, lesson in lessons(language).items():
+        for step in lesson.steps:
+            scenes = step.scenes()
+            for question in (each for each in step.questions if isinstance(each, Number)):
+                # What the answer is made of is no example either.
+                known = (question.truth(scenes), scenes[HERE].why.scale)
+                near = [x for x in told for other in known if x > 1 and abs(x / other - 1) < 0.005]
+                assert not near, (name, near)
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "in every engine"), ("zh", "在每个引擎里")])
+def test_a_tie_is_asked_about_for_every_engine(language, words):
+    """In this course a tie goes to the even code, so that 2 was right as well."""
+    (question,) = lessons(language)["engines_disagree"].steps[1].questions
+    assert words in question.ask.text
 
 
 def test_the_command_has_kept_its_first_address(tmp_path):
