@@ -42,7 +42,7 @@ _OF_ML_DTYPES = {"<V2": "bfloat16", ">V2": "bfloat16", "<f1": "float8_e5m2", "|f
 #: The environment variable that names the dtype of arrays of bytes: ml_dtypes saves FP8 and all else of one
 #: byte as "<V1".
 STORED_AS = "QUANTVIZ_NPY_DTYPE"
-#: What it may be, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in a byte each.
+#: What it may be, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
 _NAMED = {
     1: (
         *(
