@@ -60,7 +60,7 @@ class QuantVizError(ValueError):
         if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
         names = known[:_MOST_LISTED].split(", ")
-        return next(
+        return _of_nearest_number(got.casefold(), names) or next(
             (name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None
         )
 
@@ -73,6 +73,22 @@ class QuantVizError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.key, self.params)
+
+
+def _of_nearest_number(got: str, names: list[str]) -> str | None:
+    """Return the name that differs in its number alone, by the least factor, of a name whose number is a
+    power of two, as widths are; none where none does.
+
+    >>> _of_nearest_number("int32", ["int3", "int8", "int16", "uint16"])
+    'int16'
+    """
+    stem = got.rstrip("0123456789")
+    number = got.removeprefix(stem)
+    others = [name for name in names if name.startswith(stem) and name.removeprefix(stem).isdecimal()]
+    width = int(number) if number.isascii() and number.isdecimal() else 0
+    if width == 0 or width & (width - 1) or got in names or not others:
+        return None
+    return min(others, key=lambda name: abs(math.log2(int(name.removeprefix(stem)) / width)))
 
 
 class _Shown:

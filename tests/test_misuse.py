@@ -253,6 +253,8 @@ def test_whatever_an_error_is_given_its_sentence_is_short(value):
     [
         (lambda: qv.Scheme("int44"), "int4"),
         (lambda: qv.Scheme("INT4"), "int4"),
+        (lambda: qv.Scheme("int32"), "int16"),
+        (lambda: qv.Scheme("uint64"), "uint16"),
         (lambda: qv.Scheme(mode="symetric"), "symmetric"),
         (lambda: qv.Scheme(nonfinite="ignored"), "ignore"),
         (lambda: qv.Scheme(convention="torch_ao"), "torchao"),
@@ -494,3 +496,26 @@ def test_a_stored_tensor_is_told_apart_from_what_is_none():
     with pytest.raises(QuantVizError) as caught:
         qv.quantize(stored, "int8_per_tensor")
     assert caught.value.key == "input_stored"
+
+
+def test_a_scale_of_nan_is_not_told_to_be_smaller():
+    """The whole tensor is 0, and the scale of its NVFP4 blocks is 0 / 0."""
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.quantize(np.zeros((2, 32), np.float32), "nvfp4")
+    assert refused.value.key == "scale_is_nan"
+    assert "smaller scale" not in str(refused.value)
+
+
+def test_seven_bits_of_an_engine_that_reduces_ranges_name_that_option():
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.Scheme("uint7", convention="torch")
+    assert "reduce_range" in str(refused.value)
+    assert qv.Scheme("uint7", convention="torch_fake_quantize").code_max == 127
+
+
+def test_a_step_beyond_the_end_of_a_format_is_not_called_a_value_of_it():
+    r = qv.quantize([480.0, -0.1], qv.Scheme("float8_e4m3fn", calibration=qv.Given(1.0)))
+    lines = {step.code_line: step.output for step in qv.explain(r, 0).steps}
+    assert lines["y = grid_float8_e4m3fn(y)"] == 480.0
+    assert lines["q = clamp(y, -448, 448)"] == 448.0
+    assert not any(" = float8_e4m3fn(y)" in line for line in lines)

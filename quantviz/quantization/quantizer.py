@@ -172,6 +172,8 @@ def infinite_value(
 ) -> QuantVizError:
     """Return the error to raise where the cell at `index` has become `value`, or its error is infinite."""
     block, name = layout.block_of(index, shape), str(scheme.chosen)
+    if torch.isnan(params.scale[block]):
+        return QuantVizError("scale_is_nan", convention=name, index=index, block=block)
     if params.scale[block] == 0:
         return QuantVizError("scale_is_zero", convention=name, index=index, block=block)
     return QuantVizError("value_beyond_float32", convention=name, value=value, index=index, block=block)

@@ -152,7 +152,8 @@ def _sign_of_zero(scheme: Scheme) -> Operations:
 
 def _rounding(scheme: Scheme) -> Operations:
     fmt, convention = scheme.number_format, scheme.arithmetic
-    verb = "round" if fmt.kind == "integer" else fmt.id
+    # The grid of a format goes on beyond its ends, where saturation comes after rounding.
+    verb = "round" if fmt.kind == "integer" else f"grid_{fmt.id}"
     if convention.lattice:
         return (
             *_lattice(convention.lattice),

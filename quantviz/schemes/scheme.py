@@ -21,6 +21,8 @@ MODES = ("symmetric", "asymmetric")
 #: smallest and NaN becomes 0; or they get the codes that the engine gives them. Ranges and metrics leave them
 #: out.
 NONFINITE = ("refuse", "clip", "ignore")
+#: Engines with an option that spreads the range over 7 of 8 bits.
+_REDUCES_RANGE = ("torch", "onnxruntime", "onnxruntime_blocked")
 
 
 @dataclass(frozen=True)
@@ -568,8 +570,14 @@ class Scheme:
             ("size", size, offer.sizes_of(fmt.id) if size is not None else ()),
         ):
             if offered and value not in offered:
+                eight = f"{fmt.id.rstrip('0123456789')}8"
+                reduced = what == "format" and fmt.bits == 7 and eight in offered
                 yield QuantVizError(
-                    "not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered))
+                    "not_offered_reduced" if reduced and name in _REDUCES_RANGE else "not_offered",
+                    convention=name,
+                    what=what,
+                    got=value,
+                    offered=", ".join(map(str, offered)),
                 )
 
     def __repr__(self) -> str:

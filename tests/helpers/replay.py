@@ -50,6 +50,7 @@ def words_of(step, scheme):
 
     return {
         **{name: named(name) for name in FORMATS},
+        **{f"grid_{name}": named(name) for name in FORMATS},
         "float32": lambda v: v.to(torch.float32),
         "float64": lambda v: v.to(torch.float64),
         "round": lambda y, chance=None: rounded(FORMATS["int8"], y, chance),

@@ -126,7 +126,7 @@ export function levelsOf({ parts, facts }, params) {
   };
 }
 
-/** Return the values rounded to the dtype of half precision that the input has; themselves where it has none. */
+/** Return the values rounded to the half-precision dtype of the input; themselves where it has none. */
 function inDtype(x, dtype) {
   const round = { float16: ROUNDING.toHalf, bfloat16: ROUNDING.toBrain }[dtype];
   return round ? x.map((value) => round(value)) : x;
@@ -243,6 +243,9 @@ function refusedInfinite({ x, layout }, { x_hat, error }, { scale }) {
     if (error[i] - error[i] + (x_hat[i] - x_hat[i]) !== 0 && Number.isFinite(x[i])) {
       const b = layout.numbers[i];
       const where = { index: indexIn(layout.shape, i), block: indexIn(layout.grid, b) };
+      if (Number.isNaN(scale[b])) {
+        return { refused: { key: "scale_is_nan", ...where } };
+      }
       const refused =
         scale[b] === 0
           ? { key: "scale_is_zero", ...where }

@@ -332,4 +332,4 @@ _FIELDS_OF_LACKS = MappingProxyType(
 
 
 def _lacks(problem: QuantVizError, part: str) -> bool:
-    return problem.key == "not_offered" and problem.params["what"] == part
+    return problem.key in ("not_offered", "not_offered_reduced") and problem.params["what"] == part
