@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from quantviz.checkpoints.account import Account, Accounted, Reason, Side
+from quantviz.checkpoints.account import Account, Accounted, Side
 from quantviz.checkpoints.coverage_words import Unread, not_read, percent, read_share
 from quantviz.checkpoints.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
 from quantviz.errors import Note
@@ -76,7 +76,7 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
 def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
     """Yield the sentence that says what was not compared, where that is something."""
     rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
-    unread = [Unread(each.tensor or each.original, _why(each), each.is_weight) for each in rows]
+    unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
     known = {name for each in tensors for name in (each.tensor, each.original)}
     unread += [
         Unread(each.tensor, each.reason, bool(each.weight))
@@ -95,12 +95,6 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
         1 - read_share(account, ("quantized", "original"), "size"),
         "audit",
     )
-
-
-def _why(each: TensorAudit) -> Reason | None:
-    if each.reason is not None or each.status != "unmatched":
-        return each.reason
-    return Note.of("audit.alone", name=each.tensor or each.original)
 
 
 def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:

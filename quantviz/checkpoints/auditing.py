@@ -232,7 +232,8 @@ def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
     if item is None:
         assert partner is not None
         status = "left_aside" if pair.aside else "unmatched"
-        return TensorAudit("", partner.name, "", status, pair.aside, partner.shape)
+        why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
+        return TensorAudit("", partner.name, "", status, why, partner.shape)
     weight = quantized.weights.get(item.name)
     layout = weight.layout if weight else "plain" if item.kind in ("plain", "whole") else "unknown"
     problem = item.reason or (partner.reason if partner else None)
@@ -243,7 +244,8 @@ def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
             raise problem.again()
         if partner is None or pair.match is None:
             status = "left_aside" if pair.aside else "unmatched"
-            return TensorAudit(item.name, "", layout, status, pair.aside, item.shape)
+            why = pair.aside or Note.of("audit.alone", name=clipped(item.name))
+            return TensorAudit(item.name, "", layout, status, why, item.shape)
         # Of a file on another machine small tensors come together.
         quantized.expect((item.name,))
         original.expect((tensor_of(original.names, partner.name)[0],))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,8 +25,10 @@ from quantviz.schemes.granularity import Shape
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
 #: And what it tells where a recipe was chosen for each tensor.
 CHOICE = "choice"
+#: And where a quantized checkpoint is compared with its original: SQNR, and what was not read.
+AUDIT = "audit"
 #: Of these a small number is the bad one.
-_LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference"))
+_LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference", AUDIT))
 #: dtypes of codes, indices and masks.
 _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: Bits a weight by which a recipe may have more and still counts as of the same size.
@@ -167,10 +170,56 @@ def read_model(
     )
 
 
+def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
+    """Return a model from the rows of an audit, as `Audit.rows` has them.
+
+    A tensor of the original alone stands where the quantized file would have it.
+    """
+    rows = list(rows)
+    leads = Counter(
+        _leads(row["tensor"], row["original"]) for row in rows if row["tensor"] and row["original"]
+    )
+    (here, there), _ = leads.most_common(1)[0] if leads else (("", ""), 0)
+    statuses = {"compared": "ok", "equal": "ok", "not_quantized_here": "ok", "not_read": "not_read"}
+    tensors = []
+    for row in rows:
+        name = str(row["tensor"] or "")
+        if not name:
+            name = str(row["original"])
+            name = here + name[len(there) :] if name.startswith(there) else name
+        # A tensor that was not read may be codes: it is a weight all the same.
+        stored = " ".join(str(row[part]) for part in ("layout", "format") if row[part]) or "–"
+        status = statuses.get(str(row["coverage"]), "refused")
+        shape = tuple(row["shape"] or ())
+        found = {**row, "status": status, "shape": shape, "dtype": stored, "recipe": AUDIT}
+        tensors.append(ModelTensor(name, shape, stored, "", place_of_name(name), {AUDIT: found}))
+    return Model(tuple(tensors), (AUDIT,))
+
+
+def _leads(one: str, other: str) -> tuple[str, str]:
+    """Return what two names begin with before their common end.
+
+    >>> _leads("model.a.weight", "module.model.a.weight"), _leads("blk.0.attn_q", "layers.0.q_proj")
+    (('', 'module.'), ('blk.0.attn_q', 'layers.0.q_proj'))
+    """
+    own, others = one.split("."), other.split(".")
+    same = 0
+    while same < min(len(own), len(others)) and own[-1 - same] == others[-1 - same]:
+        same += 1
+
+    def lead(parts: list[str]) -> str:
+        kept = parts[: len(parts) - same]
+        return ".".join(kept) + ("." if kept and same else "")
+
+    return lead(own), lead(others)
+
+
 def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:
     """Return the number that a colour tells of a tensor; NaN where there is none."""
     if colour == "against_median":
         return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
+    if colour == AUDIT:
+        return tensor.number(recipe, "sqnr_db")
     if colour == "winner":
         won = winner_of(model, tensor, recipe)
         return float(model.recipes.index(won)) if won else math.nan
@@ -283,7 +332,8 @@ def _square(
     known = [each for each in values if not math.isnan(each[0])]
     place = tensors[0].place
     opens = f"{place.stack}.{place.layer}" if place.expert >= 0 and not inside else ""
-    if not known:
+    # One expert that was not read is not hidden by the others.
+    if not known or (colour == AUDIT and any(each.status(recipe) in UNREAD for each in tensors)):
         bad = (each for each in tensors if each.status(recipe) in UNREAD)
         worst = next(bad, tensors[0])
         status = worst.status(recipe)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quantviz.checkpoints.model_map import CHOICE, Model, ModelMap, Square
+from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
@@ -63,6 +63,7 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
     {
         "sqnr_db": Scale(0, 50, ticks=(0, 10, 20, 30, 40, 50)),
         "against_median": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
+        AUDIT: Scale(0, 50, ticks=(0, 10, 20, 30, 40, 50)),
         "difference": Scale(-12, 12, ticks=(-12, -6, 0, 6, 12)),
         "peak_rms": Scale(3, 100, True, (3, 10, 30, 100)),
         "kurtosis": Scale(3, 300, True, (3, 10, 30, 100, 300)),
@@ -72,7 +73,7 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
 
 def ramp_of(colour: str, theme: Theme) -> Ramp:
     """Return the colours of a number, lowest first: what is bad is the strong warm end."""
-    if colour == "sqnr_db":
+    if colour in ("sqnr_db", AUDIT):
         return theme.values[::-1]
     if colour in ("against_median", "difference"):
         return theme.errors[::-1]
@@ -193,7 +194,9 @@ def _traces(
     for status, strength in _GREY.items():
         places = {_place(square): 0.0 for _, square in squares if square.status == status}
         if places:
-            flat = faint(colours.muted, strength)
+            told = data.colour == AUDIT and status == "not_read"
+            # No colour of the scale: it is not known how good or bad such a tensor is.
+            flat = colours.text if told else faint(colours.muted, strength)
             layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
     known = [square for _, square in squares if square.status == "ok"]
     if data.colour in _RECIPES_TOLD:
@@ -274,6 +277,8 @@ def _printed(square: Square, colour: str) -> str:
 
 def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
     """Return black or white, whichever is read on the square's colour."""
+    if data.colour == AUDIT and square.status == "not_read":
+        return colours.surface
     if square.status != "ok" or data.colour in _RECIPES_TOLD:
         return colours.muted
     scale = SCALES[data.colour]
@@ -296,6 +301,9 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
         lines.append(words("worst_of", count=square.count))
     if found:
         lines.append(html.escape(f"{' × '.join(map(str, found['shape']))} · {found['dtype']}"))
+    if data.colour == AUDIT:
+        lines += _audit_lines(square, language)
+        return "<br>".join(lines)
     if square.status == "ok":
         lines.append(
             words(
@@ -326,6 +334,16 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
     if data.colour != CHOICE:  # whose squares lead nowhere
         lines.append(words("opens" if square.opens else "click"))
     return "<br>".join(lines)
+
+
+def _audit_lines(square: Square, language: str) -> list[str]:
+    """Return what is said of a square of an audit."""
+    found = square.found
+    lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
+    if square.status == "ok" and found.get("sqnr_db") is not None:
+        lines.append(text("model_map.card.audit", language, db=number(float(found["sqnr_db"]), 3)))
+    reason = str(found.get("reason") or "")
+    return lines + [html.escape(reason[k : k + 70]) for k in range(0, min(len(reason), 280), 70)]
 
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:

@@ -15,6 +15,8 @@ from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
+from quantviz.text import text
+from quantviz.ui.checkpoints.audit import audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from tests.helpers import session
 from tests.helpers.session import address, healthy
@@ -253,3 +255,57 @@ def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):
         _sensitivities(Uploaded("name,weight\na,2.5\n"), table)
     assert "weights" in str(refused.value)
     assert "/tmp" not in str(refused.value)
+
+
+# ---- the audit ------------------------------------------------------------------------------------
+
+PAIR = {"f": "quantized/model.safetensors", "o": "original/model.safetensors"}
+
+
+@pytest.fixture
+def audited(tmp_path, monkeypatch):
+    """The paths of a quantized checkpoint of which one weight cannot be read, and of its original."""
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path.parent / "cache"))
+    x = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
+    original = {f"model.layers.{k}.up.weight": x + k for k in range(3)}
+    made = {}
+    for name, weight in original.items():
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        made |= {name: torch.round(weight / scale).to(torch.int8), f"{name}_scale": scale}
+    lost = "model.layers.1.up.weight"
+    del made[f"{lost}_scale"]
+    made |= {lost: torch.randint(0, 2**31 - 1, (8, 8), dtype=torch.int32), f"{lost}_codebook": torch.ones(4)}
+    for name, tensors in (("quantized", made), ("original", original)):
+        (tmp_path / name).mkdir()
+        save_file(tensors, tmp_path / name / "model.safetensors")
+    return [tmp_path / name / "model.safetensors" for name in ("quantized", "original")]
+
+
+def compared(at, paths):
+    """The page once it has compared two checkpoints."""
+    at.button(key="checkpoints_audit_begin").click().run()
+    assert audit_process().job(*paths).process.wait(120) == 0
+    return at.run()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_two_files_have_one_verdict_and_a_map_of_what_was_not_read(audited, language):
+    at = compared(opened(**PAIR, lang=language).run(), audited)
+    assert healthy(at)
+    verdict = qv.audit(*audited).messages(language)[0]
+    beginning = {"en": "1 of 3 weights were not compared", "zh": "3 个权重中有 1 个未比较"}[language]
+    assert verdict.startswith(beginning)
+    assert any(beginning in warning.value for warning in at.warning)
+    spec = json.loads(session.chart(at, "checkpoints_audit_map").proto.spec)
+    said = [words for trace in spec["data"] if trace["type"] == "scatter" for words in trace["hovertext"]]
+    assert len(said) == 3
+    assert sum(text("checkpoints.audit.became.not_read", language) in words for words in said) == 1
+    assert address(at)["o"] == PAIR["o"]
+
+
+def test_an_audit_that_cannot_begin_says_why(audited):
+    save_file({"other": torch.ones(3)}, audited[1])
+    at = compared(opened(**PAIR).run(), audited)
+    assert any("has a partner in the original" in each.value for each in at.error)
+    assert not at.exception

@@ -612,6 +612,19 @@ def test_the_numbers_above_the_picture_say_whose_they_are(whose):
     assert catalogue("en")[f"lessons.whose.{whose}"].format(value=number(least, 4)).encode() in everything(at)
 
 
+@pytest.mark.parametrize("language", languages())
+def test_sentences_follow_the_hand(language):
+    """The largest value was told as 728.6 after it was dragged to 26."""
+    at = opened(l="range_to_grid", p="1", lang=language)
+    start = lessons()["range_to_grid"].steps[0].scenes()[HERE].state
+    assert any("728.6" in each.value for each in at.markdown)
+    moved(at, "range_to_grid", 0, 0, _with_value(start, 26.0))
+    assert not any("728.6" in each.value for each in at.markdown)
+    (words,) = (each.value for each in at.markdown if "−184" in each.value)
+    assert "684.6" in words
+    assert "868.6" in words
+
+
 def test_a_right_drag_is_told_as_it_was_made():
     """Who dragged a value to 460, which has the code asked for, was told "Right: value 486.7"."""
     at = opened(l="range_to_grid", p="5")

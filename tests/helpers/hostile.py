@@ -571,6 +571,16 @@ add("fortran.npy", npy(numpy.asfortranarray(X.numpy())), {"fortran": X.tolist()}
 add("bigfortran.npy", npy(numpy.asfortranarray(X.numpy().astype(">f4"))), {"bigfortran": X.tolist()})
 add("widefloat.npy", numpy_header("(1,)", "'<f999999999'") + bytes(8), NUMBERS)
 add("nofloat.npy", numpy_header("(1,)", "'<f0'") + bytes(8), NUMBERS)
+add("onebyte.npy", numpy_header("(4,)", "'<V1'") + bytes(4), "file.npy_unnamed")
+add("onebyte.npz", zipped([("x.npy", numpy_header("(4,)", "'<V1'") + bytes(4))]), "file.npy_unnamed")
+add("brain.npy", numpy_header("(2,)", "'<V2'") + struct.pack("<HH", 0x3FC0, 0xC000), {"brain": [1.5, -2.0]})
+add(
+    "bigbrain.npy",
+    numpy_header("(2,)", "'>V2'") + struct.pack(">HH", 0x3FC0, 0xC000),
+    {"bigbrain": [1.5, -2.0]},
+)
+add("shortbrain.npy", numpy_header("(3,)", "'<V2'") + bytes(4), CUT)
+add("widebytes.npy", numpy_header("(1,)", "'<V999999999'") + bytes(8), NUMBERS)
 add("unit.npy", numpy_header("(1,)", "'<m8[ns]'") + bytes(8), NUMBERS)
 add("order.npy", numpy_header("(1,)", order="1") + bytes(4), DAMAGED)
 add("fraction.npy", numpy_header("(1.5,)") + bytes(8), DAMAGED)
@@ -1155,7 +1165,7 @@ add(
             raw=b"", more=field(13, field(1, b"location") + field(2, b"../../etc/passwd")) + field(14, 1)
         )
     ),
-    "file.onnx_external",
+    "file.shard_outside",
 )
 add("segment.onnx", onnx_model(initializer(more=field(3, field(1, 0) + field(2, 1)))), TENSOR)
 add("twice.onnx", onnx_model(initializer(), initializer()), "file.duplicate_name")
@@ -1178,6 +1188,38 @@ add("nested.onnx", field(1, 8) + field(7, NESTED_GRAPH), "file.too_deep")
 add("nodenumber.onnx", field(1, 8) + field(7, field(1, 3)), DAMAGED)
 add("attributetensor.onnx", field(1, 8) + field(7, field(1, field(5, field(5, 3)))), DAMAGED)
 add("functionname.onnx", ONNX + field(25, field(1, b"\xff")), DAMAGED)
+
+
+def onnx_node(operator, *inputs, out=b"y", more=b""):
+    return field(1, b"".join(field(1, each) for each in inputs) + field(2, out) + field(4, operator) + more)
+
+
+def external(**entries):
+    pairs = (field(13, field(1, key.encode()) + field(2, value)) for key, value in entries.items())
+    return onnx_model(initializer(raw=b"", more=b"".join(pairs) + field(14, 1)))
+
+
+for label, entries in (
+    ("absolute", {"location": b"/etc/passwd"}),
+    ("windows", {"location": b"C:\\windows"}),
+    ("hidden", {"location": b".ssh/id"}),
+    ("nothing", {}),
+    ("nul", {"location": b"a\0b"}),
+    ("address", {"location": b"file://etc/passwd"}),
+):
+    add(f"external_{label}.onnx", external(**entries), "file.shard_outside")
+add("external_offset.onnx", external(location=b"x.data", offset=b"-1"), TENSOR)
+add("external_length.onnx", external(location=b"x.data", length=b"9" * 40), TENSOR)
+# Nodes that say nothing sensible of a weight.
+for label, nodes in (
+    ("circle", onnx_node(b"Identity", b"x", out=b"a") + onnx_node(b"Identity", b"a", out=b"a")),
+    ("perm", onnx_node(b"Transpose", b"x", more=field(5, field(1, b"perm") + field(8, varint(9) * 3)))),
+    ("dequantize", onnx_node(b"DequantizeLinear", b"x", b"x", b"x")),
+    ("n_bits", onnx_node(b"MatMulNBits", b"x", b"x", b"x")),
+    ("no_inputs", onnx_node(b"DequantizeLinear") + onnx_node(b"MatMul") + onnx_node(b"QLinearConv")),
+):
+    add(f"node_{label}.onnx", field(1, 8) + field(7, field(5, initializer()) + nodes), HALVES)
+add("node_name.onnx", field(1, 8) + field(7, onnx_node(b"MatMul", b"\xff\xfe")), DAMAGED)
 add("deep.onnx", field(1, 8) + field(7, b"\x2a\x7f" * 500), DAMAGED)
 
 # the list of shards: what it names must lie beside it
@@ -1286,6 +1328,16 @@ BOMBS = {
             + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 500_001)
         ),
         HEADER,
+    ),
+    "matmuls.onnx": Case(
+        lambda: field(1, 8) + field(7, onnx_node(b"MatMul", b"x" * 100, b"w") * 2**18), HEADER
+    ),
+    "chain.onnx": Case(
+        lambda: onnx_model(
+            initializer(),
+            more=field(7, b"".join(onnx_node(b"Identity", b"x", out=b"x") for _ in range(10**5))),
+        ),
+        DAMAGED,
     ),
     "texts.gguf": Case(
         lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**26)))]), HEADER

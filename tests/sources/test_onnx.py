@@ -357,7 +357,7 @@ def test_what_cannot_be_read_is_listed_with_its_reason():
         keys = {name: catalog.info(name).problem.key for name in catalog.names}
         assert catalog.info("few").shape == (4,)
     assert keys == {
-        "far": "file.onnx_external",
+        "far": "file.shard_outside",
         "few": "file.not_numbers",
         "text": "file.not_numbers",
         "truth": "file.not_numbers",

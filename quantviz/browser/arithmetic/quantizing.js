@@ -126,7 +126,7 @@ export function levelsOf({ parts, facts }, params) {
   };
 }
 
-/** Return the values rounded to the dtype of half precision that the input has; themselves where it has none. */
+/** Return the values rounded to the half-precision dtype of the input; themselves where it has none. */
 function inDtype(x, dtype) {
   const round = { float16: ROUNDING.toHalf, bfloat16: ROUNDING.toBrain }[dtype];
   return round ? x.map((value) => round(value)) : x;

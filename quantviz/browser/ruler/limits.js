@@ -12,8 +12,9 @@ export function clippedBeyond({ levels, range }) {
   };
 }
 
-// The limits, in whole units, of both ends of the range, of the zero point's tooth, of any other tooth by where
-// it stands, and of the selected value. Without a comb of few teeth in view these are the axis' own ends.
+// The limits, in whole units, of both ends of the range, of the zero point's tooth, of any other tooth by
+// where it stands, and of the selected value. Without a comb of few teeth in view these are the ends of the
+// axis.
 export function teethLimits(picture, axis, unit) {
   const { levels } = picture;
   const ends = { least: axis.lo, most: axis.hi };

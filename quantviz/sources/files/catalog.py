@@ -153,9 +153,13 @@ class Catalog(ABC):
         """
         from quantviz.sources.files.mapped import cut_out
 
-        lies, shape = self._lies(name), self.info(name).shape
+        lies, shape, data = self._lies(name), self.info(name).shape, self.data_of(name)
         assert lies
-        return lambda window: cut_out(self._data, lies, shape, window)
+        return lambda window: cut_out(data, lies, shape, window)
+
+    def data_of(self, name: str) -> FileData:
+        """Return the file in which a tensor lies, where a format has them in others besides."""
+        return self._data
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -279,7 +283,7 @@ class Catalog(ABC):
         notes = info.notes
         if info.dtype in _WHOLE_DTYPES:
             notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
-        return Mapped(self._data, name, lies, info.shape, info.dtype, notes, self._limits)
+        return Mapped(self.data_of(name), name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
         """Return the bytes of a tensor as the file has them.
@@ -292,7 +296,7 @@ class Catalog(ABC):
         lies = self._lies(name) if info.count else None
         if lies is None or lies.turned:
             return None
-        return Raw(lies.packing, self._data.source, lies.start, lies.packing.byte_count(info.count))
+        return Raw(lies.packing, self.data_of(name).source, lies.start, lies.packing.byte_count(info.count))
 
     def expect(self, names: Iterable[str]) -> None:
         """Note which tensors are read next, so that a file on another machine sends small ones together."""

@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Window
+from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
-from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
+from quantviz.sources.files.onnx_graph import KEPT, Graph, Node
 from quantviz.sources.files.onnx_schema import (
     DTYPES,
     DeclaredTensor,
@@ -29,6 +32,7 @@ from quantviz.sources.files.protobuf import (
     read_varint,
     read_varints,
 )
+from quantviz.sources.files.stand_ins import stand_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +47,10 @@ _LONGEST_NAME = 2**16
 _FIELD_COST = 32
 #: The same of a field of a node or of its attributes, of which a large model has a million.
 _NODE_FIELD_COST = 16
+#: What a node that is kept counts besides: its names take memory.
+_KEPT_COST = 256
+#: Most files of tensors that are open at once, and digits of a place in one.
+_MOST_OPEN, _MOST_DIGITS = 32, 18
 #: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions
 #: and metadata.
 _FIELDS_COMPARED = 10_000
@@ -50,8 +58,34 @@ _FIELDS_COMPARED = 10_000
 _MOST_PIECES = 2**12
 #: How a model begins that some program wrote: with the version of its format.
 _VERSION_FIRST = b"\x08"
+#: Longest list of whole numbers of an attribute that is kept, in bytes: axes, pads and the like.
+_LONGEST_LIST = 2**9
 #: Bytes after which an integer of varying length goes on.
 _GOES_ON = bytes(range(0x80, 0x100))
+
+
+class _Infos(Mapping[str, TensorInfo]):
+    """What is known of each tensor; the file of one that lies beside the model is opened for it."""
+
+    def __init__(self, catalog: OnnxCatalog, found: Mapping[str, TensorInfo]) -> None:
+        self._catalog, self._found = catalog, found
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._catalog.info_of(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _signed(number: int) -> int:
+    """Return the whole number that a varint stands for."""
+    return number - 2**64 if number >= 2**63 else number
 
 
 class OnnxCatalog(Catalog):
@@ -61,6 +95,10 @@ class OnnxCatalog(Catalog):
     A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph:
     `graph/If_3/then_branch/weight`. A node without a name is called by its operator and its place. What a
     node holds as a single number is no tensor here.
+
+    A tensor's elements may lie in another file, in the model's folder or below it. The `onnx` package's
+    protobuf classes read all of a model into memory, up to 2 GB; here only its structure is walked, within
+    limits, and parts of a tensor are read where they lie.
     """
 
     kind = "ONNX"
@@ -107,6 +145,12 @@ class OnnxCatalog(Catalog):
         self._found: dict[str, TensorInfo] = {}
         #: How many paths began alike: nodes may have the same name.
         self._paths: Counter[str] = Counter()
+        self.graph = Graph()
+        #: The paths of the graphs that are being read, the innermost first.
+        self._scopes: tuple[str, ...] = ()
+        #: The files of tensors beside the model that are open, by their names; the last one used is last.
+        self._files: dict[str, FileData] = {}
+        self._beside: dict[str, TensorInfo] = {}
         fields = list(self._walk(0, self._data.size))
         graph = next(field for field in fields if field.number == schema.GRAPH)
         self._graph(graph, "", 0)
@@ -117,7 +161,8 @@ class OnnxCatalog(Catalog):
         for field in fields:
             if field.number == schema.FUNCTION:
                 self._function(field)
-        return self._found
+        self.graph.listed = self._found
+        return _Infos(self, self._found)
 
     def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterator[Field]:
         for field in message_fields(self._data.view, start, stop):
@@ -170,8 +215,10 @@ class OnnxCatalog(Catalog):
                 self._add(field, path, sparse=field.number == schema.SPARSE_INITIALIZER, named=True)
             elif field.number == schema.NODE:
                 nodes.append(field)
+        outer, self._scopes = self._scopes, (path, *self._scopes)
         for place, node in enumerate(nodes):
             self._node(node, path or "graph/", place, depth)
+        self._scopes = outer
 
     def _function(self, function: Field) -> None:
         names = dict.fromkeys(schema.FUNCTION_NAMES.values(), "")
@@ -186,31 +233,47 @@ class OnnxCatalog(Catalog):
         path = f"functions/{self._unique('.'.join(filter(None, names.values())))}/"
         for attribute in attributes:
             self._attribute(attribute, path, False, 0)
+        self._scopes = (path,)
         for place, node in enumerate(nodes):
             self._node(node, path, place, 0)
 
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
         name = operator = ""
-        attributes = []
+        attributes, inputs, outputs = [], [], []
         for field in self._messages(node, _NODE_FIELD_COST):
             if field.number == schema.NODE_NAME:
                 name = self._text(field)
+            elif field.number == schema.NODE_INPUT:
+                inputs.append(field)
+            elif field.number == schema.NODE_OUTPUT:
+                outputs.append(field)
             elif field.number == schema.OP_TYPE:
                 operator = self._text(field)
             elif field.number == schema.ATTRIBUTE:
                 attributes.append(field)
+        below = f"{path}{name or f'{operator}_{place}'}/"
+        found = len(self._found)
+        numbers: dict[str, tuple[int, ...]] = {}
         for attribute in attributes:
-            self._attribute(
-                attribute, f"{path}{name or f'{operator}_{place}'}/", operator == "Constant", depth
-            )
+            numbers |= self._attribute(attribute, below, operator == "Constant", depth)
+        if operator == "Constant" and len(outputs) == 1 and len(self._found) == found + 1:
+            self.graph.constants[self._scopes[0] + self._text(outputs[0])] = next(reversed(self._found))
+        if operator in KEPT:
+            taken, given = (tuple(map(self._text, each)) for each in (inputs, outputs))
+            self._header += _KEPT_COST + sum(map(len, (*taken, *given)))
+            self._check_header(self._header)
+            self.graph.nodes.append(Node(operator, taken, given, numbers, self._scopes))
 
-    def _attribute(self, attribute: Field, path: str, constant: bool, depth: int) -> None:
-        """List the tensors and graphs of an attribute.
+    def _attribute(
+        self, attribute: Field, path: str, constant: bool, depth: int
+    ) -> dict[str, tuple[int, ...]]:
+        """List the tensors and graphs of an attribute, and return its whole numbers by its name.
 
         Of a constant its lists of numbers are listed too, which are tensors of one axis.
         """
         name = ""
         held = []
+        whole: list[int] = []
         numbers = {
             schema.ATTRIBUTE_FLOATS: DeclaredTensor.of(schema.FLOAT32, schema.FLOATS),
             schema.ATTRIBUTE_INTS: DeclaredTensor.of(schema.INT64, schema.INT64S),
@@ -225,6 +288,10 @@ class OnnxCatalog(Catalog):
                 held.append(field)
             elif constant and field.number in numbers:
                 self._add_number(numbers[field.number], field)
+            elif field.number == schema.ATTRIBUTE_INT and field.wire == VARINT:
+                whole.append(_signed(field.value))
+            elif field.number == schema.ATTRIBUTE_INTS and field.stop - field.start <= _LONGEST_LIST:
+                whole += map(_signed, self._numbers(field))
         seen: Counter[int] = Counter()
         for field in held:
             kind = schema.SEVERAL.get(field.number, field.number)
@@ -238,6 +305,7 @@ class OnnxCatalog(Catalog):
             if tensor.dims[0]:
                 self._check_count(len(self._found) + 1)
                 self._add_tensor(tensor, self._unique(path + name))
+        return {name: tuple(whole[:MOST_AXES])} if whole else {}
 
     def _add_number(self, tensor: DeclaredTensor, field: Field) -> None:
         """Add a number of an attribute's list, or all of them packed."""
@@ -284,9 +352,8 @@ class OnnxCatalog(Catalog):
         if info.problem and not 0 < dtype.bits < 8:
             return info
         if tensor.external:
-            return TensorInfo(
-                dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name))
-            )
+            self._tensors[name] = tensor, dtype
+            return TensorInfo(dtype.name, shape)
         if max(map(len, tensor.data.values()), default=0) > _MOST_PIECES:
             return TensorInfo(
                 dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
@@ -310,10 +377,11 @@ class OnnxCatalog(Catalog):
                 tensor.data_type = field.value
             elif field.number == schema.NAME and field.wire == BYTES:
                 tensor.name = self._text(field)
-            elif field.number == schema.EXTERNAL_DATA or (
-                field.number == schema.DATA_LOCATION and field.value
-            ):
-                tensor.external = True
+            elif field.number == schema.EXTERNAL_DATA and field.wire == BYTES:
+                entry = {each.number: self._text(each) for each in self._walk(field.start, field.stop)}
+                tensor.external[entry.get(schema.ENTRY_KEY, "")] = entry.get(schema.ENTRY_VALUE, "")
+            elif field.number == schema.DATA_LOCATION and field.value:
+                tensor.external.setdefault("location", "")
             elif field.number == schema.SEGMENT:
                 tensor.segment = True
             elif field.number in schema.DATA_WIRES:
@@ -358,11 +426,82 @@ class OnnxCatalog(Catalog):
         # Integers take a byte at least; how many there are is seen when they are read.
         return got >= entry_count(dtype, count)
 
+    # ---- tensors in other files -----------------------------------------------------------------
+
+    def info_of(self, name: str) -> TensorInfo:
+        """Return what is known of a tensor that is listed; its file is opened where it lies in another."""
+        info = self._found[name]
+        if info.problem or name not in self._tensors or not self._tensors[name][0].external:
+            return info
+        if name not in self._beside:
+            problem: QuantVizError | None = None
+            try:
+                self._external(name)
+            except QuantVizError as caught:
+                problem = caught.again()
+            self._beside[name] = TensorInfo(info.dtype, info.shape, problem=problem)
+        return self._beside[name]
+
+    def _external(self, name: str) -> tuple[FileData, int]:
+        """Return the file beside the model in which a tensor lies, and where in it.
+
+        Raises:
+            QuantVizError: There is no such file, it is not beside the model, or it is too short.
+        """
+        tensor, dtype = self._tensors[name]
+        size = packing_of(dtype).byte_count(math.prod(tensor.dims))
+        places = [
+            tensor.external.get(key) or str(otherwise) for key, otherwise in (("offset", 0), ("length", size))
+        ]
+        if not all(place.isascii() and place.isdecimal() and len(place) <= _MOST_DIGITS for place in places):
+            raise self._data.error("tensor_damaged", name=clipped(name))
+        offset, length = map(int, places)
+        if length != size:
+            raise self._data.error("tensor_damaged", name=clipped(name))
+        data = self._file(tensor.external.get("location", ""))
+        if offset + length > data.size:
+            raise cut_short(data, offset + length)
+        return data, offset
+
+    def _file(self, location: str) -> FileData:
+        """Return an open file beside the model; of many the least recently used is let go of."""
+        data = self._files.pop(location, None)
+        if data is None:
+            try:
+                data = self._data.beside(location)
+            except QuantVizError as problem:
+                if problem.key == "file.shards_elsewhere":
+                    raise self._data.error("onnx_external", location=clipped(location)) from None
+                raise
+            if (in_place := stand_in(data)) is not None:
+                data.close()
+                raise in_place
+            while len(self._files) >= _MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+        self._files[location] = data
+        return data
+
+    def data_of(self, name: str) -> FileData:
+        """Return the file in which a tensor lies."""
+        return self._external(name)[0] if self._tensors[name][0].external else self._data
+
+    def _told_orientation(self, name: str) -> Orientation | None:
+        return self.graph.orientation(name, len(self._found[name].shape))
+
+    def close(self) -> None:
+        for data in self._files.values():
+            data.close()
+        self._files = {}
+        super().close()
+
     # ---- its elements ---------------------------------------------------------------------------
 
     def _lies(self, name: str) -> Lies | None:
         from quantviz.sources.files.mapped import Lies
 
+        tensor, of_external = self._tensors[name]
+        if tensor.external:
+            return Lies(self._external(name)[1], packing_of(of_external))
         field, chunks, dtype, count = self._elements(name)
         packing = packing_of(dtype)
         whole = len(chunks) == 1 and chunks[0][1] - chunks[0][0] == packing.byte_count(count)

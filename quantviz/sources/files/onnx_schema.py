@@ -17,8 +17,10 @@ GRAPH, TRAINING, FUNCTION = 7, 20, 25
 TRAINING_GRAPHS = {1: "initialization", 2: "algorithm"}
 FUNCTION_NAMES, FUNCTION_NODE, FUNCTION_ATTRIBUTE = {10: "domain", 1: "name", 13: "overload"}, 7, 11
 NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
-NODE_NAME, OP_TYPE, ATTRIBUTE = 3, 4, 5
-ATTRIBUTE_NAME, ATTRIBUTE_FLOATS, ATTRIBUTE_INTS = 1, 7, 8
+NODE_INPUT, NODE_OUTPUT, NODE_NAME, OP_TYPE, ATTRIBUTE = 1, 2, 3, 4, 5
+ATTRIBUTE_NAME, ATTRIBUTE_INT, ATTRIBUTE_FLOATS, ATTRIBUTE_INTS = 1, 3, 7, 8
+#: The fields of an entry of external data, and the values that a person needs to find it.
+ENTRY_KEY, ENTRY_VALUE = 1, 2
 #: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of
 #: them.
 ONE, ONE_SPARSE, ONE_GRAPH = 5, 22, 6
@@ -94,7 +96,8 @@ class DeclaredTensor:
         #: How many lengths it declares.
         self.axes = 0
         self.data_type = 0
-        self.external = False
+        #: Where its elements lie in another file: location, offset, length. Empty where they lie here.
+        self.external: dict[str, str] = {}
         self.sparse = False
         self.segment = False
         #: The bytes of its elements, from where to before where, by field; integers of varying length with

@@ -30,6 +30,7 @@ from quantviz.sources.layouts import (
     hqq,
     mlx,
     modelopt,
+    onnx,
     packed,
     quanto,
     scaled,
@@ -79,6 +80,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             Layout("bitsandbytes", bitsandbytes.FORMS),
             *(Layout(name, forms) for name, forms in NAMED.items()),
             Layout("gguf", find=gguf.find),
+            Layout("onnx", find=onnx.find),
         )
     }
 )

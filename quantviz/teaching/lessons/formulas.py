@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HERE = "here"
 #: In a question that is answered by dragging: the state before the hand came, and the right one.
 START, SOLUTION = "start", "solution"
+#: In a step's words: what the learner has made of the step's own state; at first that itself.
+HAND = "hand"
 
 
 # ---- what the formulas are about ----------------------------------------------------------------

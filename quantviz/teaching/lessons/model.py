@@ -17,7 +17,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
-from quantviz.teaching.lessons.formulas import HERE, SOLUTION, START, Formula, Scene, Scenes, Words
+from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Scene, Scenes, Words
 
 if TYPE_CHECKING:
     pass
@@ -373,6 +373,7 @@ class LessonStep:
         """Return the step's states, computed when asked for; at another `attempt` on other seeds."""
         base = self.again if attempt and self.again else self.state
         found = {HERE: Scene(_reseeded(base, attempt))}
+        found[HAND] = found[HERE]
         for name, state in self.states.items():
             # A state that only changes the scheme goes along with the step's tensor, where that is another
             # one.

@@ -18,7 +18,7 @@ from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.blocks import Block
 from quantviz.teaching.lessons.drags import HANDLES
-from quantviz.teaching.lessons.formulas import HERE, SOLUTION, START, Formula, Words
+from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Words
 from quantviz.teaching.lessons.model import Lesson, LessonStep, Table
 from quantviz.teaching.lessons.questions import QuestionReader
 
@@ -104,7 +104,7 @@ class _Reader(QuestionReader):
             raise self.wrong(labs[0].line, QuantVizError("lessons.no_again"))
         return LessonStep(
             title=lines[begin][3:].strip(),
-            words=self.words(words, names),
+            words=self.words(words, (*names, HAND)),
             state=state,
             again=again,
             show=show | ({"table"} if tables else set()),
@@ -177,7 +177,7 @@ class _Reader(QuestionReader):
         states = {}
         for name, link in raw.get("states", {}).items():
             line = block.line_of(name, "states")
-            own = name in (HERE, START, SOLUTION)
+            own = name in (HERE, HAND, START, SOLUTION)
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or own or not isinstance(link, str):
                 raise self.wrong(line, QuantVizError("lessons.bad_state_name", got=name))
             states[name] = self.at(line, lambda link=link: _changed(state, link))  # type: ignore[misc]

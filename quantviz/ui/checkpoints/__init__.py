@@ -1,1 +1,1 @@
-"""The page of checkpoints: a whole model as a map, its worst tensors, and the way to each in the Lab."""
+"""The page of checkpoints: a whole model as a map, its worst tensors, the way into the Lab, an audit."""

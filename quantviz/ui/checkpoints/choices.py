@@ -132,7 +132,7 @@ def _last_recipes(state: CheckpointsState) -> tuple[str, ...]:
 def _choose_checkpoint() -> None:
     chosen = st.session_state["checkpoints_chosen"]
     if chosen is not None:
-        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="")
+        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="")
 
 
 def _choose_recipes() -> None:

@@ -38,6 +38,7 @@ def show_page() -> None:
     )
     answer = st.container(key="checkpoints_answer")
     warm_up()
+    from quantviz.ui.checkpoints.audit import is_auditing
     from quantviz.ui.checkpoints.reading import find_scan, is_starting, name_of, offered_now, scan_process
 
     state = current_state()
@@ -56,6 +57,7 @@ def show_page() -> None:
         try:
             scan = find_scan(state)
             running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
+            running = running or is_auditing(state)
             fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
         except QuantVizError as problem:
             st.error(say_error(problem))
@@ -81,13 +83,15 @@ def _show_seen(was_running: bool) -> None:
     """Show a scan as far as it is; before there is one, the checkpoint that it will be of."""
     go_on()  # this part of the page may run by itself
     from quantviz.ui.checkpoints.answer import show_answer, show_sentence
+    from quantviz.ui.checkpoints.audit import is_auditing, show_audit
     from quantviz.ui.checkpoints.progress import is_running, show_progress
     from quantviz.ui.checkpoints.reading import look_beside, look_now
 
     state = current_state()
     seen = look_now(state, was_running)
-    if was_running and not is_running(state, seen.scan):
-        st.rerun()  # without looking again and again
+    goes_on = is_running(state, seen.scan) or is_auditing(state)
+    if was_running != goes_on:
+        st.rerun()  # so that the page looks again and again, or no longer
     beside = look_beside(state) if seen.scan else None
     show_progress(state, seen.scan)
     with st.container(key="checkpoints_sentence"):
@@ -100,6 +104,7 @@ def _show_seen(was_running: bool) -> None:
             show_colours(state, seen.model)
             show_beside(state, beside)
     show_answer(state, seen, beside)
+    show_audit(state)
     # Where this part ran alone: a link that is copied now has what was chosen in it.
     _put_address()
 

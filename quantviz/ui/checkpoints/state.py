@@ -49,6 +49,8 @@ class CheckpointsState:
     other: str = ""
     other_recipe: str = ""
     view: str = VIEWS[0]
+    #: The original that it is compared with; "" for none.
+    original: str = ""
     #: Bits a weight that are spent; 0 where that was not asked.
     budget: float = 0.0
     #: Recipes that an allocation keeps to, by tensor; `KEPT` for one that stays as it is stored.
@@ -153,6 +155,7 @@ _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "x": lambda form: {"layer": form},
     "b": lambda form: {"other": from_link(form)},
     "q": _asked_recipe("other_recipe"),
+    "o": lambda form: {"original": from_link(form)},
     "w": _one_of("view", VIEWS),
     "a": _asked_budget,
     "p": _asked_pins,
@@ -172,6 +175,7 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
         "x": state.layer,
         "b": as_link(state.other),
         "q": state.other_recipe if state.other else "",
+        "o": as_link(state.original),
         "w": state.view if state.view != usual.view else "",
         "a": f"{state.budget:g}" if state.budget else "",
         "p": _BETWEEN.join(f"{name}{_PINNED_TO}{recipe}" for name, recipe in state.pins),

@@ -15,13 +15,14 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
-from quantviz.teaching.lessons.formulas import Scene
+from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus
+from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
@@ -52,7 +53,8 @@ def show_step(place: Place, lesson: Lesson) -> None:
             with st.container(key="lesson_words"):
                 # The only HTML is that of terms: `Words` refuse any other, formulas give numbers, and `term`
                 # escapes what it is given.
-                st.markdown(step.words.say(now.scenes, _term), unsafe_allow_html=True)
+                said = step.words.say({**now.scenes, HAND: scene_in_hand(now)}, _term)
+                st.markdown(said, unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)
             with st.container(key="lesson_question"):

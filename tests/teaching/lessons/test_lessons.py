@@ -262,6 +262,31 @@ def test_a_tie_is_asked_about_for_every_engine(language, words):
     assert words in question.ask.text
 
 
+#: What a formula about the hand must not name while a part of the picture is hidden.
+TELLING = {
+    "q": "q",
+    "x_hat": "x_hat|error|abs_error",
+    "error": "error|abs_error|x_hat",
+    "scale": "scale",
+    "tiles.mse": "mse|rmse|sqnr_db",
+    "tiles.sqnr": "sqnr_db|mse",
+    "tiles.zeroed": "zeroed_share|zeroed_count",
+    "tiles.clipped": "clipped_share|clipped_count",
+}
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_sentence_that_follows_the_hand_tells_what_is_hidden(language):
+    followed = 0
+    for name, lesson in lessons(language).items():
+        for i, step in enumerate(lesson.steps, 1):
+            followed += "{hand." in step.words.text
+            assert step.move or "hand." not in step.words.text, (name, i)
+            for part in step.hidden & TELLING.keys():
+                assert not re.search(rf"hand\.(?:{TELLING[part]})\b", step.words.text), (name, i, part)
+    assert followed > 5
+
+
 def test_the_command_has_kept_its_first_address(tmp_path):
     folder = tmp_path / "en"
     folder.mkdir()

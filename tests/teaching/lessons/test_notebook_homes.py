@@ -189,6 +189,8 @@ def formulas_on_screen(step):
         *(words for question in step.questions for words in (question.ask, question.why)),
     ]
     found = {match for each in words if each for match in re.findall(r"\{([^{}|]*)", each.text)}
+    # What the hand has made of the step's state is at first that itself.
+    found |= {formula.replace("hand.", "") for formula in found}
     found |= {question.answer.text for question in step.questions if question.kind == "number"}
     if step.table:
         found |= {

@@ -1,0 +1,159 @@
+"""An audit in a process of its own: `python -m quantviz.checkpoints.audit_process QUANTIZED ORIGINAL`.
+
+The page's server starts it, looks at how far it is, and shows what it has put down. It writes one JSON
+document to stdout, and to stderr a line for each tensor that is done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from quantviz.errors import QuantVizError
+from quantviz.text import languages
+
+#: Audits that are kept.
+_MOST_KEPT = 8
+#: Characters of what a running audit says that are read for how far it is.
+_LOOKED_AT = 64
+#: How far behind others it stands: whoever uses the app comes first.
+_NICE = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What an audit found, or why it could not begin, by language."""
+
+    messages: Mapping[str, tuple[str, ...]]
+    #: A row for each tensor, as `Audit.rows` has them.
+    rows: Mapping[str, list[dict[str, Any]]]
+    is_complete: bool
+    is_sound: bool
+    #: Why there is no audit; nothing where there is one.
+    problem: Mapping[str, str]
+
+
+@dataclass(eq=False)
+class Job:
+    """An audit that was begun."""
+
+    process: subprocess.Popen[str]
+    put_down: IO[str]
+    said: IO[str]
+    _answer: Answer | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return how many tensors are done, and of how many; zeros before the first."""
+        end = os.fstat(self.said.fileno()).st_size
+        with os.fdopen(os.dup(self.said.fileno()), "rb") as said:
+            tail = os.pread(said.fileno(), _LOOKED_AT, max(0, end - _LOOKED_AT))
+        lines = [line.split() for line in tail.decode("ascii", "replace").splitlines()]
+        numbers = [line for line in lines if len(line) == 2 and all(map(str.isdigit, line))]
+        return (int(numbers[-1][0]), int(numbers[-1][1])) if numbers else (0, 0)
+
+    @property
+    def answer(self) -> Answer | None:
+        """Return what it found; none while it runs, and where it was ended."""
+        if self._answer is None and self.process.poll() == 0:
+            self.put_down.seek(0)
+            self._answer = Answer(**json.load(self.put_down))
+        return self._answer
+
+
+class AuditProcess:
+    """The audits of a server, of which one runs at a time. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[tuple[str, str], Job] = OrderedDict()
+        atexit.register(self.close)
+
+    def job(self, quantized: str | Path, original: str | Path) -> Job | None:
+        """Return the last audit of two checkpoints; none where there was none."""
+        return self._jobs.get((str(quantized), str(original)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether any audit is running."""
+        return any(job.running for job in tuple(self._jobs.values()))
+
+    def start(self, quantized: str | Path, original: str | Path) -> Job:
+        """Begin an audit.
+
+        Raises:
+            QuantVizError: Another one is running.
+        """
+        with self._lock:
+            if self.busy:
+                raise QuantVizError("audit.busy")
+            put_down, said = (
+                tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (kept open)
+                for _ in range(2)
+            )
+            # From a clone as from an installed package, whatever folder the server was started in.
+            paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "quantviz.checkpoints.audit_process", str(quantized), str(original)],
+                stdin=subprocess.DEVNULL,
+                stdout=put_down,
+                stderr=said,
+                text=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                start_new_session=True,
+            )
+            key = str(quantized), str(original)
+            self._jobs.pop(key, None)
+            self._jobs[key] = Job(process, put_down, said)
+            while len(self._jobs) > _MOST_KEPT:
+                self._jobs.popitem(last=False)
+            return self._jobs[key]
+
+    def close(self) -> None:
+        """End what is running."""
+        for job in tuple(self._jobs.values()):
+            if job.running:
+                job.process.terminate()
+
+
+def main(quantized: str, original: str) -> None:
+    """Compare two checkpoints and write what was found."""
+    from quantviz.checkpoints.auditing import audit
+
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+
+    def report(done: int, count: int) -> None:
+        print(done, count, file=sys.stderr, flush=True)
+
+    try:
+        made = audit(quantized, original, report=report)
+        found = Answer(
+            {language: made.messages(language) for language in languages()},
+            {language: made.rows(language) for language in languages()},
+            made.is_complete,
+            made.is_sound,
+            {},
+        )
+    except QuantVizError as problem:
+        found = Answer({}, {}, False, False, {each: problem.message(each) for each in languages()})
+    json.dump(vars(found), sys.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

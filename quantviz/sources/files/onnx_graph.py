@@ -1,0 +1,154 @@
+"""What the nodes of an ONNX model do with its tensors: which is quantized by which scales, and which axis of
+a weight has the outputs of the layer that multiplies by it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from quantviz.schemes.orientation import Orientation
+
+#: The nodes that are kept: those that multiply by weights, and those through which a weight goes before.
+KEPT = frozenset(
+    {
+        *("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose", "Attention", "LSTM", "GRU", "RNN"),
+        *("DequantizeLinear", "QuantizeLinear", "Transpose", "Identity", "Cast"),
+        *("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized", "QMoE", "MoE"),
+        *("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QGemm", "DynamicQuantizeMatMul"),
+        *("MatMulIntegerToFloat", "FusedConv", "FusedGemm"),
+    }
+)
+#: Nodes through which a weight goes unchanged in all but its dtype, as their first input.
+_THROUGH = frozenset(("DequantizeLinear", "QuantizeLinear", "Identity", "Cast"))
+#: The weight's place among the inputs of nodes that multiply the inputs by it, inputs × outputs.
+_MATMULS = {
+    **dict.fromkeys(("MatMul", "FusedMatMul", "MatMulInteger", "DynamicQuantizeMatMul"), 1),
+    **dict.fromkeys(("MatMulIntegerToFloat", "Attention"), 1),
+    "QLinearMatMul": 3,
+}
+#: The same of nodes of a convolution, outputs × inputs × kernel.
+_CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
+_GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
+_RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
+#: Nodes between a weight and the one that multiplies by it.
+_MOST_BETWEEN = 8
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a graph."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    #: Its attributes that are whole numbers, or lists of them.
+    numbers: Mapping[str, tuple[int, ...]]
+    #: The graphs whose names it can use, by their path, its own first.
+    scopes: tuple[str, ...]
+
+    def number(self, name: str, otherwise: int) -> int:
+        """Return an attribute that is one whole number."""
+        return next(iter(self.numbers.get(name, ())), otherwise)
+
+    def input(self, place: int) -> str:
+        """Return the name of an input; "" where it has none there."""
+        return self.inputs[place] if place < len(self.inputs) else ""
+
+
+@dataclass(eq=False)
+class Graph:
+    """The nodes of a model that have to do with weights."""
+
+    nodes: list[Node] = field(default_factory=list)
+    #: The tensor that a value is, by its graph's path and its name, where the catalogue calls it otherwise.
+    constants: dict[str, str] = field(default_factory=dict)
+    #: The tensors that the catalogue lists.
+    listed: Mapping[str, object] = field(default_factory=dict)
+
+    @functools.cached_property
+    def _makers(self) -> dict[str, Node]:
+        return {each.scopes[0] + out: each for each in self.nodes for out in each.outputs if out}
+
+    @functools.cached_property
+    def _uses(self) -> dict[str, list[tuple[Node, int]]]:
+        found: dict[str, list[tuple[Node, int]]] = {}
+        for node in self.nodes:
+            for place in range(len(node.inputs)):
+                value = self._value(node, place)
+                if value is not None:
+                    found.setdefault(value, []).append((node, place))
+        return found
+
+    def _value(self, node: Node, place: int) -> str | None:
+        """Return the value that an input is, by the path of the graph that has it: a name of an inner graph
+        comes before one of an outer. None where no graph here has it.
+        """
+        name = node.input(place)
+        there = (self.constants, self.listed, self._makers)
+        values = (scope + name for scope in node.scopes if name)
+        return next((value for value in values if any(value in each for each in there)), None)
+
+    def tensor(self, node: Node, place: int) -> str | None:
+        """Return the tensor of the catalogue that an input of a node is; none where something computes it."""
+        value = self._value(node, place)
+        if value in self.constants:
+            return self.constants[value]
+        return value if value in self.listed else None
+
+    def maker(self, node: Node, place: int) -> Node | None:
+        """Return the kept node that computes an input of a node."""
+        return self._makers.get(self._value(node, place) or "")
+
+    def orientation(self, tensor: str, axes: int) -> Orientation | None:
+        """Return which axes of a tensor are outputs; none where no node tells, or several contradict."""
+        names = {tensor, *(value for value, named in self.constants.items() if named == tensor)}
+        found = {outputs for name in names for outputs in self._outputs(name, tuple(range(axes)), 0)}
+        return Orientation(found.pop(), "graph") if len(found) == 1 else None
+
+    def _outputs(self, value: str, order: tuple[int, ...], depth: int) -> Iterator[tuple[int, ...]]:
+        """Yield the outputs of a tensor by each node that takes a value, the tensor's axes in `order`."""
+        if depth > _MOST_BETWEEN:
+            return
+        for node, place in self._uses.get(value, ()):
+            if node.operator == "Transpose" or (node.operator in _THROUGH and place == 0):
+                moved = order
+                if node.operator == "Transpose":
+                    by = node.numbers.get("perm", tuple(range(len(order) - 1, -1, -1)))
+                    if sorted(by) != list(range(len(order))):
+                        continue
+                    moved = tuple(order[axis] for axis in by)
+                for out in node.outputs:
+                    yield from self._outputs(node.scopes[0] + out, moved, depth + 1)
+            else:
+                own = _own_outputs(node, place, len(order))
+                if own is not None:
+                    yield tuple(sorted(order[axis] for axis in own))
+
+
+def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
+    """Return the axes of outputs of a weight as a node takes it; none where it is no weight."""
+    if axes < 2:
+        return None
+    if node.operator in _CONVOLUTIONS:
+        return (0,) if place == _CONVOLUTIONS[node.operator] else None
+    if node.operator == "ConvTranspose":
+        return (1,) if place == 1 else None
+    if node.operator in _RECURRENT:
+        return (0, 1) if place in (1, 2) and axes == 3 else None
+    if node.operator in _GEMMS and axes == 2:
+        right = place == _GEMMS[node.operator]
+        if not right and place != 0:
+            return None
+        turned = bool(node.number("transB" if right else "transA", 0))
+        return (0,) if turned == right else (1,)
+    if node.operator in _MATMULS:
+        right = place == _MATMULS[node.operator]
+        if not right and place != 0:
+            return None
+        turned = bool(node.number("transB" if right else "transA", 0))
+        last = axes - 1 if right != turned else axes - 2
+        # What stands before the last two axes are matrices of their own.
+        return (*range(axes - 2), last)
+    return None

@@ -1,0 +1,474 @@
+"""Quantized weights of ONNX models, as the nodes of the graph tell which tensors belong together.
+
+- DequantizeLinear: x codes, x_scale, x_zero_point; one scale for all, for each index of `axis`, or for each
+  `block_size` along it. A value is (code − zero point) · scale.
+- QuantizeLinear before it: x is the weight in float, whose codes follow from it; TensorRT's models have it.
+- QLinearMatMul, QLinearConv, QGemm, DynamicQuantizeMatMul, MatMulIntegerToFloat: scales are inputs beside the
+  codes. MatMulInteger and ConvInteger, whose results are scaled later: the scales of `X_quantized` are
+  `X_scale`.
+- MatMulNBits: B uint8 (outputs, blocks, bytes), the first code in the lowest bits, `scales` of
+  outputs · blocks, zero points packed likewise or in float, 2^(bits − 1) where there are none; `g_idx` the
+  block of each input.
+
+Source: onnx 1.23, the operators' specification; onnxruntime 1.31, docs/ContribOperators.md and
+python/tools/quantization.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.orientation import Orientation
+from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.layouts.weight import (
+    Coded,
+    Config,
+    QuantizedWeight,
+    attempted,
+    plain_scheme,
+    unreadable,
+)
+from quantviz.tensors.blocks import oriented
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+    from quantviz.sources.files.onnx_graph import Node
+
+ID = "onnx"
+#: Where codes, scales and zero points are among the inputs of nodes that have the scales beside.
+_INPUTS = {
+    "DequantizeLinear": (0, 1, 2),
+    "QLinearMatMul": (3, 4, 5),
+    "QLinearConv": (3, 4, 5),
+    "QGemm": (3, 4, 5),
+    "DynamicQuantizeMatMul": (1, 2, 3),
+    "MatMulIntegerToFloat": (1, 3, 5),
+}
+#: Where codes and zero points are among those of nodes whose result is scaled later.
+_SCALED_LATER = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3)}
+#: Nodes whose codes are a convolution's: outputs first.
+_OUTPUTS_FIRST = frozenset(("QLinearConv", "ConvInteger"))
+#: Nodes that only their own kernels decode, and where their codes are.
+_KERNELS = {"MatMulBnb4": 1, "QMoE": 2}
+#: The formats that codes may have, by the name of their dtype.
+_FORMATS = frozenset(
+    {
+        *("int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "float4_e2m1fn"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    }
+)
+_FLOATS = frozenset(("float32", "float16", "bfloat16"))
+#: What tools put behind a weight's name for its codes, and what they call the output of the node.
+_OF_CODES = re.compile(r"(_quantized|_quant|_Q\d+(G\d+)?|_int8|_weight_q)$")
+_OF_VALUES = re.compile(r"(_DequantizeLinear_Output|_dequantized|_DequantizeLinear|_dq)(_\d+)?$")
+#: Sizes of codes that MatMulNBits packs without crossing a byte.
+_PACKED = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The tensors of a weight, and how they belong together."""
+
+    codes: str
+    scale: str
+    zero: str | None
+    #: The axis that scales are along; of one scale for all it does not count.
+    axis: int
+    #: Indices of the axis that share a scale; 0 for one.
+    block: int
+    name: str
+    #: Whether the codes are the weight itself in float, which QuantizeLinear rounds.
+    rounded: bool = False
+    #: The dtype that it rounds to, where no zero point has it.
+    rounds_to: str = "uint8"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the tensors, codes first."""
+        return (self.codes, self.scale) if self.zero is None else (self.codes, self.scale, self.zero)
+
+
+def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
+    """Yield the quantized weights of a model."""
+    if not isinstance(catalog, OnnxCatalog):
+        return
+    seen = set[str]()
+    for node in catalog.graph.nodes:
+        if node.operator == "MatMulNBits":
+            yield from _n_bits(catalog, node, seen)
+        elif node.operator in _KERNELS:
+            yield from _by_kernels(catalog, node, seen)
+        else:
+            found = _found(catalog, node)
+            if found and found.codes not in seen:
+                seen.add(found.codes)
+                yield attempted(ID, found.name, found.parts, functools.partial(_weight, catalog, found))
+
+
+# ---- codes beside their scales ------------------------------------------------------------------
+
+
+def _found(catalog: OnnxCatalog, node: Node) -> _Found | None:
+    """Return the tensors of the weight that a node takes; none where it is no weight."""
+    if node.operator in _SCALED_LATER:
+        later, at_zero = _SCALED_LATER[node.operator]
+        integers = _listed(catalog, node, later)
+        by_name = f"{_OF_CODES.sub('', integers)}_scale" if integers else ""
+        if integers is None or by_name not in catalog.graph.listed:
+            return None
+        return _described(catalog, node, integers, by_name, _listed(catalog, node, at_zero))
+    if node.operator not in _INPUTS:
+        return None
+    at_codes, at_scale, at_zero = _INPUTS[node.operator]
+    codes, scale = _listed(catalog, node, at_codes), _listed(catalog, node, at_scale)
+    if scale is None:
+        return None
+    if codes is not None:
+        return _described(catalog, node, codes, scale, _listed(catalog, node, at_zero))
+    before = catalog.graph.maker(node, at_codes) if node.operator == "DequantizeLinear" else None
+    weight = _listed(catalog, before, 0) if before and before.operator == "QuantizeLinear" else None
+    if before is None or weight is None or catalog.info(weight).dtype not in _FLOATS:
+        return None
+    zero = _listed(catalog, before, 2)
+    made = _described(catalog, node, weight, _listed(catalog, before, 1) or scale, zero, rounded=True)
+    number = before.number("output_dtype", 0)
+    to = _rounds_to(number) if zero is None else catalog.info(zero).dtype
+    return made and _Found(made.codes, made.scale, zero, made.axis, made.block, weight, True, to)
+
+
+def _listed(catalog: OnnxCatalog, node: Node, place: int) -> str | None:
+    return catalog.graph.tensor(node, place)
+
+
+def _rounds_to(number: int) -> str:
+    """Return the dtype of a number in ONNX; QuantizeLinear's own where none is given."""
+    from quantviz.sources.files.onnx_schema import DTYPES
+
+    return DTYPES[number].name if number in DTYPES else "uint8"
+
+
+def _described(
+    catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, *, rounded: bool = False
+) -> _Found | None:
+    """Return the tensors of a weight; none where they are an input's scale or a bias of one axis."""
+    info = catalog.info(codes)
+    if len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS):
+        return None
+    axis = 0 if node.operator in _OUTPUTS_FIRST else len(info.shape) - 1
+    block = 0
+    if node.operator == "DequantizeLinear":
+        axis, block = node.number("axis", 1), node.number("block_size", 0)
+    elif node.operator == "QGemm" and node.number("transB", 0):
+        axis = 0
+    # A weight is called as what the node makes of it, unless a tool says that by a suffix.
+    output = node.outputs[0] if node.operator == "DequantizeLinear" and node.outputs else codes
+    name = _OF_CODES.sub("", codes)
+    if node.operator == "DequantizeLinear" and name == codes:
+        name = _OF_VALUES.sub("", output) or codes
+    return _Found(codes, scale, zero, axis, block, name if name != codes else output)
+
+
+def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
+    info, scales = catalog.info(found.codes), catalog.info(found.scale)
+    axes = len(info.shape)
+    if not -axes <= found.axis < axes:
+        raise _misfit(catalog, found)
+    axis = found.axis % axes
+    orientation = catalog.orientation(found.codes)
+    if not orientation.fits(info.shape):
+        orientation = Orientation()
+    shape = orientation.seen(info.shape)
+    fmt = found.rounds_to if found.rounded else info.dtype
+    if fmt not in FORMATS:
+        raise QuantVizError("layouts.dtype", name=found.codes, dtype=fmt, known=", ".join(sorted(_FORMATS)))
+    spread = _spread(info.shape, scales.shape, axis, found.block)
+    if spread is None or (found.zero and not _one_of(catalog.info(found.zero).shape, scales.shape)):
+        raise _misfit(catalog, found)
+    granularity, whole = _granularity(info.shape, spread, axis, found.block, orientation)
+    zeros = catalog.cut(found.zero).to(torch.int32) if found.zero else None
+    shifted = zeros is not None and bool(zeros.any())
+    scheme = plain_scheme(fmt, "asymmetric" if shifted else "symmetric", granularity, shape)
+    step = shape[0] if whole else granularity.rows if isinstance(granularity, PerBlock) else 1
+
+    def coded(start: int, stop: int) -> Coded:
+        rows = _rows(catalog, found.codes, orientation, start, stop)
+        lie = (info.shape, axis, found.block, orientation, start, stop)
+        lines = _over(catalog.load(found.scale), *lie)
+        shift = _over(zeros.float(), *lie) if zeros is not None and shifted else None
+        if found.rounded:
+            rows = _rounded(rows, lines, shift, fmt)
+        values = rows.float() if shift is None else rows.float() - shift
+        blocks = _blocks(lines, granularity)
+        codes = _codes(rows, fmt)
+        if shift is None:
+            return Coded(codes, values * lines, blocks)
+        return Coded(codes, values * lines, blocks, _blocks(shift, granularity).to(torch.int32))
+
+    note = (Note.of("layouts.onnx_rounded"),) if found.rounded else ()
+    bits = _bits_stored(catalog, found.parts, info.count)
+    return QuantizedWeight(
+        ID, found.name, shape, found.parts, scheme, scales.dtype, coded, bits, row_step=step, notes=note
+    )
+
+
+def _bits_stored(catalog: OnnxCatalog, parts: tuple[str, ...], count: int) -> float:
+    """Return the bits that a file spends on one element, however it writes the numbers."""
+    infos = [catalog.info(part) for part in parts]
+    return sum(info.count * int(re.sub(r"\D*(\d+).*", r"\1", info.dtype)) for info in infos) / count
+
+
+def _one_of(zeros: Shape, scales: Shape) -> bool:
+    return zeros == scales or (math.prod(zeros) == 1 and math.prod(scales) == 1)
+
+
+def _misfit(catalog: OnnxCatalog, found: _Found) -> QuantVizError:
+    shapes = {"shape": catalog.info(found.codes).shape, "scales": catalog.info(found.scale).shape}
+    return QuantVizError("layouts.scales", name=found.name, **shapes)
+
+
+def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
+    """Return how scales lie over codes, "all", one "axis" or "blocks" of it; none where they do not fit."""
+    if math.prod(scales) == 1 and not block:
+        return "all"
+    if block < 0:
+        return None
+    if block:
+        wanted = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
+        return "blocks" if scales == wanted else None
+    along = [length for length in scales if length != 1]
+    return "axis" if along == [shape[axis]] else None
+
+
+def _granularity(
+    shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
+) -> tuple[Granularity, bool]:
+    """Return what shares a scale in the matrix, and whether only all its rows have whole blocks."""
+    if spread == "all":
+        return PerTensor(), False
+    one = len(orientation.outputs) == 1
+    if spread == "axis" and one and axis == orientation.outputs[0]:
+        return PerChannel(0), False
+    if len(shape) == 2:
+        if spread == "axis":
+            return PerChannel(1), True
+        return (PerBlock(block, 1), False) if axis == orientation.outputs[0] else (PerGroup(block), False)
+    raise QuantVizError("layouts.axes", name="", shape=shape)
+
+
+def _rows(catalog: OnnxCatalog, name: str, orientation: Orientation, start: int, stop: int) -> torch.Tensor:
+    """Return some rows of the matrix as which a tensor is seen, in its stored dtype."""
+    shape = catalog.info(name).shape
+    first, *others = orientation.outputs
+    a_step = math.prod(shape[axis] for axis in others)
+    window = [slice(None)] * len(shape)
+    begin = start // a_step
+    window[first] = slice(begin, -(-stop // a_step))
+    part = oriented(catalog.cut(name, tuple(window)), orientation)
+    return part[start - begin * a_step : stop - begin * a_step]
+
+
+def _over(
+    values: torch.Tensor,
+    shape: Shape,
+    axis: int,
+    block: int,
+    orientation: Orientation,
+    start: int,
+    stop: int,
+) -> torch.Tensor:
+    """Return one number a block as numbers that stand over the cells of some rows of the matrix."""
+    if values.numel() == 1:
+        return values.reshape(1, 1).expand(stop - start, orientation.seen(shape)[1])
+    first, own, cut = orientation.outputs[0], list(shape), slice(start, stop)
+    if len(orientation.outputs) == 1:
+        own[first] = stop - start
+        before = start // block * block if block else start
+        if block and axis == first:
+            values = values.narrow(axis, start // block, -(-stop // block) - start // block)
+        elif block:
+            values = values.narrow(first, start, stop - start)
+        elif axis == first:
+            values = values.flatten()[cut]
+        # A block may begin before the first row.
+        cut = slice(start - before, stop - before) if block and axis == first else slice(None)
+    if block:
+        spread = values.repeat_interleave(block, dim=axis)
+        if axis != first or len(orientation.outputs) > 1:
+            spread = spread.narrow(axis, 0, shape[axis])
+        return oriented(spread, orientation)[cut]
+    line = [1] * len(shape)
+    line[axis] = own[axis]
+    return oriented(values.reshape(line).expand(own), orientation)[cut]
+
+
+def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
+    """Return one number a block of what stands over the cells of some rows."""
+    if isinstance(granularity, PerTensor):
+        return lines[0, 0]
+    if isinstance(granularity, PerChannel):
+        return lines[:, :1] if granularity.axis == 0 else lines[:1]
+    if isinstance(granularity, PerBlock):
+        return lines[:: granularity.rows]
+    assert isinstance(granularity, PerGroup)
+    return lines[:, :: granularity.size]
+
+
+def _rounded(x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor | None, fmt: str) -> torch.Tensor:
+    """Return the codes that QuantizeLinear makes of a weight: rounded to even, then shifted, then clamped."""
+    x = x.float() / scale
+    if FORMATS[fmt].family != "integer":
+        kind = getattr(torch, fmt)
+        most = torch.finfo(kind).max
+        return x.clamp(-most, most).to(kind).float()
+    x = x.round() if shift is None else x.round() + shift
+    return x.clamp(FORMATS[fmt].code_min, FORMATS[fmt].code_max)
+
+
+def _codes(values: torch.Tensor, fmt: str) -> torch.Tensor:
+    """Return codes as `quantize` gives them: integers as they are, of floats their bits."""
+    if FORMATS[fmt].family == "integer":
+        return values.to(getattr(torch, FORMATS[fmt].code_dtype))
+    if FORMATS[fmt].bits == 8:
+        return values.float().to(getattr(torch, fmt)).view(torch.uint8)
+    table = torch.tensor([FORMATS[fmt].value(code) for code in range(1 << FORMATS[fmt].bits)])
+    signed = values.float()
+    found = torch.searchsorted(table[: len(table) // 2].contiguous(), signed.abs())
+    return (found + torch.signbit(signed) * (len(table) // 2)).to(torch.uint8)
+
+
+# ---- MatMulNBits --------------------------------------------------------------------------------
+
+
+def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
+    codes, scale = _listed(catalog, node, 1), _listed(catalog, node, 2)
+    if codes is None or codes in seen:
+        return
+    seen.add(codes)
+    others = [_listed(catalog, node, place) for place in (3, 4)]
+    parts = tuple(each for each in (codes, scale, *others) if each)
+    name = _name_of_codes(codes)
+    if scale is None:
+        yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
+        return
+    make = functools.partial(_of_n_bits, catalog, node, name, parts, scale, *others)
+    yield attempted(ID, name, parts, make)
+
+
+def _name_of_codes(codes: str) -> str:
+    """Return the name of the weight whose codes have a name.
+
+    >>> _name_of_codes("model.layers.0.attn.q_proj.MatMul.weight_Q4"), _name_of_codes("a.MatMul.qweight")
+    ('model.layers.0.attn.q_proj.weight', 'a.weight')
+    """
+    name = re.sub(r"\.MatMul(?=[._]|$)", "", _OF_CODES.sub("", codes))
+    if name.endswith("qweight"):
+        name = f"{name.removesuffix('qweight')}weight"
+    return name if name != codes else f"{codes}:weight"
+
+
+def _of_n_bits(
+    catalog: OnnxCatalog,
+    node: Node,
+    name: str,
+    parts: tuple[str, ...],
+    scale: str,
+    zero: str | None,
+    order: str | None,
+) -> QuantizedWeight:
+    codes = parts[0]
+    columns, rows = node.number("K", 0), node.number("N", 0)
+    bits, size = node.number("bits", 4), node.number("block_size", 0)
+    if bits not in _PACKED or size < 16 or min(rows, columns) < 1:
+        raise QuantVizError("layouts.onnx_n_bits", name=name, bits=bits, size=size)
+    blocks, a_block = -(-columns // size), size * bits // 8
+    a_row = -(-blocks * bits // 8)
+    of_zeros = catalog.info(zero) if zero else None
+    packed = of_zeros is not None and of_zeros.dtype == "uint8"
+    sound = (
+        catalog.info(codes).dtype == "uint8"
+        and catalog.info(codes).count == rows * blocks * a_block
+        and catalog.info(scale).count == rows * blocks
+        and (of_zeros is None or of_zeros.count == rows * (a_row if packed else blocks))
+        and (order is None or catalog.info(order).count == columns)
+    )
+    if not sound:
+        raise QuantVizError("layouts.damaged", name=name)
+    place, group = _order_of(catalog, order, columns, size, name)
+    a_byte = 8 // bits
+
+    def coded(start: int, stop: int) -> Coded:
+        raw = _flat(catalog, codes, start * blocks * a_block, stop * blocks * a_block)
+        q = _unpacked(raw, bits).reshape(stop - start, -1)[:, :columns]
+        scales = _flat(catalog, scale, start * blocks, stop * blocks).float().reshape(-1, blocks)
+        if of_zeros is None or zero is None:
+            middle = torch.full_like(scales, 1 << (bits - 1))
+        elif packed:
+            raw = _flat(catalog, zero, start * a_row, stop * a_row).reshape(-1, a_row)
+            middle = _unpacked(raw, bits).reshape(-1, a_row * a_byte)[:, :blocks].float()
+        else:
+            middle = _flat(catalog, zero, start * blocks, stop * blocks).float().reshape(-1, blocks)
+        x_hat = (q.float() - middle[:, group]) * scales[:, group]
+        if place is not None:
+            q, x_hat = q[:, place], x_hat[:, place]
+        return Coded(q.to(torch.uint8), x_hat, scales, middle.to(torch.int32) if whole else middle)
+
+    # Zero points in float are no codes.
+    whole = of_zeros is None or packed
+    scheme = plain_scheme(f"uint{bits}", "asymmetric", PerGroup(size), (rows, columns)) if whole else None
+    stored = _bits_stored(catalog, parts, rows * columns)
+    dtype = catalog.info(scale).dtype
+    return QuantizedWeight(ID, name, (rows, columns), parts, scheme, dtype, coded, stored, columns=place)
+
+
+def _order_of(
+    catalog: OnnxCatalog, order: str | None, columns: int, size: int, name: str
+) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """Return the columns group by group where groups are no neighbours, and the group of each column."""
+    usual = torch.arange(columns) // size
+    if order is None:
+        return None, usual
+    group = catalog.cut(order).flatten().to(torch.int64)
+    if torch.equal(group, usual):
+        return None, usual
+    if not torch.equal(group.sort().values, usual):
+        raise QuantVizError("layouts.groups", name=name, columns=columns, groups=-(-columns // size))
+    return group.argsort(stable=True), group
+
+
+def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tensor:
+    """Return some elements of a tensor in the order in which they lie, whatever its axes."""
+    shape = catalog.info(name).shape
+    width = math.prod(shape[1:])
+    first, last = start // width, -(-stop // width)
+    part = catalog.cut(name, (slice(first, last),)).flatten()
+    return part[start - first * width : stop - first * width]
+
+
+def _unpacked(raw: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return the codes in bytes, the first in the lowest bits.
+
+    >>> _unpacked(torch.tensor([0x21, 0x43], dtype=torch.uint8), 4).tolist()
+    [1, 2, 3, 4]
+    """
+    shifts = torch.arange(0, 8, bits)
+    return ((raw.flatten().to(torch.int32)[:, None] >> shifts) & ((1 << bits) - 1)).flatten()
+
+
+def _by_kernels(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
+    codes = _listed(catalog, node, _KERNELS[node.operator])
+    if codes is None or codes in seen:
+        return
+    seen.add(codes)
+    name = _name_of_codes(codes)
+    layout = Note.of("layouts.names.onnx_kernel", operator=node.operator)
+    yield unreadable(ID, name, (codes,), QuantVizError("layouts.kernels", name=name, layout=layout))

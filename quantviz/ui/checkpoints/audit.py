@@ -1,0 +1,158 @@
+"""The audit beside the scan: a checkpoint and its original, one verdict, a map of what was not read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.checkpoints.audit_process import Answer, AuditProcess, Job
+from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.model_map import AUDIT, Model, audited_model, model_map
+from quantviz.errors import QuantVizError
+from quantviz.figures.model_map_plot import MODEL_MAP_CONFIG, model_map_figure
+from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
+from quantviz.ui.components.choice import choose
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, plain, say, say_error, theme
+
+if TYPE_CHECKING:
+    import pandas
+
+_ORIGINAL, _HEIGHT = "checkpoints_original", 320
+#: Sentences besides the verdict that are shown.
+_MOST_SAID = 12
+#: What became of tensors, in the order in which the table has them.
+_ORDER = ("not_read", "not_quantized_here", "compared", "refused", "equal", "left_aside")
+
+
+@st.cache_resource(show_spinner=False)
+def audit_process() -> AuditProcess:
+    """Return the server's audits."""
+    return AuditProcess()
+
+
+def is_auditing(state: CheckpointsState) -> bool:
+    """Return whether the audit that the page shows is running."""
+    job = _job(state)
+    return job is not None and job.running
+
+
+def show_audit(state: CheckpointsState) -> None:
+    """Show the section: the choice of an original, and what was found beside it."""
+    if is_results(state.chosen) or state.chosen == EXAMPLE:
+        return
+    others = tuple(name for name in offered_now().checkpoints if name != state.chosen)
+    if not others:
+        return
+    st.markdown(f"## {say('checkpoints.audit.title')}")
+    try:
+        _show_choice(state, others)
+        job = _job(state)
+        if job is None:
+            st.caption(plain(say("checkpoints.audit.about")))
+        elif job.running:
+            done, count = job.progress
+            st.progress(done / count if count else 0.0, text=_progress_words(done, count))
+        elif job.answer is None:
+            st.error(say("checkpoints.audit.ended"))
+        else:
+            _show_answer(job.answer)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+
+
+def _progress_words(done: int, count: int) -> str:
+    if not count:
+        return say("checkpoints.audit.starting")
+    return say("checkpoints.progress", done=done, all=count)
+
+
+def _job(state: CheckpointsState) -> Job | None:
+    if not state.original or is_results(state.chosen) or state.chosen == EXAMPLE:
+        return None
+    try:
+        return audit_process().job(path_of(state.chosen), path_of(state.original))
+    except QuantVizError:  # it is said where the choice is shown
+        return None
+
+
+def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
+    options = ("", *others) if state.original in ("", *others) else ("", state.original, *others)
+    names = {name: name_of(name) if name else say("checkpoints.nothing_beside") for name in options}
+    with st.container(key="checkpoints_audit", horizontal=True, vertical_alignment="bottom", gap="small"):
+        choose(
+            st.selectbox,
+            say("checkpoints.audit.original"),
+            options,
+            key=session.show(_ORIGINAL, state.original),
+            on_change=session.safely(lambda: change_state(original=st.session_state[_ORIGINAL] or "")),
+            format_func=names.__getitem__,
+            help=say("checkpoints.audit.original_help"),
+        )
+        job = _job(state)
+        done = job is not None and job.answer is not None
+        st.button(
+            say("checkpoints.audit.again" if done else "checkpoints.audit.begin"),
+            key="checkpoints_audit_begin",
+            on_click=session.safely(_begin),
+            disabled=not state.original or audit_process().busy,
+        )
+    if state.original:
+        path_of(state.original)
+
+
+def _begin() -> None:
+    state = current_state()
+    audit_process().start(path_of(state.chosen), path_of(state.original))
+
+
+def _show_answer(answer: Answer) -> None:
+    if answer.problem:
+        st.error(plain(answer.problem[language()]))
+        return
+    verdict, *rest = answer.messages[language()]
+    (st.success if answer.is_sound else st.warning)(plain(verdict))
+    for sentence in rest[:_MOST_SAID]:
+        st.caption(plain(sentence))
+    model = audited_model(answer.rows[language()])
+    data = model_map(model, AUDIT, AUDIT)
+    st.plotly_chart(
+        model_map_figure(data, language=language(), theme=theme()),
+        key="checkpoints_audit_map",
+        theme=None,
+        config=dict(MODEL_MAP_CONFIG),
+        alt=say("checkpoints.audit.map_alt"),
+    )
+    st.caption(say("checkpoints.audit.map_about"))
+    _show_rows(answer.rows[language()], model)
+
+
+def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
+    st.dataframe(
+        _frame(rows),
+        key="checkpoints_audit_table",
+        hide_index=True,
+        height=_HEIGHT,
+        column_config={
+            say("checkpoints.audit.columns.sqnr_db"): st.column_config.NumberColumn(format="%.1f")
+        },
+        placeholder="",
+        alt=say("checkpoints.table_alt", count=len(model.tensors)),
+    )
+
+
+def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
+    """Return what became of each tensor, what was not read first."""
+    import pandas as pd
+
+    listed = sorted(rows, key=lambda row: _ORDER.index(row["coverage"]))
+    columns = {
+        "tensor": [row["tensor"] or "–" for row in listed],
+        "original": [row["original"] or "–" for row in listed],
+        "coverage": [say(f"checkpoints.audit.became.{row['coverage']}") for row in listed],
+        "sqnr_db": pd.Series([row["sqnr_db"] for row in listed], dtype="float64"),
+        "reason": [row["reason"] or "" for row in listed],
+    }
+    return pd.DataFrame({say(f"checkpoints.audit.columns.{name}"): each for name, each in columns.items()})
