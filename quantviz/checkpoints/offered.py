@@ -14,7 +14,9 @@ from quantviz.sources.local import Listing, data_folder, list_files, real_path
 RESULTS = ".sqlite"
 #: Before a name in an address that is no text by itself.
 _CODED = "~"
-_INDEX = ".safetensors.index.json"
+#: How an index of shards ends, and how its shards do.
+_INDEXES = {".safetensors.index.json": ".safetensors", ".bin.index.json": ".bin"}
+_INDEX = tuple(_INDEXES)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)
 #: What a file of weights ends in; numbers as text are none.
 _WEIGHTS = (".safetensors", ".gguf", ".pt", ".pth", ".bin", ".onnx", ".npz", ".npy")
@@ -46,14 +48,22 @@ def offered_of(listing: Listing) -> Offered:
     >>> files = ("a/x-00001-of-00002.safetensors", "a/x-00002-of-00002.safetensors", "b.gguf", "r.sqlite")
     >>> offered_of(Listing(files, False))
     Offered(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), cut_short=False)
+    >>> files = ("a/x.bin.index.json", "a/x-00001-of-00002.bin", "a/x-00002-of-00002.bin")
+    >>> offered_of(Listing(files, False)).checkpoints
+    ('a/x.bin.index.json',)
     """
-    indexed = {_folder(file) for file in listing.files if file.endswith(_INDEX)}
+    indexed = {
+        (_folder(file), shard)
+        for file in listing.files
+        for index, shard in _INDEXES.items()
+        if file.endswith(index)
+    }
     found: dict[str, None] = {}
     for file in listing.files:
         folder = _folder(file)
         if file.endswith(_INDEX):
             found[file] = None
-        elif not file.endswith(_WEIGHTS) or (file.endswith(".safetensors") and folder in indexed):
+        elif not file.endswith(_WEIGHTS) or (folder, PurePosixPath(file).suffix) in indexed:
             continue
         elif _SHARD.search(file):
             found[f"{folder}/"] = None
@@ -73,7 +83,9 @@ def holder_of(file: str, checkpoints: Collection[str]) -> str:
     if not file or file in checkpoints:
         return file
     folder = _folder(file)
-    holders = [name for name in checkpoints if name.endswith((_INDEX, "/")) and _folder(f"{name}x") == folder]
+    holders = [
+        name for name in checkpoints if name.endswith((*_INDEX, "/")) and _folder(f"{name}x") == folder
+    ]
     return holders[0] if holders else file
 
 

@@ -15,6 +15,7 @@ from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.result import QParams, block_values, counted_cells
+from quantviz.quantization.scale_search import weighted
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
@@ -38,6 +39,8 @@ def calibrated(
     of the whole tensor, which calibrations of values alone do not need; `importance` is what an error counts
     in each column, see `quantize`.
     """
+    if importance is not None and scheme.search is None:
+        return weighted(of_blocks, scheme, importance)
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.
     told: object = ModeContext(scheme.mode)

@@ -86,7 +86,7 @@ def qparams_of_range(
     """
     if not isinstance(found, Range):
         # What an engine has searched is as it stores it, infinite scales included.
-        return found if scheme.search else stored_qparams(found, absmax, scheme, layout)
+        return found if scheme.search else stored_qparams(found, absmax, scheme, layout, strict)
     if not strict:
         _refuse_too_wide(found, scheme)
     params = _params_of(range_values(found, absmax, layout), scheme)

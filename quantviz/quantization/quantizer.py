@@ -101,13 +101,13 @@ def quantize(
     if qparams is not None and weights is not None:
         raise QuantVizError("importance_and_qparams")
     if qparams is not None:
-        scheme = scheme.replace(calibration=External())
+        scheme = _of_params(scheme, qparams).replace(calibration=External())
         params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict), None
     else:
         params, found = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
         # What follows from more than the tensor and the scheme has no text form.
-        scheme = scheme.replace(calibration=External())
+        scheme = scheme.weighted.replace(calibration=External())
     return _result_of(tensor, scheme, params, found, notes, strict)
 
 
@@ -195,9 +195,9 @@ def _choose(
         lambda: absmax,
         importance,
     )
-    return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(
-        found, Range
-    ) else None
+    own = scheme if importance is None else scheme.weighted
+    params = qparams_of_range(found, absmax, own, layout, strict)
+    return params, found if isinstance(found, Range) else None
 
 
 def _result_of(
@@ -220,6 +220,14 @@ def _result_of(
         if bool(negative.any()):
             notes = (*notes, Note.of("negatives_clip", count=int(negative.sum())))
     return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, found, notes)
+
+
+def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:
+    """Return the scheme by which codes are made with some scales: those found by weights of columns have an
+    inverse of their own.
+    """
+    found_by_weights = isinstance(qparams, QParams) and "inverse" in qparams.others
+    return scheme.weighted if found_by_weights else scheme
 
 
 def _raise_first(scheme: Scheme, shape: Shape) -> None:

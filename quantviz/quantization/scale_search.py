@@ -25,7 +25,7 @@ from quantviz.quantization.result import QParams
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import PerGroup, Shape
-from quantviz.schemes.scale_search import SEARCHES, ScaleSearch, Tries
+from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch, Tries
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import as_plain
@@ -56,6 +56,9 @@ class _Kept:
     minimum_run: torch.Tensor | None = None
     #: The scale before it was stored, where codes are made with that.
     exact: torch.Tensor | None = None
+    #: 1 over the scale that codes were made with, where that is another one, and the value of code 0 then.
+    inverse: torch.Tensor | None = None
+    lowest: torch.Tensor | None = None
 
 
 def searched(calibration: Calibration, blocks: BlockValues, context: Context) -> QParams:
@@ -71,33 +74,57 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
     search = SEARCHES[context.convention.search][context.format.id]
     if search.method == "block_maximum":
         return block_maximum(blocks, context)
-    method, values = _METHODS[search.method], blocks.runs(search.run)
-    weights = _of_columns(context.importance, blocks, search)
-    at_once, count = max(method.at_once // search.run, 1), values.shape[2]
+    domain = context.convention.zero_domain if search.has_minimum else "none"
+    return _found(blocks, search, search.run, context.format, domain, context.importance)
+
+
+def weighted(blocks: BlockValues, scheme: Scheme, importance: torch.Tensor) -> QParams:
+    """Return scale and zero point of each block as an engine finds them that searches only where columns have
+    weights: Q4_0, Q4_1, Q5_0 and Q5_1. A run is a row.
+    """
+    assert scheme.arithmetic.weighted_search is not None
+    search = WEIGHTED[scheme.arithmetic.weighted_search][scheme.format]
+    count = len(importance) // blocks.runs(1).shape[0]
+    return _found(blocks, search, count, scheme.number_format, scheme.zero_domain, importance)
+
+
+def _found(
+    blocks: BlockValues,
+    search: ScaleSearch,
+    run_blocks: int,
+    fmt: NumberFormat,
+    domain: str,
+    importance: torch.Tensor | None,
+) -> QParams:
+    """Return what a search finds of all blocks, of which so many are a run."""
+    method, values = _METHODS[search.method], blocks.runs(run_blocks)
+    weights = _of_columns(importance, values.shape[0], run_blocks)
+    at_once, count = max(method.at_once // run_blocks, 1), values.shape[2]
     parts = []
     for first in range(0, count, at_once):
         last = min(first + at_once, count)
         own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
-        parts.append(method.find(values[:, :, first:last].contiguous(), own, search, context.format))
+        parts.append(method.find(values[:, :, first:last].contiguous(), own, search, fmt))
     found = tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
     kept = method.keep(found, search, weights is not None)
     codes, run = blocks.of_runs(kept.codes), blocks.of_runs(kept.run)
     zero_point, minimum_codes, minimum_run = torch.zeros(codes.shape, dtype=torch.int32), None, None
+    two_levels = search.run > 1
     if kept.minimum_codes is not None and kept.minimum_run is not None:
         minimum_codes, minimum_run = blocks.of_runs(kept.minimum_codes), -blocks.of_runs(kept.minimum_run)
         zero_point = minimum_run * minimum_codes
-    two_levels = search.run > 1
-    domain = context.convention.zero_domain if search.has_minimum else "none"
+    exact = {"code_scale": kept.exact, "inverse": kept.inverse, "code_zero_point": kept.lowest}
+    others = {name: blocks.of_runs(each) for name, each in exact.items() if each is not None}
     return QParams(
         run * codes,
         zero_point,
         scale_codes=codes if two_levels else None,
         global_scale=run if two_levels else None,
         zero_domain=domain,
-        others=MappingProxyType({} if kept.exact is None else {"code_scale": blocks.of_runs(kept.exact)}),
+        others=MappingProxyType(others),
         stored=True,
-        zero_point_codes=minimum_codes,
-        global_zero_point=minimum_run,
+        zero_point_codes=minimum_codes if two_levels else None,
+        global_zero_point=minimum_run if two_levels else None,
     )
 
 
@@ -110,7 +137,7 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
     if given is None:
         return None
     layout = scheme.layout(shape)
-    if scheme.search is None or not scheme.search.weighs_columns or layout.block_shape[-1] == 1:
+    if not scheme.weighs_columns or layout.block_shape[-1] == 1:
         raise QuantVizError("importance_not_heeded", convention=str(scheme.chosen))
     numbers = (
         torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
@@ -124,14 +151,11 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
     return weights
 
 
-def _of_columns(
-    importance: torch.Tensor | None, blocks: BlockValues, search: ScaleSearch
-) -> torch.Tensor | None:
-    """Return the weights of one line's columns as its runs have them."""
+def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> torch.Tensor | None:
+    """Return the weights of one line's columns as its runs have them, in blocks of `size` elements."""
     if importance is None:
         return None
-    size = blocks.runs(search.run).shape[0]
-    return Blocks(importance, PerGroup(size).layout(tuple(importance.shape)), torch.float32).runs(search.run)
+    return Blocks(importance, PerGroup(size).layout(tuple(importance.shape)), torch.float32).runs(run_blocks)
 
 
 # ---- pieces of a search -------------------------------------------------------------------------
@@ -188,12 +212,11 @@ def _extreme(values: torch.Tensor) -> torch.Tensor:
 
 
 def _level(x: torch.Tensor, share: float) -> torch.Tensor:
-    """Return `share` · mean x² of each run."""
-    squares, total = x * x, torch.zeros_like(x[0, 0])
+    """Return `share` · mean x² of each run, added up one after the other."""
+    squares, total = (x * x).numpy(), np.zeros((1, x.shape[2]), np.float32)
     for block in range(x.shape[1]):
-        for element in range(x.shape[0]):
-            total += squares[element, block]
-    return share * total / (x.shape[0] * x.shape[1])
+        total = np.add.accumulate(np.concatenate((total, squares[:, block])), axis=0)[-1:]
+    return share * torch.from_numpy(total[0]) / (x.shape[0] * x.shape[1])
 
 
 def _weighted(x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
@@ -211,11 +234,11 @@ def _minimum(
     if of_columns is not None:
         weight = _weighted(x, of_columns, search)
         found = _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
-        return *found, _summed(weight)
+        return *found[:2], _summed(weight)
     weight = x.abs()
     if search.weight == "level":
         weight += _root(_summed(x * x) / len(x))
-    return _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)
+    return _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
 
 
 def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
@@ -232,8 +255,9 @@ def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 def _least_squares(
     x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scale and minus the smallest value of each block that give the least error among some.
+) -> _Found:
+    """Return the scale and minus the smallest value of each block that give the least error among some, and
+    what its codes were made with: the inverse of a scale, and a smallest value.
 
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
@@ -252,6 +276,7 @@ def _least_squares(
     inverse = _over(top, high - low)
     scale = _over(1, inverse)
     least = error_of(codes_of(inverse), scale, low)
+    best, low_of_best = inverse, low
     terms = torch.empty((len(x), 3, *x.shape[1:]))
     for i in range(tries.count):
         inverse = _over(_float32(tries.first, _times(tries.step, i), top), high - low)
@@ -266,9 +291,11 @@ def _least_squares(
         own, lower = torch.where(above, sum_xl / sum_l2, own), lower.masked_fill(above, 0)
         error = error_of(codes, own, lower)
         better = (spread > 0) & (error < least)
+        best, low_of_best = torch.where(better, inverse, best), torch.where(better, low, low_of_best)
         scale, low = torch.where(better, own, scale), torch.where(better, lower, low)
         least = torch.where(better, error, least)
-    return scale.masked_fill(flat, 0), -torch.where(flat, lowest, low)
+    minimum = -torch.where(flat, lowest, low)
+    return scale.masked_fill(flat, 0), minimum, best.masked_fill(flat, 0), low_of_best
 
 
 def _codes_of_largest(values: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -341,15 +368,16 @@ def _descent(
 def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
         scale, total = found
-        run, codes = _best_scale(scale, total, -search.code_min)
+        run, codes, _ = _best_scale(scale, total, -search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # Of zeros each byte is 0, which is read as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
-def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scale of least weighted squared error along the first axis among nineteen, and its codes:
-    the value of largest magnitude has the code `-top`, or one a little beside it.
+def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> _Found:
+    """Return the scale of least weighted squared error along the first axis among nineteen, its codes, and
+    the inverse that these were made with: the value of largest magnitude has the code `-top`, or one a little
+    beside it.
     """
     extreme, weighted = _extreme(x), weight * x
 
@@ -357,16 +385,19 @@ def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> tuple[torch.
         codes = _nearest(inverse * x).clamp_(-top, top - 1).to(torch.float32)
         return codes, _summed(weighted * codes), _summed((weight * codes).mul_(codes))
 
-    codes, products, squares = sums(_over(-top, extreme))
+    inverse = _over(-top, extreme)
+    codes, products, squares = sums(inverse)
     scale = torch.where(squares != 0, products / squares, 0)
     best = scale * products
     for i in (*range(-9, 0), *range(1, 10)):
-        tried, products, squares = sums(_over(-_float32(top, _times(0.1, i)), extreme))
+        own = _over(-_float32(top, _times(0.1, i)), extreme)
+        tried, products, squares = sums(own)
         better = (squares > 0) & (products * products > best * squares)
         scale = torch.where(better, products / squares, scale)
         best, codes = torch.where(better, scale * products, best), torch.where(better, tried, codes)
+        inverse = torch.where(better, own, inverse)
     nothing = extreme.abs() < _NOTHING
-    return scale.masked_fill(nothing, 0), codes.masked_fill(nothing, -top)
+    return scale.masked_fill(nothing, 0), codes.masked_fill(nothing, -top), inverse.masked_fill(nothing, 0)
 
 
 def _descended(
@@ -416,6 +447,40 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
         _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, of_nothing)
     )
     return _Kept(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
+
+
+# ---- where columns have weights alone -----------------------------------------------------------
+
+
+def _weighted_signed(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return the scale of each block, and the inverse that its codes are made with: Q4_0 and Q5_0."""
+    assert of_columns is not None
+    scale, _, inverse = _best_scale(x, _weighted(x, of_columns, search), -fmt.code_min)
+    return scale, inverse
+
+
+def _keep_weighted_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    scale, inverse = found
+    return _Kept(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
+
+
+def _weighted_minimum(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return the scale and minus the smallest value of each block, and what its codes are made with: Q4_1 and
+    Q5_1.
+    """
+    assert of_columns is not None
+    weight = _weighted(x, of_columns, search)
+    return _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+
+
+def _keep_weighted_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    scale, minimum, inverse, lowest = found
+    ones = torch.ones_like(scale)
+    return _Kept(ones, _half(scale), ones, _half(minimum), scale, inverse, lowest)
 
 
 # ---- a list of values ---------------------------------------------------------------------------
@@ -489,5 +554,7 @@ _METHODS: Mapping[str, _Method] = MappingProxyType(
         # Most of its steps are taken on one element of each block.
         "descent": _Method(_descent, _keep_descent, 16 * _AT_ONCE),
         "codebook": _Method(_codebook, _keep_codebook),
+        "weighted_signed": _Method(_weighted_signed, _keep_weighted_signed),
+        "weighted_minimum": _Method(_weighted_minimum, _keep_weighted_minimum),
     }
 )

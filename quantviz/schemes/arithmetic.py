@@ -144,6 +144,9 @@ class Arithmetic:
     #: How the engine itself finds scales, a name in `scale_search.SEARCHES`; none where they follow from a
     #: range.
     search: str | None = None
+    #: The same where columns have weights, of an engine that only searches then; codes are made with the
+    #: inverse that was found, half to even.
+    weighted_search: str | None = None
     #: Dtype in which range, scale and zero point are computed.
     scale_math: str = "float32"
     #: Dtype in which one scale for the whole tensor is kept.

@@ -16,7 +16,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
-from quantviz.schemes.scale_search import SEARCHES
+from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 
 
 @dataclass(frozen=True)
@@ -377,6 +377,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
         "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
         "search": (None, *SEARCHES),
+        "weighted_search": (None, *WEIGHTED),
         "scale_math": (*_FLOATS, *HALVES),
         "scale_dtype": _FLOATS,
         "block_scale_dtype": _FLOATS,

@@ -680,6 +680,7 @@ ENGINES: tuple[Arithmetic, ...] = (
     Arithmetic(
         "gguf_signed",
         ScaleSpec("extreme_over_code_min", format="float16", codes_from="exact"),
+        weighted_search="weighted_signed",
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",
@@ -694,6 +695,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec(format="float16", codes_from="exact"),
         zero_domain="value",
         zero_point_format="float16",
+        weighted_search="weighted_minimum",
         order="multiply_round_add",
         ties="adding_half",
         zero_width="as_any",

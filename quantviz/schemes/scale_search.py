@@ -29,7 +29,8 @@ class ScaleSearch:
     #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
     #: value of the format the largest magnitude becomes.
     method: str
-    #: Neighbouring blocks whose scales are codes of one float16 scale; 1 where each block has its own.
+    #: Neighbouring blocks whose scales are codes of one float16 scale; 1 where each block has its own, 0 also
+    #: where it is weighed by the whole row.
     run: int = 1
     #: The smallest and largest code of a scale. Those of a smallest value are the same.
     code_min: int = 0
@@ -57,12 +58,12 @@ class ScaleSearch:
     @property
     def has_minimum(self) -> bool:
         """Whether it finds a smallest value as well."""
-        return self.method == "minimum"
+        return self.method in ("minimum", "weighted_minimum")
 
     @property
     def scale_bits(self) -> float:
         """Return the bits of one block's scale, its share of the run's scale included."""
-        return self.code_bits + self.run_bits / self.run
+        return self.code_bits + self.run_bits / max(self.run, 1)
 
 
 #: Every search by its name in a convention and the id of the number format. The numbers are those of
@@ -99,5 +100,17 @@ SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
         },
         # Runs of 256 again.
         "iq4_xs": MappingProxyType({"iq4": ScaleSearch("codebook", 8, -32, 31, 6)}),
+    }
+)
+
+#: The searches that are made where columns have weights alone: Q4_0, Q4_1, Q5_0 and Q5_1.
+WEIGHTED: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
+    {
+        "weighted_signed": MappingProxyType(
+            {fmt: ScaleSearch("weighted_signed", 0, level=1.0) for fmt in ("int4", "int5")}
+        ),
+        "weighted_minimum": MappingProxyType(
+            {fmt: ScaleSearch("weighted_minimum", 0, level=1.0) for fmt in ("uint4", "uint5")}
+        ),
     }
 )

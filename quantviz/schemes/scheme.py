@@ -13,7 +13,7 @@ from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Gi
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
-from quantviz.schemes.scale_search import SEARCHES, ScaleSearch
+from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
@@ -234,6 +234,28 @@ class Scheme:
         if not self.shifted:
             return "none"
         return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
+
+    @property
+    def weighs_columns(self) -> bool:
+        """Whether the engine heeds weights of columns with this format.
+
+        >>> Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighs_columns
+        True
+        """
+        if self.search is not None:
+            return self.search.weighs_columns
+        return self.format in WEIGHTED.get(self.arithmetic.weighted_search or "", {})
+
+    @property
+    def weighted(self) -> Scheme:
+        """Return the scheme whose codes are those of scales found by weights of columns.
+
+        >>> print(Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighted.arithmetic)
+        gguf_signed(ties=even,scale.first=inverse)
+        """
+        if self.search is not None or not self.weighs_columns:
+            return self
+        return self.replace(convention=self.arithmetic.replace(ties="even", **{"scale.first": "inverse"}))
 
     @property
     def leaves_out(self) -> bool:

@@ -145,6 +145,7 @@ def local_version(file: str) -> str:
     `QuantVizError` where it is gone.
     """
     from quantviz.sources.files import is_index, reader_of
+    from quantviz.sources.files.npy import STORED_AS
 
     paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
     assert folder
@@ -155,7 +156,8 @@ def local_version(file: str) -> str:
         paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
     elif path.suffix == ".onnx":
         paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
-    return ".".join(map(_stat_text, paths))
+    named = os.environ.get(STORED_AS, "") if path.suffix in (".npy", ".npz") else ""
+    return named + ".".join(map(_stat_text, paths))
 
 
 def _stat_text(path: Path) -> str:

@@ -139,7 +139,7 @@ def measure(
         nonfinite_notes(x, scheme, known)
         found = ranges(stored, scheme, importance=weights)
         assert isinstance(found, QParams)
-        qparams = found
+        qparams, scheme = found, scheme.weighted
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         if path is None and qparams is None and isinstance(x, Stored):
             r = quantized(stored, scheme, known)

@@ -47,7 +47,7 @@ def ranges(
     [[-3.0]]
     """
     layout = scheme.layout(x.shape)
-    if scheme.calibration.of_values:
+    if scheme.calibration.of_values and importance is None:
         return ranges_of_values(x, scheme, layout, piece)
     largest = cache(
         lambda: torch.tensor(
@@ -58,6 +58,8 @@ def ranges(
     rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     if scheme.search is not None:
         rows = rows_of_band(layout_of_runs(layout, scheme.search.run), piece)
+    elif importance is not None:
+        rows = rows_of_band(layout_of_runs(layout, layout.grid_shape[-1]), piece)
     bands = list(runs_between(layout.view_shape[0], rows))
     found: list[Range | QParams] = [QParams(0.0)] * len(bands)
     alone = len(bands) > 1
@@ -75,7 +77,11 @@ def ranges(
                 else importance
             )
             found[k] = calibrated(
-                _blocks(band, scheme, part, piece, alone=alone), scheme, trial, largest, own
+                _blocks(band, scheme, part, piece, alone=alone, reads=importance is not None),
+                scheme,
+                trial,
+                largest,
+                own,
             )
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
@@ -96,10 +102,14 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float =
     raise NotImplementedError
 
 
-def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
-    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
+def _blocks(
+    x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool, reads: bool = False
+) -> BlockValues:
+    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them; `reads` is whether it
+    asks for the values themselves.
+    """
     dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.leaves_out
-    if scheme.search is not None or not kernel_access.has_kernels():
+    if scheme.search is not None or reads or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
     found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
     return cast("BlockValues", found)

@@ -17,7 +17,7 @@ import torch
 import quantviz as qv
 from tests.engines import Answer, Case, Path
 from tests.engines.data import Trial, own_trials
-from tests.engines.record_llama_cpp import COMMIT, RECORD, TYPES
+from tests.engines.record_llama_cpp import COMMIT, RECORD, TYPES, WEIGHTED
 from tests.engines.records import Record, read_record, recorded_tensors
 
 PRODUCER = "llama.cpp"
@@ -94,6 +94,20 @@ def answer(x: torch.Tensor, name: str, *, weighted: bool = False, searched_codes
         count = known.numel() // 256 * size
         if known.shape == x.shape and torch.equal(known, x):
             return _taken_apart(packed[at : at + count], name, tuple(x.shape), searched_codes=searched_codes)
+        at += count
+    raise LookupError("not a recorded tensor: take them from tests.engines.llama_cpp.tensors()")
+
+
+def weighted_values(x: torch.Tensor, name: str) -> torch.Tensor:
+    """Return the values of a recorded tensor by one of `WEIGHTED`, whose columns have weights."""
+    kind, size = WEIGHTED[name]
+    packed, at = record()[1][f"{name}_weighted"], 0
+    for _, known in tensors():
+        count = known.numel() // 256 * size
+        if known.shape == x.shape and torch.equal(known, x):
+            raw = packed[at : at + count].reshape(len(x), -1)
+            with np.errstate(all="ignore"):
+                return torch.from_numpy(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType(kind)).copy())
         at += count
     raise LookupError("not a recorded tensor: take them from tests.engines.llama_cpp.tensors()")
 

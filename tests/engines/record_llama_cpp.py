@@ -1,5 +1,6 @@
-"""Records what llama.cpp's reference quantizer computes, for K-quants and IQ4, without and with weights of
-columns: its Python package takes minutes to compile, so the repository keeps its answers.
+"""Records what llama.cpp's reference quantizer computes, for K-quants and IQ4 without and with weights of
+columns, and for Q4_0 to Q5_1 with them. Its Python package takes minutes to compile, so the repository keeps
+its answers.
 
     python -m tests.engines.record_llama_cpp LIBRARY
 
@@ -36,6 +37,10 @@ TYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
         "iq4_xs": (23, 136),
     }
 )
+#: The same of types whose scales are searched only where columns have weights: recorded with weights alone.
+WEIGHTED: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"q4_0": (2, 144), "q4_1": (3, 160), "q5_0": (6, 176), "q5_1": (7, 192)}
+)
 COLUMNS = 512
 
 
@@ -54,8 +59,10 @@ def main() -> None:
         "input": np.concatenate([x.numpy().ravel() for x in inputs.values()]),
         "importance": weights,
     }
-    for name, (kind, size) in TYPES.items():
+    for name, (kind, size) in (TYPES | WEIGHTED).items():
         for suffix, weighted in (("", None), ("_weighted", weights.ctypes.data)):
+            if name in WEIGHTED and weighted is None:
+                continue
             packed = []
             for x in inputs.values():
                 values = np.ascontiguousarray(x.numpy())

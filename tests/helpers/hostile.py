@@ -571,6 +571,16 @@ add("fortran.npy", npy(numpy.asfortranarray(X.numpy())), {"fortran": X.tolist()}
 add("bigfortran.npy", npy(numpy.asfortranarray(X.numpy().astype(">f4"))), {"bigfortran": X.tolist()})
 add("widefloat.npy", numpy_header("(1,)", "'<f999999999'") + bytes(8), NUMBERS)
 add("nofloat.npy", numpy_header("(1,)", "'<f0'") + bytes(8), NUMBERS)
+add("onebyte.npy", numpy_header("(4,)", "'<V1'") + bytes(4), "file.npy_unnamed")
+add("onebyte.npz", zipped([("x.npy", numpy_header("(4,)", "'<V1'") + bytes(4))]), "file.npy_unnamed")
+add("brain.npy", numpy_header("(2,)", "'<V2'") + struct.pack("<HH", 0x3FC0, 0xC000), {"brain": [1.5, -2.0]})
+add(
+    "bigbrain.npy",
+    numpy_header("(2,)", "'>V2'") + struct.pack(">HH", 0x3FC0, 0xC000),
+    {"bigbrain": [1.5, -2.0]},
+)
+add("shortbrain.npy", numpy_header("(3,)", "'<V2'") + bytes(4), CUT)
+add("widebytes.npy", numpy_header("(1,)", "'<V999999999'") + bytes(8), NUMBERS)
 add("unit.npy", numpy_header("(1,)", "'<m8[ns]'") + bytes(8), NUMBERS)
 add("order.npy", numpy_header("(1,)", order="1") + bytes(4), DAMAGED)
 add("fraction.npy", numpy_header("(1.5,)") + bytes(8), DAMAGED)

@@ -172,7 +172,7 @@ def shown(scheme):
     """
     lines = [(operation.key, operation.line) for operation in operations_of(scheme)]
     properties = (scheme.code_min, scheme.symmetric_zero_point, stored_bits(scheme), scheme.arithmetic.tail)
-    properties = (*properties, scheme.search)
+    properties = (*properties, scheme.search, str(scheme.weighted.arithmetic), scheme.weighs_columns)
     kept = "block_scale_dtype" if not scheme.granularity.single else "scale_dtype"
     properties = (*properties, scheme.on_input("float16").arithmetic.result_dtype)
     return lines, properties, scheme.arithmetic.get(kept), scheme.arithmetic.scale_math

@@ -16,7 +16,8 @@ from quantviz.quantization import scale_search
 from quantviz.streaming import ranges
 from quantviz.tensors.lazy import InMemory
 from tests.engines import llama_cpp
-from tests.engines.compare import mismatches
+from tests.engines.compare import mismatches, ulps
+from tests.engines.record_llama_cpp import WEIGHTED
 from tests.helpers.replay import replay
 from tests.helpers.walked import normal
 
@@ -39,6 +40,30 @@ def test_weights_of_columns_give_what_llama_cpp_gives(name):
         found = mismatches(answer, r)
         assert not {part: int(where.sum()) for part, where in found.items() if bool(where.any())}, label
         assert r.scheme.calibration == qv.External()
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_types_that_search_with_weights_alone_give_what_llama_cpp_gives(name):
+    changed = 0
+    for label, x in llama_cpp.tensors():
+        theirs = llama_cpp.weighted_values(x, name)
+        r = qv.quantize(x, name, importance=llama_cpp.importance(), strict=True)
+        assert not bool((ulps(theirs, r.x_hat) > 0).any()), label
+        changed += int((r.x_hat != qv.quantize(x, name, strict=True).x_hat).sum())
+    assert changed > 1000
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_such_a_search_is_the_same_by_every_path(name):
+    x, weights = normal(6, 512, seed=3), llama_cpp.importance()
+    r = qv.quantize(x, name, importance=weights)
+    again = qv.quantize(x, name, qparams=qv.choose_qparams(x, name, importance=weights))
+    assert torch.equal(again.q, r.q)
+    assert torch.equal(again.x_hat, r.x_hat)
+    measured = qv.measure(x, name, importance=weights, path="fused", piece=512)
+    assert measured.metrics["mse"] == pytest.approx(qv.metrics(r)["mse"], rel=1e-6)
+    for place in ((0, 0), (2, 300), (5, 511)):
+        replay(r, place)
 
 
 def test_weights_of_columns_lessen_the_weighted_error():
@@ -151,7 +176,7 @@ def test_a_derivation_begins_with_both_levels():
         (lambda x: qv.RECIPES["q4_k"].replace(mode="symmetric"), "not_offered"),
         (lambda x: qv.quantize(x, "q4_k", importance=torch.ones(7)), "importance_shape"),
         (lambda x: qv.quantize(x, "q4_k", importance=-torch.ones(256)), "importance_negative"),
-        (lambda x: qv.quantize(x, "q4_0", importance=torch.ones(256)), "importance_not_heeded"),
+        (lambda x: qv.quantize(x, "q8_0", importance=torch.ones(256)), "importance_not_heeded"),
         (
             lambda x: qv.quantize(x, "q4_k", importance=[1.0] * 256, qparams=qv.choose_qparams(x, "q4_k")),
             "importance_and_qparams",

@@ -85,6 +85,9 @@ class open_tensors:
     What was loaded stays valid afterwards. `QuantVizError` (keys `file.*`, and `typed.*` for places in text)
     for a file that is missing, unknown, not what its name says, damaged or beyond `limits`.
 
+    `stored_as` names the dtype of arrays of a .npy or .npz whose header says only how many bytes an element
+    has, as FP8 of ml_dtypes: "float8_e4m3fn".
+
     >>> with open_tensors(b"1.5,2\\n3,4", "numbers.csv") as catalog:
     ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))
     (('numbers',), (2, 2), tensor([1.5000, 2.0000]))
@@ -96,14 +99,18 @@ class open_tensors:
         filename: str | None = None,
         *,
         limits: Limits | None = None,
+        stored_as: str = "",
     ) -> None:
         check_kinds(path_or_bytes, filename)
         self._asked = path_or_bytes, filename, limits
+        self._stored_as = stored_as
         self._open: list[Catalog] = []
 
     def __enter__(self) -> Catalog:
         path_or_bytes, filename, limits = self._asked
-        self._open.append(catalog_of(FileData(path_or_bytes, filename), limits=limits))
+        data = FileData(path_or_bytes, filename)
+        data.stored_as = self._stored_as
+        self._open.append(catalog_of(data, limits=limits))
         return self._open[-1]
 
     def __exit__(self, *_: object) -> None:

@@ -139,6 +139,8 @@ class FileData:
         ) or "?"
         #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
         self.members: list[str] | None = None
+        #: The dtype that a person names for elements of which the file says only their bytes; "" for none.
+        self.stored_as = ""
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 import struct
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from quantviz.errors import QuantVizError
+from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData
+from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import Lies, Packing
 
 MAGIC = b"\x93NUMPY"
 #: numpy itself refuses longer headers unless it is told to trust the file.
@@ -34,6 +37,36 @@ _OTHER_KINDS = {
     "m": "timedelta",
     "V": "void",
 }
+#: The dtypes of ml_dtypes that a header tells without doubt: NumPy's own bytes have no order, "|V2".
+_OF_ML_DTYPES = {"<V2": "bfloat16", ">V2": "bfloat16", "<f1": "float8_e5m2", "|f1": "float8_e5m2"}
+#: The environment variable that names the dtype of arrays of bytes: ml_dtypes saves FP8 and all else of one
+#: byte as "<V1".
+STORED_AS = "QUANTVIZ_NPY_DTYPE"
+#: What it may be, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
+_NAMED = {
+    1: (
+        *(
+            "float8_e4m3fn",
+            "float8_e5m2",
+            "float8_e4m3fnuz",
+            "float8_e5m2fnuz",
+            "float8_e8m0fnu",
+            "float8_e3m4",
+        ),
+        *(
+            "float6_e2m3fn",
+            "float6_e3m2fn",
+            "float4_e2m1fn",
+            "int4",
+            "uint4",
+            "int2",
+            "uint2",
+            "int8",
+            "uint8",
+        ),
+    ),
+    2: ("bfloat16", "float16", "int16", "uint16"),
+}
 
 
 class NpyHeader(NamedTuple):
@@ -49,6 +82,8 @@ class NpyHeader(NamedTuple):
     item_bytes: int
     #: Where the values start.
     offset: int
+    #: Whether the header says of its elements only how many bytes they have.
+    unnamed: bool = False
 
     @property
     def data_bytes(self) -> int:
@@ -86,8 +121,39 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
         return NpyHeader("structured", lengths, order[1] == "True", False, 0, offset)
     size = int(descr[3] or 0)
     name = f"{_KINDS[descr[2]]}{8 * size}" if descr[2] in _KINDS else _OTHER_KINDS.get(descr[2], "unknown")
+    known = _OF_ML_DTYPES.get(f"{descr[1]}{descr[2]}{size}")
+    unnamed = known is None and descr[2] == "V" and size in _NAMED
+    name = known or name
     swapped = size > 1 and {"<": "little", ">": "big"}.get(descr[1], sys.byteorder) != sys.byteorder
-    return NpyHeader(name, lengths, order[1] == "True", swapped, size, offset)
+    return NpyHeader(name, lengths, order[1] == "True", swapped, size, offset, unnamed)
+
+
+def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
+    """Return the header with the dtype that a person or the environment names, where it has none.
+
+    Raises:
+        QuantVizError: There is no such dtype of so many bytes.
+    """
+    named = data.stored_as or os.environ.get(STORED_AS, "")
+    if not header.unnamed or not named:
+        return header
+    known = _NAMED[header.item_bytes]
+    if named not in known:
+        everything = (each for names in _NAMED.values() for each in names)
+        if named in everything:
+            return header  # it is meant for arrays of another size
+        raise QuantVizError("file.npy_dtype", file=clipped(data.name), got=named, known=", ".join(known))
+    return header._replace(dtype=named, unnamed=False)
+
+
+def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> TensorInfo | None:
+    """Return what is known of an array of ml_dtypes; none of one that NumPy itself has a dtype for."""
+    if header.unnamed:
+        problem = data.error("npy_unnamed", name=clipped(name), bytes=header.item_bytes, setting=STORED_AS)
+        return TensorInfo(f"void{8 * header.item_bytes}", shape, problem=problem)
+    if header.dtype in _NAMED[1]:
+        return TensorInfo(header.dtype, shape)
+    return None
 
 
 def lies_at(header: NpyHeader, start: int) -> Lies:
@@ -96,9 +162,21 @@ def lies_at(header: NpyHeader, start: int) -> Lies:
 
     from quantviz.sources.files.mapped import Lies, plain
 
-    return Lies(
-        start, plain(getattr(torch, header.dtype), swapped=header.swapped), turned=header.fortran_order
-    )
+    packing = _in_bytes(header.dtype) if header.item_bytes == 1 else None
+    packing = packing or plain(getattr(torch, header.dtype), swapped=header.swapped)
+    return Lies(start, packing, turned=header.fortran_order)
+
+
+def _in_bytes(dtype: str) -> Packing | None:
+    """Return how codes of a number format lie, each in a byte; none of dtypes that torch has."""
+    import torch
+
+    from quantviz.sources.files.mapped import by_table, values_of
+
+    if dtype in ("int8", "uint8") or dtype not in FORMATS:
+        return None
+    table = values_of(dtype)
+    return by_table(table[torch.arange(256) % len(table)])
 
 
 class NpyCatalog(Catalog):
@@ -117,8 +195,9 @@ class NpyCatalog(Catalog):
             header = read_header(stream)
         if header is None:
             raise self._data.error("damaged", kind=self.kind)
-        self._header = header
-        info = self._info(self._data.stem, header.dtype, self._shape(self._data.stem, header.shape))
+        name, shape = self._data.stem, self._shape(self._data.stem, header.shape)
+        self._header = header = stored_as(header, self._data)
+        info = info_of(name, header, shape, self._data) or self._info(name, header.dtype, shape)
         if info.problem is None and self._data.size - header.offset < header.data_bytes:
             raise self._cut_short(self._data.stem, header.offset + header.data_bytes)
         return {self._data.stem: info}

@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo, window_shape
 from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.npy import NpyHeader, lies_at, read_header
+from quantviz.sources.files.npy import NpyHeader, info_of, lies_at, read_header, stored_as
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -66,8 +66,9 @@ class NpzCatalog(Catalog):
         header = read_header(_Unpacked(self._data, member))  # type: ignore[arg-type]
         if header is None:
             return TensorInfo("unknown", (), problem=self._damaged(name))
+        header, shape = stored_as(header, self._data), self._shape(name, header.shape)
         self._members[name] = member, header
-        info = self._info(name, header.dtype, self._shape(name, header.shape))
+        info = info_of(name, header, shape, self._data) or self._info(name, header.dtype, shape)
         # The size the zip declares and the one the array declares must agree before anything is inflated.
         if info.problem is None and member.file_size != header.offset + header.data_bytes:
             return TensorInfo(info.dtype, info.shape, problem=self._damaged(name))

@@ -106,7 +106,7 @@ def name_of(chosen: str) -> str:
     """Return what a choice is called."""
     if chosen == EXAMPLE:
         return say("checkpoints.example")
-    name = chosen.removesuffix(".safetensors.index.json").removesuffix("/")
+    name = chosen.removesuffix(".safetensors.index.json").removesuffix(".bin.index.json").removesuffix("/")
     for usual in ("/model", "/pytorch_model"):
         name = name.removesuffix(usual)
     return visible(name.removesuffix("/model.safetensors") or chosen)
