@@ -621,8 +621,26 @@ def test_another_comb_glides(new_page, url):
     another_comb_glides_to_its_places(page)
 
 
+TOPS = """() => Object.fromEntries([".st-key-lesson_words", ".st-key-lesson_question", ".st-key-commit",
+    ".st-key-lesson_next", ".st-key-lesson_hand"].map(
+    (name) => [name, document.querySelector(name).getBoundingClientRect().top -
+        document.querySelector(".st-key-lesson_words").getBoundingClientRect().top]))"""
+
+
+def a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page):
+    """The question lay below the ruler, and a release moved it, with the buttons, by a row."""
+    before = page.evaluate(TOPS)
+    assert before[".st-key-lesson_question"] < before[".st-key-lesson_hand"]
+    assert page.locator(".st-key-commit").bounding_box()["y"] < 844
+    foot = page.locator(".qv-ruler").first.bounding_box()["height"]
+    dragged_by_keys(page, "hi", "ArrowLeft", 1)
+    assert page.evaluate(TOPS) == pytest.approx(before, abs=1)
+    assert page.locator(".qv-ruler").first.bounding_box()["height"] == pytest.approx(foot, abs=1)
+
+
 def test_steps_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
+    a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)

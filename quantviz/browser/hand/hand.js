@@ -6,7 +6,7 @@ import { SHARED } from "../page/tables.js";
 import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
-import { FEW_TEETH, NARROW } from "../ruler/places.js";
+import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
@@ -16,7 +16,7 @@ import { liveCells, livePixels } from "./live_cells.js";
 import { Painting } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
-import { combOf, domainOf, histogramOf, placesOf } from "./ruler_picture.js";
+import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -239,18 +239,7 @@ export class Hand {
   }
 
   domainNow() {
-    const { x, places } = this.shown;
-    const comb = this.shown.levels?.values;
-    const values = Array.from(places, (place) => x[place]);
-    const { bar_edges: edges, rows, room } = this.data;
-    if (edges) values.push(edges[0], edges.at(-1));
-    if (comb?.length <= FEW_TEETH) values.push(comb[0], comb.at(-1));
-    // Room to make an outlier of the selected value, or a longer comb.
-    if (room) values.push(...values.map((value) => 2 * value));
-    // Where the hand began stays in sight, and can be gone back to; so does what is right.
-    for (const { tone, levels, range, at } of rows)
-      if (tone !== "wrong") values.push(...(range ?? (levels.length ? [levels[0], levels.at(-1)] : [at])));
-    return domainOf(values, this.showsRange() ? this.rangeOf(this.shown) : null);
+    return domainAround(this.shown, this.data, this.showsRange() ? this.rangeOf(this.shown) : null);
   }
 
   showsRange() {
@@ -316,6 +305,7 @@ export class Hand {
             : null,
       },
       rows: data.rows,
+      reserved: data.reserved,
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },

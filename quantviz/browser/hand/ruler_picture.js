@@ -1,6 +1,7 @@
 // What the ruler shows of a result: the values of one block over the comb of its codes.
 
 import { significant } from "../panels/numbers.js";
+import { FEW_TEETH } from "../ruler/places.js";
 
 // Bars of the histogram behind the dots.
 const BARS = 64;
@@ -23,6 +24,21 @@ export function combOf(levels, decoded, writing) {
     values: Float64Array.from(kept, (i) => levels.values[i]),
     names: kept.map((i) => name(levels.codes[i])),
   };
+}
+
+// The ends of the ruler around a result: its block's values, all teeth of few codes, and what stays in sight
+// besides, as the server says.
+export function domainAround({ x, places, levels }, { bar_edges: edges, rows, room }, range) {
+  const values = Array.from(places, (place) => x[place]);
+  const comb = levels?.values;
+  if (edges) values.push(edges[0], edges.at(-1));
+  if (comb?.length <= FEW_TEETH) values.push(comb[0], comb.at(-1));
+  // Room to make an outlier of the selected value, or a longer comb.
+  if (room) values.push(...values.map((value) => 2 * value));
+  // Where the hand began stays in sight, and can be gone back to; so does what is right.
+  for (const { tone, levels: teeth, range: own, at } of rows)
+    if (tone !== "wrong") values.push(...(own ?? (teeth.length ? [teeth[0], teeth.at(-1)] : [at])));
+  return domainOf(values, range);
 }
 
 // The ends of the ruler: all values, and a range set wider than these, with room at both sides to drag to.

@@ -92,12 +92,14 @@ export class Bridge {
     return this.gd?._fullLayout?.meta;
   }
 
-  // The panel that a phone shows: the last one chosen, else the first one to show, else the last one that is
-  // open.
+  // The panel that a phone shows: the last one chosen, else the first one to show, else what is quantized: an
+  // error says nothing to who has not seen of what.
   get panel() {
     const { panels, open } = this.meta;
     return (
-      [this.memory.panel, this.data.first].find((name) => open.includes(name)) ?? open.at(-1) ?? panels.at(-1)
+      [this.memory.panel, this.data.first, "x_hat", "x"].find((name) => open.includes(name)) ??
+      open.at(-1) ??
+      panels.at(-1)
     );
   }
 

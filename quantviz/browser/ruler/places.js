@@ -37,7 +37,8 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0) {
           ? [50, 34, high ? 80 : 36]
           : [84, 36, 0];
   const top = sliders;
-  const rows = ROW * (picture.rows?.length ?? 0);
+  // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
+  const rows = ROW * Math.max(picture.rows?.length ?? 0, wall ? 0 : (picture.reserved ?? 0));
   return {
     narrow,
     sliders,

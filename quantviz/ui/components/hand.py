@@ -89,6 +89,8 @@ class LessonRuler:
             "panels": self.panels,
             "holds_codes": self.holds_codes,
             "room": "tooth" in self.moves,
+            # For the grid from before.
+            "reserved": 1,
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
         }
@@ -343,6 +345,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "with_range": False,
         "holds_codes": False,
         "room": False,
+        "reserved": 0,
         "rows": [],
         "bell": None,
         "pays": None,

@@ -142,7 +142,9 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
 
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Drag)
-    st.caption(question.tolerance.say(scenes))
+    # On a phone the style puts what is asked above the ruler that it is done on.
+    with st.container(key="lesson_drag"):
+        st.caption(question.tolerance.say(scenes))
 
 
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
