@@ -42,6 +42,7 @@ from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
+from quantviz.schemes.orientation import Named, named_outputs
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
@@ -128,6 +129,7 @@ def audit(
     quantized_path: str | PurePath,
     original_path: str | PurePath,
     *,
+    outputs_axis: Named = None,
     report: Callable[[int, int], object] = lambda done, count: None,
 ) -> Audit:
     """Compare a quantized checkpoint with its original, tensor by tensor.
@@ -139,6 +141,8 @@ def audit(
         quantized_path: A file, an index of shards, a folder, or any part of a split .gguf; or the address of
             one, such as https://host/model.gguf, of which byte ranges are read.
         original_path: The same.
+        outputs_axis: The axis of the output channels in the original, where its files do not tell; see
+            `scan`.
         report: Told how many tensors are done, and of how many, after each.
 
     Returns:
@@ -150,6 +154,7 @@ def audit(
             has a partner in the other. What is wrong with a single tensor is in its row.
     """
     with _both(quantized_path, original_path) as (quantized, original):
+        original.tensors.file.name_outputs(named_outputs(outputs_axis))
         items, others = items_of(quantized), items_of(original)
         if not any(item.kind in ("weight", "unread") for item in items):
             count = sum(1 for item in others if item.kind == "weight")

@@ -6,6 +6,7 @@ byte is accounted for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -16,10 +17,13 @@ from quantviz.checkpoints.recipes import seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Named, named_outputs
 from quantviz.sources.files.file_data import clipped
 
 #: How keys of reasons begin that say of a layout that it is not known.
 _LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Names that a sentence lists.
+_LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,21 @@ class Listing(Picklable):
     account: Account = field(default_factory=Account)
 
 
-def list_checkpoint(path: str | PurePath) -> Listing:
+def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing:
     """Return the tensors of a checkpoint.
 
     Args:
         path: A file of any reader, an index of shards, a folder, or any part of a split .gguf; or the address
             of one of these, such as s3://bucket/model/. Of a folder it is the index where it has one, else
             all its files of one kind.
+        outputs_axis: The axis of the output channels, where the files do not tell: of all weights, or by
+            name, see `scan`.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, or it holds several models.
     """
     with open_model(path) as model:
+        model.tensors.file.name_outputs(named_outputs(outputs_axis))
         items = items_of(model, stacked=True)
         entries = [_entry(model, str(path), item) for item in items]
         notes: list[Note] = [each.reason for each in model.aside]
@@ -99,6 +106,7 @@ def list_checkpoint(path: str | PurePath) -> Listing:
                 continue
             info, problem = stray.catalog.info(stray.name), Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
+        notes += _outputs_notes(model, items)
         became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
         account = Account(tuple(accounted(model, "scanned", items, became)))
         # Each where its file has it; of experts in one tensor each where the tensor is.
@@ -131,6 +139,21 @@ def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
     if item.kind != "plain" or item.parts[0] not in model.files:
         return (0,)
     return model.tensors.file.orientation(item.parts[0]).outputs
+
+
+def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
+    """Yield how many weights are seen turned and what tells so, and of how many nothing tells."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        if item.kind != "plain" or len(item.shape) < 2 or item.parts[0] not in model.files:
+            continue
+        orientation = model.tensors.file.orientation(item.parts[0])
+        if orientation.is_turned or (orientation.by == "guess" and len(item.shape) == 2):
+            found.setdefault(orientation.by, []).append(item.name)
+    for by, names in found.items():
+        key = "checkpoint.outputs_guessed" if by == "guess" else "checkpoint.outputs_turned"
+        told = Note.of(f"checkpoint.outputs_by.{by}")
+        yield Note.of(key, count=len(names), names=", ".join(map(clipped, names[:_LISTED])), told=told)
 
 
 def _unmeasured(item: Item) -> Unmeasured | None:

@@ -28,6 +28,7 @@ from quantviz.checkpoints.tasks import Task, measure_read
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.orientation import Named
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.sources.stores.store import PASSING
@@ -53,6 +54,7 @@ def scan(
     verify: bool = False,
     threads: int | None = None,
     scheduler: str | None = None,
+    outputs_axis: Named = None,
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
@@ -70,6 +72,10 @@ def scan(
         threads: How many threads measure; the numbers have the same bits for any.
         scheduler: The address of a Dask scheduler whose workers measure, such as tcp://10.0.0.5:8786; they
             must see the same files under the same paths. Without one this process measures.
+        outputs_axis: The axis of the output channels, where the files do not tell or are wrong: 1 for weights
+            of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by tensors, as
+            {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a tensor, that is
+            taken as the files tell.
 
     Returns:
         A row for each tensor under each recipe, in the checkpoint's order, with the columns of
@@ -83,7 +89,15 @@ def scan(
             What is wrong with a single tensor is in its rows.
     """
     with Results(results) as opened:
-        number = run_scan(opened, path, recipes, verify=verify, threads=threads, scheduler=scheduler)
+        number = run_scan(
+            opened,
+            path,
+            recipes,
+            verify=verify,
+            threads=threads,
+            scheduler=scheduler,
+            outputs_axis=outputs_axis,
+        )
         return table(opened, number)
 
 
@@ -95,18 +109,20 @@ def run_scan(
     verify: bool = False,
     threads: int | None = None,
     scheduler: str | None = None,
+    outputs_axis: Named = None,
     cancelled: Callable[[], bool] = lambda: False,
     report: Callable[[Progress], object] = lambda progress: None,
 ) -> int:
     """Scan a checkpoint into `results` and return the scan's number there.
 
     Args:
+        outputs_axis: See `scan`.
         cancelled: Asked after each tensor under each recipe; once it is true the scan ends in the state
             "cancelled", and what was measured is kept.
         report: Told how far the scan is, a few times a second at most.
     """
     named = recipes_named(recipes)
-    listing = list_checkpoint(path)
+    listing = list_checkpoint(path, outputs_axis)
     entries = listing.entries
     said = (*listing.notes, *_dtype_notes(named, entries))
     notes = [{language: note.message(language) for language in languages()} for note in said]

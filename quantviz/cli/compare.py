@@ -11,6 +11,7 @@ import click
 
 from quantviz.cli import FOUND, language
 from quantviz.cli.output import Output, say, with_output, write
+from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import visible
 
 #: The columns that a person is shown.
@@ -30,8 +31,15 @@ _SHOWN = (
     metavar="DB",
     help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
 )
+@takes_outputs_axes
 @with_output()
-def compare(quantized: str, original: str, fail_under: float | None, output: Output) -> None:
+def compare(
+    quantized: str,
+    original: str,
+    fail_under: float | None,
+    outputs_axis: dict[str, tuple[int, ...]],
+    output: Output,
+) -> None:
     """Compare a quantized file with its original.
 
     Each is a file, an index of shards, a folder, or any part of a split .gguf; or the address of one, such as
@@ -51,7 +59,7 @@ def compare(quantized: str, original: str, fail_under: float | None, output: Out
                 bar.length = count
                 bar.update(done - bar.pos)
 
-        found = audit(quantized, original, report=report)
+        found = audit(quantized, original, outputs_axis=outputs_axis, report=report)
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)

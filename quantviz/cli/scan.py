@@ -14,6 +14,7 @@ import click
 
 from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, with_output, write
+from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse",
     metavar="DB",
     help="Exit with status 1 if a tensor under a recipe has an SQNR below this.",
 )
+@takes_outputs_axes
 @with_output(html=".html")
 def scan(
     path: str,
@@ -59,6 +61,7 @@ def scan(
     verify: bool,
     threads: int | None,
     scheduler: str | None,
+    outputs_axis: dict[str, tuple[int, ...]],
     fail_under: float | None,
     output: Output,
 ) -> None:
@@ -82,6 +85,7 @@ def scan(
                 verify=verify,
                 threads=threads,
                 scheduler=scheduler,
+                outputs_axis=outputs_axis,
                 cancelled=cancelling.asked.is_set,
                 report=line.show,
             )

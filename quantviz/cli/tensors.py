@@ -115,6 +115,31 @@ def takes_outputs_axis(command: _F) -> _F:
     )(command)
 
 
+def takes_outputs_axes(command: _F) -> _F:
+    """Add `--outputs-axis [NAME=]AXIS` to a command, any number of times, as `outputs_axis`: axes by name."""
+
+    def read(
+        context: click.Context, _: click.Parameter, forms: tuple[str, ...]
+    ) -> dict[str, tuple[int, ...]]:
+        found = {}
+        for form in forms:
+            name, mark, axes = form.rpartition("=")
+            orientation = Orientation.parse(axes)
+            if orientation is None or (mark and not name):
+                raise QuantVizError("cli.outputs_axis", got=form)
+            found[name or "*"] = orientation.outputs
+        return found
+
+    return click.option(
+        "--outputs-axis",
+        callback=read,
+        multiple=True,
+        metavar="[NAME=]AXIS",
+        help="The axis of the output channels, where the files do not tell: 1 for weights of inputs × "
+        "outputs. Before =, the weights that it is of; * is any text. Give it again for more.",
+    )(command)
+
+
 def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:
     """Return the tensor of that name in a checkpoint, or the only one there, as outputs × inputs.
 

@@ -7,10 +7,15 @@ linear layer stores it so; GPT-2's Conv1D, ONNX's MatMul, Keras and JAX store in
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, flat_index
 
+#: Axes that a tensor may have.
+_MOST_AXES = 4
 #: How it is known which axes are outputs, the surest first: somebody said so; the layout of quantized
 #: weights; the graph that the file holds; the model's configuration beside it; the length of the bias beside
 #: the weight; the weight's name; the shapes of weights that belong together; how PyTorch stores a weight of
@@ -93,3 +98,26 @@ class Orientation:
         if not 0 < len(parts) <= 3 or not all(part in ("0", "1", "2", "3") for part in parts):
             return None
         return cls(tuple(map(int, parts)), "user")
+
+
+#: Axes of outputs that somebody names: of all weights, or by name, in which `*` stands for any text.
+Named: TypeAlias = int | tuple[int, ...] | Mapping[str, int | tuple[int, ...]] | None
+
+
+def named_outputs(named: Named) -> Mapping[str, Orientation]:
+    """Return the orientations that somebody names, by patterns of names.
+
+    Raises:
+        QuantVizError: An axis is none.
+
+    >>> named_outputs(1) == named_outputs({"*": (1,)}) == {"*": Orientation((1,), "user")}
+    True
+    """
+    given = named if isinstance(named, Mapping) else {} if named is None else {"*": named}
+    found = {}
+    for pattern, axes in given.items():
+        each = axes if isinstance(axes, tuple) else (axes,)
+        if not each or not all(type(axis) is int and 0 <= axis < _MOST_AXES for axis in each):
+            raise QuantVizError("checkpoint.outputs_axis", got=axes, pattern=pattern)
+        found[pattern] = Orientation(each, "user")
+    return found

@@ -311,3 +311,91 @@ def test_decoded_weights_are_outputs_by_inputs(gpt2):
     with open_tensors(path) as catalog:
         model = model_tensors(catalog)
         assert model.orientation("h.0.attn.c_attn.weight") == Orientation((1,), "config")
+
+
+# ---- what somebody says ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def untold(tmp_path):
+    """Weights in a .npz, of which nothing tells which axis has the outputs."""
+    x = torch.randn(128, 64, generator=GENERATOR) * torch.exp(torch.randn(128, 1, generator=GENERATOR))
+    numpy.savez(tmp_path / "w.npz", first=x.numpy(), second=x.numpy() + 1, bias=numpy.zeros(64, "f4"))
+    return tmp_path / "w.npz", {"first": x, "second": x + 1}
+
+
+def test_a_scan_takes_the_axis_by_name_and_says_what_it_guessed(untold, tmp_path):
+    path, weights = untold
+
+    def found(**options):
+        table = qv.scan(path, ["int8_per_row"], results=tmp_path / "r.sqlite", **options)
+        return {row.tensor: row.sqnr_db for row in table.itertuples()}, table.attrs["notes"]
+
+    as_stored = {name: sqnr(x, "int8_per_row") for name, x in weights.items()}
+    turned = {name: sqnr(x.T.contiguous(), "int8_per_row") for name, x in weights.items()}
+    numbers, notes = found()
+    assert {name: numbers[name] for name in weights} == pytest.approx(as_stored, abs=1e-5)
+    assert any("Of 2 weights nothing tells" in note for note in notes)
+    numbers, notes = found(outputs_axis=1)
+    assert {name: numbers[name] for name in weights} == pytest.approx(turned, abs=1e-5)
+    assert any("as you said" in note for note in notes)
+    numbers, notes = found(outputs_axis={"sec*": 1})
+    assert numbers["first"] == pytest.approx(as_stored["first"], abs=1e-5)
+    assert numbers["second"] == pytest.approx(turned["second"], abs=1e-5)
+    assert any("Of 1 weights nothing tells" in note for note in notes)
+    # What was said once is not kept.
+    assert found()[0]["second"] == pytest.approx(as_stored["second"], abs=1e-5)
+
+
+def test_the_command_takes_the_axis_too(untold, tmp_path):
+    path, weights = untold
+    results = ("--results", tmp_path / "r.sqlite", "--format", "jsonl")
+    done = cli(
+        "scan", path, "-r", "int8_per_row", "--outputs-axis", "fir*=1", "--outputs-axis", "second=0", *results
+    )
+    rows = {row["tensor"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows["first"]["sqnr_db"] == pytest.approx(
+        sqnr(weights["first"].T.contiguous(), "int8_per_row"), abs=1e-5
+    )
+    assert rows["second"]["sqnr_db"] == pytest.approx(sqnr(weights["second"], "int8_per_row"), abs=1e-5)
+    assert "nothing tells" not in done.stderr
+
+
+@pytest.mark.parametrize("form", ["x", "first=", "=1", "first=9", "0.1.2.3"])
+def test_the_command_says_what_is_no_axis(untold, form):
+    done = CliRunner().invoke(
+        quantviz, ["scan", str(untold[0]), "-r", "int8_per_row", "--outputs-axis", form]
+    )
+    assert done.exit_code == 2
+    assert "axis of outputs" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("named", "key"),
+    [
+        ({"third": 1}, "outputs_unknown"),
+        (4, "outputs_axis"),
+        (-1, "outputs_axis"),
+        ("1", "outputs_axis"),
+        ({"first": ()}, "outputs_axis"),
+        (True, "outputs_axis"),
+    ],
+)
+def test_a_wrong_axis_is_said(untold, named, key, tmp_path):
+    with pytest.raises(QuantVizError) as caught:
+        qv.scan(untold[0], ["int8_per_row"], results=tmp_path / "r.sqlite", outputs_axis=named)
+    assert caught.value.key == f"checkpoint.{key}"
+
+
+def test_an_audit_takes_the_axis_of_the_original(tmp_path):
+    """A square weight, of which no shape tells."""
+    x = torch.randn(64, 64, generator=GENERATOR)
+    numpy.savez(tmp_path / "original.npz", **{"a.w": x.numpy()})
+    scale = x.T.abs().amax(1, keepdim=True) / 127
+    codes = (x.T / scale).round().to(torch.int8).contiguous()
+    safetensors.torch.save_file({"a.w.weight": codes, "a.w.weight_scale": scale}, tmp_path / "q.safetensors")
+    numpy.savez(tmp_path / "original.npz", **{"a.w.weight": x.numpy()})
+    found = qv.audit(tmp_path / "q.safetensors", tmp_path / "original.npz", outputs_axis=1)
+    (each,) = found.tensors
+    assert each.status == "ok"
+    assert each.metrics["sqnr_db"] == pytest.approx(sqnr(x.T.contiguous(), "int8_per_row"), abs=0.05)

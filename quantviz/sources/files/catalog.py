@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
@@ -94,6 +96,8 @@ class Catalog(ABC):
     suffixes: ClassVar[tuple[str, ...]]
     #: Python lines that cut one tensor out of a file, with {file!r} and {name!r}.
     snippet: ClassVar[str] = ""
+    #: The orientations that somebody names, by patterns of names.
+    _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
     #: Whether a file of it may hold nothing.
     may_be_empty: ClassVar[bool] = False
 
@@ -183,8 +187,22 @@ class Catalog(ABC):
 
         `QuantVizError` for an unknown name.
         """
-        self.info(name)
+        shape = self.info(name).shape
+        for pattern, orientation in self._named_outputs.items():
+            if orientation.fits(shape) and fnmatchcase(name, pattern):
+                return orientation
         return self._told_orientation(name) or self._orienting.of(name)
+
+    def name_outputs(self, named: Mapping[str, Orientation]) -> None:
+        """Take the orientations that somebody names, by patterns of names, before what the file tells.
+
+        Raises:
+            QuantVizError: No tensor has such a name.
+        """
+        for pattern in named:
+            if not any(fnmatchcase(name, pattern) for name in self.names):
+                raise QuantVizError("checkpoint.outputs_unknown", got=pattern, example=clipped(self.names[0]))
+        self._named_outputs = named
 
     def _told_orientation(self, name: str) -> Orientation | None:
         """Return what the file itself says of it; none where it says nothing."""

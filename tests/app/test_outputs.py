@@ -1,0 +1,72 @@
+"""The Lab takes the output channels for rows: as the file tells, or as somebody chooses in the sidebar."""
+
+import numpy
+import pytest
+import safetensors.torch
+import torch
+
+import quantviz as qv
+from quantviz.sources import AsMatrix, parse_source
+from quantviz.sources.local import FOLDER
+from tests.helpers.session import address, healthy, numbers, opened
+
+X = torch.randn(16, 48, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    safetensors.torch.save_file(
+        {"h.0.attn.c_attn.weight": X, "h.0.attn.c_attn.bias": torch.zeros(48)}, tmp_path / "model.safetensors"
+    )
+    numpy.save(tmp_path / "untold.npy", X.numpy())
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    return tmp_path
+
+
+def at_file(file):
+    at = opened()
+    at.selectbox(key="kind").set_value("folder").run()
+    return healthy(at.selectbox(key="folder_file").set_value(file).run())
+
+
+def mse(x):
+    return qv.metrics(qv.quantize(x, qv.RECIPES["int8_per_row"]))["mse"]
+
+
+def shown(at):
+    return parse_source(address(at)["t"])
+
+
+def test_a_weight_that_lies_otherwise_is_seen_turned(folder):
+    at = at_file("model.safetensors")
+    at = healthy(at.selectbox(key="folder_tensor").set_value("h.0.attn.c_attn.weight").run())
+    assert shown(at).shape == (48, 16)
+    assert isinstance(shown(at), AsMatrix)
+    assert at.selectbox(key="outputs").value == "1"
+    assert torch.equal(shown(at).tensor(), X.T)
+    # Its link opens the same, and the other axis shows it as it is stored.
+    assert shown(healthy(opened(**address(at)))) == shown(at)
+    at = healthy(at.selectbox(key="outputs").set_value("0").run())
+    assert torch.equal(shown(at).tensor(), X)
+    turned = AsMatrix(shown(at), (1,)).link_text()
+    found = {}
+    for source in (address(at)["t"], turned):
+        per_row = healthy(opened(**address(at) | {"t": source, "s": str(qv.RECIPES["int8_per_row"])}))
+        found[source] = float(numbers(per_row)[0].value.replace("−", "-"))
+    assert found[turned] == pytest.approx(mse(X.T.contiguous()), rel=1e-3)
+    assert found[address(at)["t"]] == pytest.approx(mse(X), rel=1e-3)
+    assert mse(X) != pytest.approx(mse(X.T.contiguous()), rel=1e-2)
+
+
+def test_a_guess_is_said_and_can_be_changed(folder):
+    at = at_file("untold.npy")
+    guess = "The file does not say which axis has the output channels: axis 0 is a guess."
+    assert guess in [caption.value for caption in at.sidebar.caption]
+    before = address(at).get("c")
+    at = healthy(at.selectbox(key="outputs").set_value("1").run())
+    assert shown(at).shape == (48, 16)
+    assert guess not in [caption.value for caption in at.sidebar.caption]
+    # The same cell stays chosen.
+    if before:
+        row, column = map(int, before.split("."))
+        assert shown(at).place_of(tuple(map(int, address(at)["c"].split(".")))) == (row, column)
