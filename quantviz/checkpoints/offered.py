@@ -19,7 +19,10 @@ _INDEXES = {".safetensors.index.json": ".safetensors", ".bin.index.json": ".bin"
 _INDEX = tuple(_INDEXES)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)
 #: What a file of weights ends in; numbers as text are none.
-_WEIGHTS = (".safetensors", ".gguf", ".pt", ".pth", ".bin", ".onnx", ".npz", ".npy")
+_WEIGHTS = (
+    *(".safetensors", ".sft", ".gguf", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar"),
+    *(".onnx", ".tflite", ".npz", ".npy"),
+)
 
 
 @dataclass(frozen=True)

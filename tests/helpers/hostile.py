@@ -1222,6 +1222,32 @@ for label, nodes in (
 add("node_name.onnx", field(1, 8) + field(7, onnx_node(b"MatMul", b"\xff\xfe")), DAMAGED)
 add("deep.onnx", field(1, 8) + field(7, b"\x2a\x7f" * 500), DAMAGED)
 
+# tflite
+
+
+def flat(root=8, body=b""):
+    return struct.pack("<I", root) + b"TFL3" + body
+
+
+def flat_table(*slots, size=None, back=None):
+    """A table at byte 8 whose list of fields comes right behind its first number."""
+    fields = struct.pack("<HH", 4 + 2 * len(slots) if size is None else size, 8)
+    fields += b"".join(struct.pack("<H", slot) for slot in slots)
+    return struct.pack("<i", -4 if back is None else back) + fields
+
+
+for label, data in (
+    ("magiconly", flat()),
+    ("root", flat(2**32 - 1, bytes(40))),
+    ("fields", flat(8, flat_table(back=2**31 - 1))),
+    ("fieldsbefore", flat(8, flat_table(back=1000))),
+    ("vector", flat(8, flat_table(0, 0, 40) + bytes(100))),
+    ("offset", flat(8, flat_table(0, 0, 20) + b"\xff" * 40)),
+    ("size", flat(8, flat_table(size=65_535) + bytes(10))),
+):
+    add(f"{label}.tflite", data, "file.empty" if label in ("vector", "size") else DAMAGED)
+add("itself.tflite", flat(8, flat_table(0, 0, 14) + struct.pack("<II", 4, 2**30)), DAMAGED)
+
 # the list of shards: what it names must lie beside it
 INDEX = ".safetensors.index.json"
 
@@ -1329,15 +1355,29 @@ BOMBS = {
         ),
         HEADER,
     ),
+    # A list of a million graphs that are all the same table.
+    "graphs.tflite": Case(
+        lambda: flat(
+            8,
+            flat_table(0, 0, 12)
+            + struct.pack("<II", 4, 2**22)
+            + b"".join(struct.pack("<I", 2**32 - (4 * i + 16)) for i in range(2**22)),
+        ),
+        DAMAGED,
+    ),
     "matmuls.onnx": Case(
         lambda: field(1, 8) + field(7, onnx_node(b"MatMul", b"x" * 100, b"w") * 2**18), HEADER
     ),
+    # Each node makes the value that every other takes.
     "chain.onnx": Case(
-        lambda: onnx_model(
-            initializer(),
-            more=field(7, b"".join(onnx_node(b"Identity", b"x", out=b"x") for _ in range(10**5))),
+        lambda: (
+            field(1, 8)
+            + field(
+                7,
+                field(5, initializer(dims=(1, 2))) + onnx_node(b"Identity", b"x", out=b"x") * 10**5,
+            )
         ),
-        DAMAGED,
+        {"x": (1, 2)},
     ),
     "texts.gguf": Case(
         lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**26)))]), HEADER
@@ -1430,6 +1470,8 @@ def fate(data, filename, limits=None):
     """The error that the file gives, or its tensors by name."""
     try:
         with open_tensors(data, filename, limits=limits) as catalog:
+            for name in catalog.names[:100]:
+                catalog.orientation(name)
             return {name: catalog.load(name) for name in catalog.names[:100]}
     except QuantVizError as error:
         return error

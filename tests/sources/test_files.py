@@ -500,6 +500,7 @@ def test_every_reader_keeps_the_contract():
         ".safetensors",
         ".sft",
         ".gguf",
+        ".tflite",
         ".onnx",
         ".pt",
         ".pth",

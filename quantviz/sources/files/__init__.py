@@ -33,13 +33,14 @@ from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
 from quantviz.sources.files.sharded import ShardedTorch
 from quantviz.sources.files.stand_ins import answer_in_place, stand_in
 from quantviz.sources.files.table import TableCatalog, looks_like_numbers
+from quantviz.sources.files.tflite import TfliteCatalog
 from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.files.zips import is_cut_zip
 from quantviz.sources.limits import Limits as Limits
 
 #: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
 CATALOGS: tuple[type[Catalog], ...] = (
-    *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, OnnxCatalog, TorchCatalog),
+    *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TfliteCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),
 )
 #: Those of texts, which no beginning marks for sure.

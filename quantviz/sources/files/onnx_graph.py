@@ -5,7 +5,7 @@ a weight has the outputs of the layer that multiplies by it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quantviz.schemes.orientation import Orientation
@@ -32,8 +32,8 @@ _MATMULS = {
 _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
-#: Nodes between a weight and the one that multiplies by it.
-_MOST_BETWEEN = 8
+#: Most axes of a tensor whose outputs are looked for, and nodes that are looked at for one.
+_MOST_TOLD, _MOST_LOOKED_AT = 5, 2000
 
 
 @dataclass(frozen=True)
@@ -103,34 +103,48 @@ class Graph:
 
     def orientation(self, tensor: str, axes: int) -> Orientation | None:
         """Return which axes of a tensor are outputs; none where no node tells, or several contradict."""
-        names = {tensor, *(value for value, named in self.constants.items() if named == tensor)}
-        found = {outputs for name in names for outputs in self._outputs(name, tuple(range(axes)), 0)}
+        if not 2 <= axes <= _MOST_TOLD:
+            return None
+        own = tuple(range(axes))
+        waiting = [(name, own) for name in (tensor, *self._values_of.get(tensor, ()))]
+        seen, found = set(waiting), set[tuple[int, ...]]()
+        looked_at = 0
+        while waiting:
+            value, order = waiting.pop()
+            for node, place in self._uses.get(value, ()):
+                looked_at += 1
+                if looked_at > _MOST_LOOKED_AT:
+                    return None
+                moved = _moved(node, place, order)
+                outputs = None if moved else _own_outputs(node, place, axes)
+                if outputs is not None:
+                    found.add(tuple(sorted(order[axis] for axis in outputs)))
+                after = [(node.scopes[0] + out, moved) for out in node.outputs] if moved else []
+                waiting += (each for each in after if each not in seen)
+                seen.update(after)
         return Orientation(found.pop(), "graph") if len(found) == 1 else None
 
-    def _outputs(self, value: str, order: tuple[int, ...], depth: int) -> Iterator[tuple[int, ...]]:
-        """Yield the outputs of a tensor by each node that takes a value, the tensor's axes in `order`."""
-        if depth > _MOST_BETWEEN:
-            return
-        for node, place in self._uses.get(value, ()):
-            if node.operator == "Transpose" or (node.operator in _THROUGH and place == 0):
-                moved = order
-                if node.operator == "Transpose":
-                    by = node.numbers.get("perm", tuple(range(len(order) - 1, -1, -1)))
-                    if sorted(by) != list(range(len(order))):
-                        continue
-                    moved = tuple(order[axis] for axis in by)
-                for out in node.outputs:
-                    yield from self._outputs(node.scopes[0] + out, moved, depth + 1)
-            else:
-                own = _own_outputs(node, place, len(order))
-                if own is not None:
-                    yield tuple(sorted(order[axis] for axis in own))
+    @functools.cached_property
+    def _values_of(self) -> dict[str, list[str]]:
+        """The values that are a tensor which the catalogue calls otherwise."""
+        found: dict[str, list[str]] = {}
+        for value, tensor in self.constants.items():
+            found.setdefault(tensor, []).append(value)
+        return found
+
+
+def _moved(node: Node, place: int, order: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the order of a tensor's axes behind a node that it goes through; none where it does not."""
+    if place or (node.operator != "Transpose" and node.operator not in _THROUGH):
+        return None
+    if node.operator in _THROUGH:
+        return order
+    by = node.numbers.get("perm", tuple(range(len(order) - 1, -1, -1)))
+    return tuple(order[axis] for axis in by) if sorted(by) == list(range(len(order))) else None
 
 
 def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
     """Return the axes of outputs of a weight as a node takes it; none where it is no weight."""
-    if axes < 2:
-        return None
     if node.operator in _CONVOLUTIONS:
         return (0,) if place == _CONVOLUTIONS[node.operator] else None
     if node.operator == "ConvTranspose":

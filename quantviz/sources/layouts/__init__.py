@@ -34,6 +34,7 @@ from quantviz.sources.layouts import (
     packed,
     quanto,
     scaled,
+    tflite,
     torchao,
 )
 from quantviz.sources.layouts.forms import Form, find_by_forms
@@ -81,6 +82,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             *(Layout(name, forms) for name, forms in NAMED.items()),
             Layout("gguf", find=gguf.find),
             Layout("onnx", find=onnx.find),
+            Layout("tflite", find=tflite.find),
         )
     }
 )

@@ -27,9 +27,9 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.sources.files.onnx import OnnxCatalog
+from quantviz.sources.layouts.affine import AffineCodes
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -38,7 +38,6 @@ from quantviz.sources.layouts.weight import (
     plain_scheme,
     unreadable,
 )
-from quantviz.tensors.blocks import oriented
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
@@ -181,43 +180,29 @@ def _described(
 def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
     info, scales = catalog.info(found.codes), catalog.info(found.scale)
     axes = len(info.shape)
-    if not -axes <= found.axis < axes:
-        raise _misfit(catalog, found)
-    axis = found.axis % axes
-    orientation = catalog.orientation(found.codes)
-    if not orientation.fits(info.shape):
-        orientation = Orientation()
-    shape = orientation.seen(info.shape)
     fmt = found.rounds_to if found.rounded else info.dtype
     if fmt not in FORMATS:
         raise QuantVizError("layouts.dtype", name=found.codes, dtype=fmt, known=", ".join(sorted(_FORMATS)))
-    spread = _spread(info.shape, scales.shape, axis, found.block)
-    if spread is None or (found.zero and not _one_of(catalog.info(found.zero).shape, scales.shape)):
-        raise _misfit(catalog, found)
-    granularity, whole = _granularity(info.shape, spread, axis, found.block, orientation)
     zeros = catalog.cut(found.zero).to(torch.int32) if found.zero else None
-    shifted = zeros is not None and bool(zeros.any())
-    scheme = plain_scheme(fmt, "asymmetric" if shifted else "symmetric", granularity, shape)
-    step = shape[0] if whole else granularity.rows if isinstance(granularity, PerBlock) else 1
-
-    def coded(start: int, stop: int) -> Coded:
-        rows = _rows(catalog, found.codes, orientation, start, stop)
-        lie = (info.shape, axis, found.block, orientation, start, stop)
-        lines = _over(catalog.load(found.scale), *lie)
-        shift = _over(zeros.float(), *lie) if zeros is not None and shifted else None
-        if found.rounded:
-            rows = _rounded(rows, lines, shift, fmt)
-        values = rows.float() if shift is None else rows.float() - shift
-        blocks = _blocks(lines, granularity)
-        codes = _codes(rows, fmt)
-        if shift is None:
-            return Coded(codes, values * lines, blocks)
-        return Coded(codes, values * lines, blocks, _blocks(shift, granularity).to(torch.int32))
-
+    codes = AffineCodes(
+        catalog,
+        found.codes,
+        found.name,
+        fmt,
+        lambda: catalog.load(found.scale),
+        scales.shape,
+        zeros if zeros is not None and bool(zeros.any()) else None,
+        found.axis % axes if -axes <= found.axis < axes else axes,
+        found.block,
+        found.rounded,
+    )
+    if zeros is not None and not _one_of(tuple(zeros.shape), scales.shape):
+        raise codes.misfit()
+    scheme, step, coded = codes.described()
     note = (Note.of("layouts.onnx_rounded"),) if found.rounded else ()
     bits = _bits_stored(catalog, found.parts, info.count)
     return QuantizedWeight(
-        ID, found.name, shape, found.parts, scheme, scales.dtype, coded, bits, row_step=step, notes=note
+        ID, found.name, codes.shape, found.parts, scheme, scales.dtype, coded, bits, row_step=step, notes=note
     )
 
 
@@ -229,121 +214,6 @@ def _bits_stored(catalog: OnnxCatalog, parts: tuple[str, ...], count: int) -> fl
 
 def _one_of(zeros: Shape, scales: Shape) -> bool:
     return zeros == scales or (math.prod(zeros) == 1 and math.prod(scales) == 1)
-
-
-def _misfit(catalog: OnnxCatalog, found: _Found) -> QuantVizError:
-    shapes = {"shape": catalog.info(found.codes).shape, "scales": catalog.info(found.scale).shape}
-    return QuantVizError("layouts.scales", name=found.name, **shapes)
-
-
-def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return how scales lie over codes, "all", one "axis" or "blocks" of it; none where they do not fit."""
-    if math.prod(scales) == 1 and not block:
-        return "all"
-    if block < 0:
-        return None
-    if block:
-        wanted = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
-        return "blocks" if scales == wanted else None
-    along = [length for length in scales if length != 1]
-    return "axis" if along == [shape[axis]] else None
-
-
-def _granularity(
-    shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
-) -> tuple[Granularity, bool]:
-    """Return what shares a scale in the matrix, and whether only all its rows have whole blocks."""
-    if spread == "all":
-        return PerTensor(), False
-    one = len(orientation.outputs) == 1
-    if spread == "axis" and one and axis == orientation.outputs[0]:
-        return PerChannel(0), False
-    if len(shape) == 2:
-        if spread == "axis":
-            return PerChannel(1), True
-        return (PerBlock(block, 1), False) if axis == orientation.outputs[0] else (PerGroup(block), False)
-    raise QuantVizError("layouts.axes", name="", shape=shape)
-
-
-def _rows(catalog: OnnxCatalog, name: str, orientation: Orientation, start: int, stop: int) -> torch.Tensor:
-    """Return some rows of the matrix as which a tensor is seen, in its stored dtype."""
-    shape = catalog.info(name).shape
-    first, *others = orientation.outputs
-    a_step = math.prod(shape[axis] for axis in others)
-    window = [slice(None)] * len(shape)
-    begin = start // a_step
-    window[first] = slice(begin, -(-stop // a_step))
-    part = oriented(catalog.cut(name, tuple(window)), orientation)
-    return part[start - begin * a_step : stop - begin * a_step]
-
-
-def _over(
-    values: torch.Tensor,
-    shape: Shape,
-    axis: int,
-    block: int,
-    orientation: Orientation,
-    start: int,
-    stop: int,
-) -> torch.Tensor:
-    """Return one number a block as numbers that stand over the cells of some rows of the matrix."""
-    if values.numel() == 1:
-        return values.reshape(1, 1).expand(stop - start, orientation.seen(shape)[1])
-    first, own, cut = orientation.outputs[0], list(shape), slice(start, stop)
-    if len(orientation.outputs) == 1:
-        own[first] = stop - start
-        before = start // block * block if block else start
-        if block and axis == first:
-            values = values.narrow(axis, start // block, -(-stop // block) - start // block)
-        elif block:
-            values = values.narrow(first, start, stop - start)
-        elif axis == first:
-            values = values.flatten()[cut]
-        # A block may begin before the first row.
-        cut = slice(start - before, stop - before) if block and axis == first else slice(None)
-    if block:
-        spread = values.repeat_interleave(block, dim=axis)
-        if axis != first or len(orientation.outputs) > 1:
-            spread = spread.narrow(axis, 0, shape[axis])
-        return oriented(spread, orientation)[cut]
-    line = [1] * len(shape)
-    line[axis] = own[axis]
-    return oriented(values.reshape(line).expand(own), orientation)[cut]
-
-
-def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
-    """Return one number a block of what stands over the cells of some rows."""
-    if isinstance(granularity, PerTensor):
-        return lines[0, 0]
-    if isinstance(granularity, PerChannel):
-        return lines[:, :1] if granularity.axis == 0 else lines[:1]
-    if isinstance(granularity, PerBlock):
-        return lines[:: granularity.rows]
-    assert isinstance(granularity, PerGroup)
-    return lines[:, :: granularity.size]
-
-
-def _rounded(x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor | None, fmt: str) -> torch.Tensor:
-    """Return the codes that QuantizeLinear makes of a weight: rounded to even, then shifted, then clamped."""
-    x = x.float() / scale
-    if FORMATS[fmt].family != "integer":
-        kind = getattr(torch, fmt)
-        most = torch.finfo(kind).max
-        return x.clamp(-most, most).to(kind).float()
-    x = x.round() if shift is None else x.round() + shift
-    return x.clamp(FORMATS[fmt].code_min, FORMATS[fmt].code_max)
-
-
-def _codes(values: torch.Tensor, fmt: str) -> torch.Tensor:
-    """Return codes as `quantize` gives them: integers as they are, of floats their bits."""
-    if FORMATS[fmt].family == "integer":
-        return values.to(getattr(torch, FORMATS[fmt].code_dtype))
-    if FORMATS[fmt].bits == 8:
-        return values.float().to(getattr(torch, fmt)).view(torch.uint8)
-    table = torch.tensor([FORMATS[fmt].value(code) for code in range(1 << FORMATS[fmt].bits)])
-    signed = values.float()
-    found = torch.searchsorted(table[: len(table) // 2].contiguous(), signed.abs())
-    return (found + torch.signbit(signed) * (len(table) // 2)).to(torch.uint8)
 
 
 # ---- MatMulNBits --------------------------------------------------------------------------------

@@ -1,0 +1,117 @@
+"""Read FlatBuffers table by table: every place is checked to lie in the file before it is looked at.
+
+The `flatbuffers` package follows whatever offsets a file has and checks none; the classes for TFLite that go
+with it are hundreds of generated files. Here a handful of fields is read, each within the bytes of the file
+and within the limit of a header.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from quantviz.sources.files.file_data import FileData
+
+#: What a table counts at least against the limit of the header.
+_TABLE_COST = 32
+
+
+class DamagedBuffer(Exception):
+    """Bytes that are no FlatBuffer."""
+
+
+class FlatBuffer:
+    """The bytes of a FlatBuffer, and how much of them has been looked at."""
+
+    def __init__(self, data: FileData, check: Callable[[int], None]) -> None:
+        self.view, self._size = data.view, data.size
+        self._check, self._seen = check, 0
+
+    def root(self) -> Table:
+        """Return the table that all others are reached from."""
+        return self.table(self.number("I", 0))
+
+    def table(self, at: int) -> Table:
+        """Return the table at a place."""
+        self.count(_TABLE_COST)
+        return Table(self, at)
+
+    def count(self, cost: int) -> None:
+        """Count what is looked at.
+
+        Raises:
+            QuantVizError: It is more than a header may have.
+        """
+        self._seen += cost
+        self._check(self._seen)
+
+    def number(self, form: str, at: int) -> int:
+        """Return the whole number at a place, in the form that `struct` has a letter for."""
+        size = struct.calcsize(f"<{form}")
+        if not 0 <= at <= self._size - size:
+            raise DamagedBuffer
+        found: int = struct.unpack_from(f"<{form}", self.view, at)[0]
+        return found
+
+    def vector(self, at: int, size: int) -> tuple[int, int]:
+        """Return where the elements of the vector that a place leads to begin, and how many there are."""
+        start = at + self.number("I", at)
+        count = self.number("I", start)
+        if start + 4 + count * size > self._size:
+            raise DamagedBuffer
+        return start + 4, count
+
+
+class Table:
+    """A table: fields by their number, each of which may be missing."""
+
+    def __init__(self, buffer: FlatBuffer, at: int) -> None:
+        self._buffer, self._at = buffer, at
+        self._fields = at - buffer.number("i", at)
+        self._size = buffer.number("H", self._fields)
+
+    def _place(self, field: int) -> int:
+        """Return where a field's value is; 0 where the table has none."""
+        slot = 4 + 2 * field
+        if slot + 2 > self._size:
+            return 0
+        offset = self._buffer.number("H", self._fields + slot)
+        return self._at + offset if offset else 0
+
+    def number(self, field: int, form: str, otherwise: int = 0) -> int:
+        """Return a field that is a whole number."""
+        at = self._place(field)
+        return self._buffer.number(form, at) if at else otherwise
+
+    def table(self, field: int) -> Table | None:
+        """Return a field that is a table."""
+        at = self._place(field)
+        return self._buffer.table(at + self._buffer.number("I", at)) if at else None
+
+    def place(self, field: int, size: int) -> tuple[int, int]:
+        """Return where the elements of a field's vector begin, and how many there are."""
+        at = self._place(field)
+        return self._buffer.vector(at, size) if at else (0, 0)
+
+    def numbers(self, field: int, form: str, most: int) -> tuple[int | float, ...]:
+        """Return a field that is a list of numbers; longer ones than `most` are damage."""
+        size = struct.calcsize(f"<{form}")
+        start, count = self.place(field, size)
+        if count > most:
+            raise DamagedBuffer
+        self._buffer.count(count * size)
+        return struct.unpack_from(f"<{count}{form}", self._buffer.view, start)
+
+    def tables(self, field: int) -> Iterator[Table]:
+        """Yield the tables of a field that is a list of them."""
+        start, count = self.place(field, 4)
+        for at in range(start, start + 4 * count, 4):
+            yield self._buffer.table(at + self._buffer.number("I", at))
+
+    def text(self, field: int, longest: int) -> str:
+        """Return a field that is a text; "" where there is none."""
+        start, count = self.place(field, 1)
+        if count > longest:
+            raise DamagedBuffer
+        self._buffer.count(count)
+        return bytes(self._buffer.view[start : start + count]).decode("utf-8")

@@ -1,0 +1,80 @@
+"""Quantized weights of TFLite models: a tensor of codes has its scales and zero points in its description.
+
+There is one for all, or one for each index of `quantized_dimension`; those of blocks are in other tensors.
+
+Source: TensorFlow's `schema.fbs`, as ai-edge-litert 2.3 has it, and ai-edge-quantizer 0.10, which writes it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.formats import FORMATS
+from quantviz.sources.files.tflite import Quantized, TfliteCatalog
+from quantviz.sources.layouts.affine import AffineCodes
+from quantviz.sources.layouts.weight import Config, QuantizedWeight, attempted, bits_stored
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+
+ID = "tflite"
+#: The dtypes of codes; wider ones are those of biases.
+_CODES = frozenset(("int2", "int4", "uint4", "int8", "uint8", "int16"))
+
+
+def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
+    """Yield the quantized weights of a model."""
+    if not isinstance(catalog, TfliteCatalog):
+        return
+    for name, quantized in catalog.quantized.items():
+        info = catalog.info(name)
+        if info.dtype in _CODES and len(info.shape) > 1:
+            parts = (name, *(part for part in (quantized.scale_tensor, quantized.zero_tensor) if part))
+            yield attempted(ID, name, parts, functools.partial(_weight, catalog, name, quantized, parts))
+
+
+def _weight(
+    catalog: TfliteCatalog, name: str, quantized: Quantized, parts: tuple[str, ...]
+) -> QuantizedWeight:
+    info = catalog.info(name)
+    if info.problem:
+        raise info.problem.again()
+    if quantized.unknown or info.dtype not in FORMATS:
+        raise QuantVizError("layouts.damaged", name=name)
+    axes = len(info.shape)
+    axis = quantized.axis if 0 <= quantized.axis < axes else axes
+    block, zeros = 0, torch.tensor(quantized.zeros, dtype=torch.int32)
+    if quantized.block:
+        # Blocks lie along the last axis, whatever the dimension: a row of scales for each row.
+        axis, block = axes - 1, quantized.block
+        of_scale, dtype = (
+            catalog.info(quantized.scale_tensor).shape,
+            catalog.info(quantized.scale_tensor).dtype,
+        )
+        if quantized.zero_tensor:
+            zeros = catalog.cut(quantized.zero_tensor).to(torch.int32)
+
+        def scale() -> torch.Tensor:
+            return catalog.load(quantized.scale_tensor)
+    else:
+        of_scale, dtype = (len(quantized.scales),), "float32"
+        own = torch.tensor(quantized.scales)
+
+        def scale() -> torch.Tensor:
+            return own
+
+    shifted = bool(zeros.any())
+    codes = AffineCodes(
+        catalog, name, name, info.dtype, scale, of_scale, zeros if shifted else None, axis, block
+    )
+    if shifted and tuple(zeros.shape) not in (of_scale, (1,)):
+        raise codes.misfit()
+    scheme, step, coded = codes.described()
+    # Its scales lie in the description, 4 bytes each.
+    bits = bits_stored(catalog, parts, info.shape) + 32 * len(quantized.scales) / info.count
+    return QuantizedWeight(ID, name, codes.shape, parts, scheme, dtype, coded, bits, row_step=step)
