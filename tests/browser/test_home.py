@@ -143,6 +143,9 @@ def a_number_is_chosen_by_keys_and_opens_in_the_lab(page):
     asked = parse_qs(urlsplit(page.url).query)
     assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], ["38.133"])
     assert asked["s"][0].startswith("uint2,symmetric,per_tensor")
+    # "See every number" shows numbers: the cells around the touched one, printed.
+    assert asked["a"] == ["0.1_0.0_35.130.6.6"]
+    page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-overlay text').length >= 36")
 
 
 def a_row_with_an_outlier_is_ruined_by_one_scale(page):
@@ -252,6 +255,9 @@ def all_of_it_is_seen_at_once_and_by_everybody(page, shot, language):
             "[...document.querySelectorAll('[data-testid=stPageLink-NavLink]')].map((a) => a.offsetHeight)"
         )
         assert heights == [48, 48, 48]
+        # The row of weights is there too, under a finger.
+        switches = [each.bounding_box() for each in page.locator(".qv-switch button").all()]
+        assert [box["height"] >= 44 for box in switches] == [True, True]
         assert page.locator(".qv-track input").bounding_box()["height"] == 44
 
 

@@ -205,8 +205,8 @@ export class Play {
   parameters() {
     const { toy, bits } = this;
     const { scheme } = toy.result(bits).variant;
-    const cell = `${Math.floor(toy.at / toy.cols)}.${toy.at % toy.cols}`;
-    return { v: "1", t: toy.source, s: scheme, c: cell, lang: this.data.language };
+    const { cell, view } = toy.place();
+    return { v: "1", t: toy.source, s: scheme, c: cell, a: view, lang: this.data.language };
   }
 
   // ---- what moves

@@ -6,6 +6,8 @@ import { significant } from "../panels/numbers.js";
 
 // Digits of a number, at most.
 export const DIGITS = 4;
+// Cells a side that the Lab opens with: so many are printed, on a phone too.
+const PRINTED = 6;
 
 // What can be played with: one tensor under one scheme for each number of bits.
 export class Toy {
@@ -54,6 +56,14 @@ export class Toy {
     return this.made.get(bits);
   }
 
+  // The touched number as a link tells its cell, and a view of the cells around it.
+  place() {
+    const [row, col] = [Math.floor(this.at / this.cols), this.at % this.cols];
+    const [top, rows] = windowAround(row, this.rows);
+    const [left, cols] = windowAround(col, this.cols);
+    return { cell: `${row}.${col}`, view: `0.1_0.0_${top}.${left}.${rows}.${cols}` };
+  }
+
   // The journey of the touched number: what it is divided by, where it lands, what comes back.
   journey(bits) {
     const { at } = this;
@@ -61,6 +71,12 @@ export class Toy {
     const [x, x_hat] = [this.x[at], values[at]];
     return { x, scale, ratio: x / scale, code: q[at], x_hat, error: error[at], levels, codes };
   }
+}
+
+// Where a window of cells around a place begins, and how many it has.
+function windowAround(place, length) {
+  const count = Math.min(PRINTED, length);
+  return [Math.floor(Math.min(Math.max(place - count / 2, 0), length - count)), count];
 }
 
 // The layout of a tensor whose numbers all share one scale.

@@ -6,9 +6,10 @@ export function playRules({ text, muted, line, surface, handle }) {
       font-variant-numeric: tabular-nums; }
     .qv-play * { box-sizing: border-box; }
     .qv-play-grid { display: grid; gap: 8px; }
-    .qv-play-top { display: none; align-items: center; justify-content: space-between; min-height: 34px; }
+    .qv-play-top { display: flex; align-items: center; justify-content: space-between; min-height: 34px; }
+    .qv-play-top .qv-size { display: none; }
     .qv-switch { display: inline-flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden; }
-    .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 34px;
+    .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 44px;
       cursor: pointer;
       display: inline-flex; align-items: center; }
     .qv-switch button[aria-checked=true] { background: ${handle}; color: ${surface}; font-weight: 600; }
@@ -16,7 +17,7 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-views { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
     .qv-views figure { margin: 0; min-width: 0; }
     .qv-views canvas { display: block; width: 100%;
-      height: clamp(var(--home-least, 150px), calc(100svh - 626px - var(--home-more, 0px)), 62cqw);
+      height: clamp(var(--home-least, 150px), calc(100svh - 640px - var(--home-more, 0px)), 62cqw);
       border-radius: 10px; touch-action: pan-y; user-select: none; -webkit-user-select: none;
       -webkit-touch-callout: none; }
     .qv-made { cursor: crosshair; }
@@ -58,7 +59,8 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-every:hover span { text-decoration: underline; }
     .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     @container (min-width: 640px) {
-      .qv-play-top { display: flex; }
+      .qv-play-top .qv-size { display: inline; }
+      .qv-switch button { min-height: 34px; }
       .qv-views { grid-template-columns: repeat(2, minmax(0, 1fr)); }
       .qv-views figure + figure { display: block; }
       .qv-views figcaption { display: block; }
