@@ -102,7 +102,6 @@ def lab_address(
     from quantviz.cli.tensors import place_of
     from quantviz.lab.share_links import short_link, write_address
     from quantviz.lab.state import opening
-    from quantviz.sources.matrix import AsMatrix
 
     problem = source.link_problem()
     if problem:
@@ -116,8 +115,7 @@ def lab_address(
         _check(named, source)
     state = state.remembering(others)
     if cell is not None:
-        orientation = source.orientation if isinstance(source, AsMatrix) else Orientation()
-        place = place_of(cell, source.shape, source.original.shape, orientation)
+        place = place_of(cell, source.shape, source.original.shape, source.orientation)
         state = state.replace(cell=place, view=state.view.showing(place, source.shape))
     parameters = short_link(state, present=False)
     if language() != DEFAULT_LANGUAGE:

@@ -51,9 +51,9 @@ def _reach(scheme: Scheme) -> float:
     if scheme.mode == "asymmetric" or not isinstance(scheme.calibration, MinMax):
         return math.inf
     if spec.first != "scale" or spec.rule == "absmax_over_code_max":
-        reach = scheme.value_max
-    elif spec.rule == "absmax_over_half_range":
-        reach = (scheme.value_max - scheme.value_min) / 2
+        reach = scheme.range_value_max
+    elif spec.rule in ("absmax_over_half_range", "double_absmax_over_range"):
+        reach = (scheme.range_value_max - scheme.range_value_min) / 2
     else:
         return math.inf
     return reach * (1 + _lost_of_scales(scheme))

@@ -185,8 +185,8 @@ def as_scheme(named: Scheme | str) -> Scheme:
     ...
     quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales.
     Use a recipe with it: int8_per_tensor, \
-int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0, coreml_int8_per_row; or \
-Scheme('int8').
+int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0, coreml_int8_per_row, \
+openvino_int8_sym; or Scheme('int8').
     """
     if isinstance(named, Scheme):
         return named

@@ -101,6 +101,11 @@ class Source(Protocol):
         """Return whether its values are the light of a picture, 0 being black."""
         return False
 
+    @property
+    def orientation(self) -> Orientation:
+        """Return the axes of `original` that are seen as its outputs."""
+        return Orientation()
+
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
         """Return which of its axes are outputs, as its file tells; none where it lies in none.
 

@@ -12,7 +12,7 @@ def sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
     >>> from quantviz.lab.state import opening
     >>> found = sqnr_of_bits(opening())
     >>> [bits for bits, _ in found], found[-1][1] > found[0][1]
-    ([1, 2, 3, 4, 5, 6, 7, 8], True)
+    ([2, 3, 4, 5, 6, 7, 8], True)
     """
     from quantviz.evaluation.metric_formulas import METRICS
     from quantviz.quantization.quantizer import quantize

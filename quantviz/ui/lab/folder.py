@@ -12,7 +12,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.sources import LocalTensor
+from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
@@ -32,6 +32,11 @@ MOST_OFFERED = 200
 _MOST_NAMED = 5
 #: Seconds for which what lies in the folder is taken to be still the same.
 _LISTING_SECONDS = 5
+
+
+def catalog_beside(source: Source) -> Catalog | None:
+    """Return the tensors of the folder's file that a source lies in; none for other sources."""
+    return catalog_of(source.file) if isinstance(source, LocalTensor) else None
 
 
 def show_folder(state: LabState) -> None:

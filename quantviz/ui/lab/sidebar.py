@@ -19,7 +19,7 @@ from quantviz.schemes.orientation import Orientation
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.hubs.hosts import hubs_offered
-from quantviz.sources.local import LocalTensor, folder_offered
+from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
@@ -28,11 +28,10 @@ from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.edited import show_edits
 from quantviz.ui.lab.engine_controls import show_arithmetic
-from quantviz.ui.lab.folder import show_folder
+from quantviz.ui.lab.folder import catalog_beside, show_folder
 from quantviz.ui.lab.hub import show_hub
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
 from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
-from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.lab.typed_input import show_typed, start_typing
 from quantviz.ui.lab.uploads import show_file, show_image
 from quantviz.ui.shell import session
@@ -303,10 +302,9 @@ def _outputs(state: LabState) -> None:
     own = state.source.original
     if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture:
         return
-    as_matrix = isinstance(state.source, AsMatrix)
-    if len(own.shape) > 2 and not as_matrix:
+    if len(own.shape) > 2 and state.source is own:
         return
-    now = state.source.orientation if isinstance(state.source, AsMatrix) else Orientation()
+    now = state.source.orientation
     stacked = [(0, 1), (0, 2)] if len(own.shape) == 3 else []
     offered = [Orientation((axis,)).text for axis in range(len(own.shape))]
     offered += [Orientation(axes).text for axes in stacked]
@@ -327,7 +325,7 @@ def _outputs(state: LabState) -> None:
 def _is_guessed(own: Source) -> bool:
     """Return whether nothing tells which axis of a tensor has the outputs."""
     try:
-        told = own.told_orientation(catalog_of(own.file) if isinstance(own, LocalTensor) else None)
+        told = own.told_orientation(catalog_beside(own))
     except QuantVizError:
         return False  # what is wrong with the file is said where it is opened
     return told is not None and told.by == "guess"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -142,8 +143,8 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
 
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Drag)
-    # On a phone the style puts what is asked above the ruler that it is done on.
-    with st.container(key="lesson_drag"):
+    with st.container():
+        st.html(Path(__file__).with_name("drag_above.css"))
         st.caption(question.tolerance.say(scenes))
 
 
