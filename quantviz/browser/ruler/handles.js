@@ -16,7 +16,7 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
-  const inView = teethLimits(picture, axis, unit);
+  const inView = teethLimits(picture, axis, unit, zero);
   const column = (x) => ({ x, y: marks.knobs, left: x - bands.reach / 2, width: bands.reach });
   if (handles.range && range) {
     const told = (value) => writtenAmong(value, step * 10, writing);

@@ -14,8 +14,8 @@ export function clippedBeyond({ levels, range }) {
 
 // The limits, in whole units, of both ends of the range, of the zero point's tooth, of any other tooth by
 // where it stands, and of the selected value. Without a comb of few teeth in view these are the ends of the
-// axis.
-export function teethLimits(picture, axis, unit) {
+// axis. `zero` is the index of the zero point's tooth.
+export function teethLimits(picture, axis, unit, zero) {
   const { levels } = picture;
   const ends = { least: axis.lo, most: axis.hi };
   const [first, last] = [levels?.[0], levels?.at(-1)];
@@ -24,14 +24,16 @@ export function teethLimits(picture, axis, unit) {
     return { lo: axis.lo, hi: axis.hi, zero: ends, value: ends, tooth: (x) => (x > 0 ? axis.hi : axis.lo) };
   const { lo, hi } = rangeLimits(picture, axis);
   const range = { lo: -wholeUnits(-lo, unit), hi: wholeUnits(hi, unit) };
+  // Where a hand has brought the zero point's tooth: the comb went along, and has the rest of the way left.
+  const at = levels[zero] ?? 0;
   // By how much all teeth can move away from 0.
   const factor = Math.min(last > 0 ? axis.hi / last : Infinity, first < 0 ? axis.lo / first : Infinity);
   return {
     ...range,
     // It goes by whole codes.
     zero: {
-      least: -wholeUnits(Math.max(first - axis.lo, 0), levels[1] - first),
-      most: wholeUnits(Math.max(axis.hi - last, 0), levels[1] - first),
+      least: at - wholeUnits(Math.max(first - axis.lo, 0), levels[1] - first),
+      most: at + wholeUnits(Math.max(axis.hi - last, 0), levels[1] - first),
     },
     value: reachesEnds(picture) ? { least: range.lo, most: range.hi } : ends,
     tooth: (x) => x * Math.max(factor, 1),
