@@ -25,7 +25,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
-from quantviz.ui.shell import address, classroom, streamlit_private
+from quantviz.ui.shell import address, classroom
 from quantviz.ui.shell.desks import LAB, sit_at
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
 from quantviz.ui.shell.startup import turns
@@ -412,7 +412,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            with streamlit_private.uninterrupted(), at_once():
+            with at_once():
                 callback(*args)
         except QuantVizError as error:
             st.session_state[_NAMED] = (error,)

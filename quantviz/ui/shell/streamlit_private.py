@@ -62,10 +62,8 @@ def expire_sessions() -> set[str]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let a callback come to its end although the browser has sent something else meanwhile.
-
-    Streamlit ends a callback at its next look into the session's state where another message is waiting, and
-    does not run it again: of two quick clicks the first would be lost, or half of what it does.
+    """Let what follows come to its end although the browser has sent something else meanwhile: Streamlit ends
+    a run at its next look into the session's state where another message is waiting.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
@@ -78,6 +76,23 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         object.__setattr__(state, "_yield_callback", usual)
+
+
+@st.cache_resource(show_spinner=False)
+def finish_callbacks() -> bool:
+    """Have every callback come to its end, whichever widget calls it.
+
+    Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
+    width of the window, the first would be lost, or half of what it does.
+    """
+    usual = SafeSessionState.on_script_will_rerun
+
+    def whole(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
+        with uninterrupted():
+            usual(state, *args, **kwargs)
+
+    setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
+    return True
 
 
 class SessionValues(Mapping[str, Any]):
