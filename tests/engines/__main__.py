@@ -47,39 +47,42 @@ Row = tuple[str, str, str, str]
 
 
 def main() -> None:
-    """Run the grid, print what was run of the tables, write them into `README.md`."""
+    """Run the grid; print what was run of the tables, and write it into `README.md` after each module."""
     torch.set_num_threads(1)
-    asked = sys.argv[1:] or list(ENGINES)
-    text = README.read_text(encoding="utf-8")
-    kept: dict[str, dict[str, list[str]]] = {table: defaultdict(list) for table in TABLES}
-    for table in TABLES:
-        for line in rows_of(text, table):
-            kept[table][module_of(line)].append(line)
     different = 0
-    for name in asked:
+    for name in sys.argv[1:] or ENGINES:
         print(f"{name} …", file=sys.stderr, flush=True)
         tallies = compared(name)
-        kept["engines"][name] = [_line(row, tally) for row, tally in tallies.items()]
-        kept["open"][name] = list(dict.fromkeys(_open_lines(tallies)))
+        found = {
+            "engines": [_line(row, tally) for row, tally in tallies.items()],
+            "open": list(dict.fromkeys(_open_lines(tallies))),
+        }
+        for lines in found.values():
+            print("\n".join(lines), flush=True)
+        _write(name, found)
         for tally in tallies.values():
             different += tally.different
             for example in tally.examples.values():
                 print(example, file=sys.stderr)
+    sys.exit(different > 0)
+
+
+def _write(name: str, found: Mapping[str, Sequence[str]]) -> None:
+    """Write a module's lines of the tables, and keep those of the others."""
+    text = README.read_text(encoding="utf-8")
     for table, columns in zip(TABLES, (COLUMNS, OPEN_COLUMNS), strict=True):
-        lines = [line for name in ENGINES for line in kept[table][name]]
+        kept: dict[str, list[str]] = defaultdict(list)
+        for line in rows_of(text, table):
+            kept[module_of(line)].append(line)
+        kept[name] = list(found[table])
+        lines = [line for each in ENGINES for line in kept[each]]
         written = "\n".join((*_head(columns), *lines) if table == "open" else _by_purpose(lines))
-        print("\n".join((*_head(columns), *(line for name in asked for line in kept[table][name]))))
         begin, end = marks(table)
-        text = re.sub(
-            f"{begin}.*{end}",
-            lambda _, begin=begin, end=end, written=written: f"{begin}\n{written}\n{end}",
-            text,
-            flags=re.S,
-        )
+        before, after = text.partition(begin)[0], text.partition(end)[2]
+        text = f"{before}{begin}\n{written}\n{end}{after}"
     README.write_text(text, encoding="utf-8")
     for page in (README, FRONT_PAGE):
         _write_headline(page, rows_of(text, "engines"))
-    sys.exit(different > 0)
 
 
 def _write_headline(page: Path, lines: Sequence[str]) -> None:
