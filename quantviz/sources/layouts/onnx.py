@@ -229,8 +229,8 @@ def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[Quanti
     if codes is None or codes in seen:
         return
     seen.add(codes)
-    others = [_listed(catalog, node, place) for place in (3, 4)]
-    parts = tuple(each for each in (codes, scale, *others) if each)
+    zero, order = _listed(catalog, node, 3), _listed(catalog, node, 4)
+    parts = tuple(each for each in (codes, scale, zero, order) if each)
     name = _name_of_codes(codes)
     if scale is None:
         yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
@@ -243,7 +243,8 @@ def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[Quanti
         name,
         parts,
         scale,
-        *others,
+        zero,
+        order,
         (node.number("N", 0), node.number("K", 0)),
         node.number("bits", 4),
         node.number("block_size", 0),
