@@ -217,19 +217,22 @@ def _absmax_operations(scheme: Scheme) -> Operations:
 
 def _width_operations(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
-    width = Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"])
+    width: Operations = (
+        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        *_width_rounded(scheme),
+    )
     if spec.floor_rule == "width_at_least":
-        return width, Operation(
+        return *width, Operation(
             "width_floor",
             f"width = max(width, {spec.floor!r})",
             lambda v: v["width"].clamp(min=spec.floor),
             silent=True,
         )
     if scheme.arithmetic.zero_width != "include_zero":
-        return (width,)
+        return width
     # A block of equal values has no width of its own: it is widened to 0.
     return (
-        width,
+        *width,
         Operation(
             "zero_width",
             "lo = where(width == 0, min(lo, 0), lo)",
@@ -243,6 +246,22 @@ def _width_operations(scheme: Scheme) -> Operations:
             silent=True,
         ),
         Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
+        *_width_rounded(scheme),
+    )
+
+
+def _width_rounded(scheme: Scheme) -> Operations:
+    """Return the operation that rounds the width to a dtype of its own."""
+    dtype, kept = scheme.arithmetic.scale.width_dtype, scheme.arithmetic.scale_math
+    if dtype == "scale_math":
+        return ()
+    return (
+        Operation(
+            "width_dtype",
+            f"width = {kept}({dtype}(width))",
+            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(kept)),
+            silent=True,
+        ),
     )
 
 

@@ -404,9 +404,9 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         zero_bits=64,
         half_input=(
-            # 1e-9 is 0 in float16; NumPy brings bfloat16 to float32.
+            # 1e-9 is 0 in float16. NumPy brings bfloat16 to float32, but for a difference of two.
             _half("scale_math", "apply_dtype", dtypes=("float16",), scale__floor=0.0),
-            _half(dtypes=("bfloat16",)),
+            _half("scale__width_dtype", dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",
         known_as=("TensorFlow Lite", "AI Edge"),

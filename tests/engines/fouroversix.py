@@ -46,7 +46,7 @@ def _answer(rule: str, x: torch.Tensor) -> Answer:
 
 
 _OPEN = {
-    "given range": "it takes the range of the tensor that it is given",
+    "given range": "the scales of its blocks are searched for the data",
     "infinity": "the largest magnitude is infinite, and 0 · ∞ is cast to an integer",
     "NaN": "NaN is cast to an integer",
 }

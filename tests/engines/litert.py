@@ -66,8 +66,6 @@ def _run(seen: torch.Tensor, x: torch.Tensor, bits: int, symmetric: bool, granul
         raise Undefined("0 / 0, of a range that float16 has no scale for, is cast to an integer")
     if x.dtype == torch.float16 and bits == 16:
         raise Undefined("the largest int16 is no number of float16, and what it becomes is cast to int16")
-    if x.dtype == torch.bfloat16 and not symmetric:
-        raise Undefined("of bfloat16, NumPy rounds the width of a range to that, and nothing else")
     # Of the largest numbers it computes in float64.
     with np.errstate(over="ignore"):
         scale = np.asarray(params.scale, dtype=np.float32).ravel()
