@@ -24,6 +24,7 @@ from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.sharded import INDEX, A, B, write_model
+from tests.helpers.written_layouts import written
 
 ROWS = 512
 #: Three tensors of 3 MiB each, so that none of them has to be read for another.
@@ -118,8 +119,6 @@ def test_the_other_formats(monkeypatch, tmp_path):
 
 def test_quantized_weights_are_decoded_as_the_models_configuration_says(monkeypatch, tmp_path):
     """Of words of 32 bits the names do not tell how many codes are in one: config.json does."""
-    from tests.sources.test_layouts import written
-
     for case in ("mlx_affine_3_64", "modelopt_nvfp4"):
         _, theirs = written(case, tmp_path / "x.safetensors")
         files = {name: (tmp_path / name).read_bytes() for name in ("x.safetensors", "config.json")}
