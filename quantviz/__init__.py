@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
+    from quantviz.quantization.integer_operators import REQUANTIZATIONS as REQUANTIZATIONS
+    from quantviz.quantization.integer_operators import add_codes as add_codes
+    from quantviz.quantization.integer_operators import requantize as requantize
     from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
     from quantviz.quantization.quantizer import choose_qparams as choose_qparams
     from quantviz.quantization.quantizer import dequantize as dequantize
@@ -125,6 +128,7 @@ _HOMES = {
     ),
     "streaming.measuring": ("Measured", "measure"),
     "evaluation.metric_formulas": ("METRICS", "metrics"),
+    "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "requantize"),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),
     "schemes.recipes": ("RECIPES",),

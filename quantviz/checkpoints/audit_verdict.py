@@ -77,7 +77,7 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
     """Yield the sentence that says what was not compared, where that is something."""
     rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
     unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
-    known = {name for each in tensors for name in (each.tensor, each.original)}
+    known = {name for each in tensors for name in _names_of(each)}
     unread += [
         Unread(each.tensor, each.reason, bool(each.weight))
         for each in account.of("not_read")
@@ -95,6 +95,11 @@ def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note
         1 - read_share(account, ("quantized", "original"), "size"),
         "audit",
     )
+
+
+def _names_of(each: TensorAudit) -> tuple[str, ...]:
+    """Return the names of a tensor on both sides."""
+    return (each.tensor, each.original, *(each.match.joined if each.match else ()))
 
 
 def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
@@ -144,9 +149,12 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     )
     if experts:
         yield Note.of("audit.matched.experts", count=experts)
-    halves = sum(1 for each in matches if each.fused is not None)
-    if halves:
-        yield Note.of("audit.matched.halves", count=halves)
+    for key, names in (
+        ("parts", [each.tensor for each in tensors if each.match and each.match.part]),
+        ("joined", [each.tensor for each in tensors if each.match and each.match.joined]),
+    ):
+        if names:
+            yield Note.of(f"audit.matched.{key}", count=len(names), names=", ".join(names[:_LISTED]))
     converted = sum(1 for each in matches if each.how == "converter")
     if converted:
         yield Note.of("audit.matched.converter", count=converted)
@@ -154,7 +162,7 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Iterator[Accounted]:
     """Yield the tensors that lie in a file of the model and that its index leaves aside."""
-    known = {name for each in tensors for name in (each.tensor, each.original)}
+    known = {name for each in tensors for name in _names_of(each)}
     for each in account.of("left_aside", side):
         if each.tensor and each.tensor not in known and isinstance(each.reason, Note):
             yield each

@@ -23,9 +23,11 @@ from quantviz.checkpoints.opening import OpenModel, open_model
 from quantviz.checkpoints.originals import (
     Original,
     as_converted,
-    half_of,
+    joined,
+    nearest,
     oriented,
     original_of,
+    parts_of_one,
     tensor_of,
 )
 from quantviz.checkpoints.pairing import Pair, pairs_of
@@ -241,7 +243,7 @@ def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
         return TensorAudit("", partner.name, "", status, why, partner.shape)
     weight = quantized.weights.get(item.name)
     layout = weight.layout if weight else "plain" if item.kind in ("plain", "whole") else "unknown"
-    problem = item.reason or (partner.reason if partner else None)
+    problem = item.reason or next((each.reason for each in pair.partners if each.reason), None)
     if item.kind == "whole" and partner is not None and problem is None:
         problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)
     try:
@@ -253,14 +255,13 @@ def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
             return TensorAudit(item.name, "", layout, status, why, item.shape)
         # Of a file on another machine small tensors come together.
         quantized.expect((item.name,))
-        original.expect((tensor_of(original.names, partner.name)[0],))
+        original.expect(tensor_of(original.names, each.name)[0] for each in pair.partners)
         if weight is None:
             return _of_plain(pair, quantized, original)
         x, found = _original(pair, weight, quantized, original)
         return found if x.done == found.done else audit_weight(weight, x, partner.name)
     except QuantVizError as found:
-        name = partner.name if partner else ""
-        return TensorAudit(item.name, name, layout, _status_of(found), found.again(), item.shape)
+        return TensorAudit(item.name, _partner_of(pair), layout, _status_of(found), found.again(), item.shape)
 
 
 def _status_of(problem: QuantVizError) -> str:
@@ -314,21 +315,27 @@ def _as_stored(
     assert pair.match
     # A convolution's weight is compared as a matrix where the quantized one is one.
     axes = 2 if len(shape) == 2 else 1
-    x = original_of(original, pair.partner.name, axes)
-    if pair.match.fused is not None:
-        x = half_of(shape, rows, x, pair.match.fused[0])
-    x = oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, x))
-    if x.shape != shape:
-        got = x.stored.shape
-        raise QuantVizError(
-            "audit.shapes", name=pair.item.name, got=shape, original=pair.partner.name, shape=got
-        )
-    return x
+    found = [original_of(original, partner.name, axes) for partner in pair.partners]
+    x, forms = found[0], found[:1]
+    if pair.joined:
+        forms = joined(shape, found)
+    elif pair.match.part is not None:
+        forms = parts_of_one(shape, x, *pair.match.part)
+    fitting = [
+        each
+        for form in forms
+        if (each := oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, form))).shape
+        == shape
+    ]
+    if fitting:
+        return nearest(rows, shape[0], fitting)
+    got = x.stored.shape
+    raise QuantVizError("audit.shapes", name=pair.item.name, got=shape, original=_partner_of(pair), shape=got)
 
 
 def _partner_of(pair: Pair) -> str:
-    assert pair.partner
-    return pair.partner.name
+    """Return the names of the tensors of the original that one is compared with."""
+    return " + ".join(partner.name for partner in pair.partners)
 
 
 def _account(
@@ -347,8 +354,8 @@ def _account(
         what = BECAME_OF[found.status], found.reason
         if pair.item:
             of_items[pair.item.name] = what
-        if pair.partner:
-            of_others.setdefault(tensor_of(known, pair.partner.name)[0], []).append(what)
+        for partner in pair.partners:
+            of_others.setdefault(tensor_of(known, partner.name)[0], []).append(what)
     rest: dict[str, tuple[Became, Reason | None]] = {}
     for item in others:
         # Of several experts in one tensor the one of which least is known.

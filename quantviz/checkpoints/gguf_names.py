@@ -28,6 +28,8 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "attention.query_key_value",
             "attn.c_attn",
             "attn.Wqkv",
+            "attention.wqkv",
+            "self_attn.W_pack",
         ),
         "attn_output": (
             "self_attn.o_proj",
@@ -82,6 +84,23 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ffn_gate_inp_shexp": ("mlp.shared_expert_gate",),
     }
 )
+#: Matrices that checkpoints have as one and that llama.cpp writes one by one: what follows the layer's number
+#: by a kind of ours, and by the mark in a key (`matching.TOGETHER`) the kind and the kinds one by one.
+_AS_ONE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ffn_gate_up": ("mlp.gate_up_proj", "mlp.dense_h_to_4h", "feed_forward.w13"),
+        "ffn_gate_up_exps": ("mlp.experts.{}.gate_up_proj", "feed_forward.experts.{}.gate_up_proj"),
+    }
+)
+TOGETHER_KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "q+k+v": ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
+        "gate+up": ("ffn_gate_up", ("ffn_gate", "ffn_up")),
+        "gate+up_exps": ("ffn_gate_up_exps", ("ffn_gate_exps", "ffn_up_exps")),
+    }
+)
+#: An expert in a tensor that holds all of them, as other checkpoints call it.
+_OF_STACK = re.compile(r"(.*\bexperts)\.([^.\[\]]+)(?:\.weight)?\[(\d+)\]", re.ASCII)
 #: How names of tensors end that are of no layer.
 _MODEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -102,7 +121,9 @@ class OtherNames:
         self._of_layers: dict[tuple[int, str], str] = {}
         self._of_model: dict[str, str] = {}
         for name in names:
-            if found := _LAYER.fullmatch(name):
+            stacked = _OF_STACK.fullmatch(name)
+            one_by_one = f"{stacked[1]}.{stacked[3]}.{stacked[2]}.weight" if stacked else name
+            if found := _LAYER.fullmatch(one_by_one):
                 self._of_layers.setdefault((int(found[1]), found[2]), name)
             else:
                 for tail in _tails(name):
@@ -117,7 +138,8 @@ class OtherNames:
         """
         if found := _OF_BLOCK.fullmatch(name):
             layer, kind, what, expert = found.groups()
-            tails = (tail.format(expert) for tail in _KINDS.get(kind, ()))
+            known = _KINDS.get(kind) or _AS_ONE.get(kind, ())
+            tails = (tail.format(expert) for tail in known)
             return next(
                 (
                     self._of_layers[int(layer), f"{tail}.{what}"]

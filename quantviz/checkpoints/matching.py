@@ -21,12 +21,79 @@ from quantviz.schemes.granularity import Shape
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
 _OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
-#: Matrices that are stored as one, and what each is called alone.
-FUSED: Mapping[str, tuple[str, ...]] = {
-    "gate_up_proj": ("gate_proj", "up_proj"),
-    "w13": ("w1", "w3"),
+
+
+class Together(NamedTuple):
+    """Matrices that some files have as one."""
+
+    #: What they are called as one.
+    wholes: tuple[str, ...]
+    #: What they are called one by one, in the order in which they lie in the one.
+    parts: tuple[tuple[str, ...], ...]
+
+
+#: Query, key and value, key and value, gate and up, and DeepSeek's two first projections.
+TOGETHER: Mapping[str, Together] = {
+    "q+k+v": Together(
+        (
+            *("qkv_proj", "attn_qkv", "query_key_value", "c_attn", "Wqkv", "wqkv", "W_pack", "qkv"),
+            *("in_proj", "to_qkv"),
+        ),
+        (
+            ("q_proj", "k_proj", "v_proj"),
+            ("attn_q", "attn_k", "attn_v"),
+            ("query", "key", "value"),
+            ("wq", "wk", "wv"),
+            ("to_q", "to_k", "to_v"),
+            ("q_lin", "k_lin", "v_lin"),
+            ("q", "k", "v"),
+        ),
+    ),
+    "k+v": Together(
+        ("kv_proj", "key_value", "wkv", "Wkv", "to_kv", "kv"),
+        (("k_proj", "v_proj"), ("key", "value"), ("wk", "wv"), ("to_k", "to_v"), ("k", "v")),
+    ),
+    "gate+up": Together(
+        ("gate_up_proj", "ffn_gate_up", "gate_up", "w13", "dense_h_to_4h", "gate_and_up_proj"),
+        (("gate_proj", "up_proj"), ("ffn_gate", "ffn_up"), ("gate", "up"), ("w1", "w3")),
+    ),
+    "gate+up_exps": Together(("ffn_gate_up_exps",), (("ffn_gate_exps", "ffn_up_exps"),)),
+    "q_a+kv_a": Together(
+        ("fused_qkv_a_proj_with_mqa", "qkv_a_proj_with_mqa"), (("q_a_proj", "kv_a_proj_with_mqa"),)
+    ),
 }
-_FUSED_OF = {part: (whole, parts) for whole, parts in FUSED.items() for part in parts}
+#: A part of a name up to a dot, or before what PyTorch's attention puts behind it: `in_proj_weight`.
+_WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$))")
+
+
+class Place(NamedTuple):
+    """What a tensor is among those that some files have as one."""
+
+    #: Its name with a mark for the matrices, the same for all of them and for the one.
+    key: str
+    #: Which of them it is, and of how many; none where it is the one that holds them.
+    number: int | None
+    of: int
+
+
+def places_of(name: str) -> Iterator[Place]:
+    """Yield what a tensor may be among matrices that some files have as one, by its name.
+
+    >>> [(place.key, place.number) for place in places_of("layers.0.attn.v_proj.weight")]
+    [('layers.0.attn.q+k+v.weight', 2), ('layers.0.attn.k+v.weight', 1)]
+    >>> [(place.key, place.number) for place in places_of("attn.in_proj_weight")]
+    [('attn.q+k+v.weight', None)]
+    """
+    for found in _WORD.finditer(name):
+        before, word, after = name[: found.start()], found[1], name[found.end() :]
+        dot = "." if found[0].endswith("_") else ""
+        for mark, together in TOGETHER.items():
+            key = f"{before}{mark}{dot}{after}"
+            own = next((parts for parts in together.parts if word in parts), None)
+            if own is not None:
+                yield Place(key, own.index(word), len(own))
+            elif word in together.wholes:
+                yield Place(key, None, len(together.parts[0]))
 
 
 #: What the names of a pair begin with, in one list and in the other.
@@ -48,6 +115,14 @@ class Parts(NamedTuple):
         return (*(part for part in self.parts if part.isdigit()), *((self.expert,) if self.expert else ()))
 
 
+class Part(NamedTuple):
+    """A matrix that lies in one with others."""
+
+    number: int
+    #: The rows of each; () where they are not known.
+    sizes: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Match:
     """The partner of a tensor."""
@@ -59,8 +134,10 @@ class Match:
     here: str = ""
     there: str = ""
     inside: tuple[str, ...] = ()
-    #: Which of several matrices in the original it is, and of how many; none where it is all of it.
-    fused: tuple[int, int] | None = None
+    #: Which of several matrices in one of the original it is; none where it is all of it.
+    part: Part | None = None
+    #: All tensors of the original that it holds, in order, `original` first; () where that is all.
+    joined: tuple[str, ...] = ()
 
 
 def parts_of(name: str) -> Parts:

@@ -6,9 +6,9 @@ What a converter did to it is done again, so that the two can be compared.
 from __future__ import annotations
 
 import dataclasses
-import functools
+import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -85,6 +85,54 @@ class Original:
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
 
 
+class JoinedRows(Stored):
+    """Several matrices as one: their rows one after the other, or in groups in turn."""
+
+    def __init__(self, parts: Sequence[Stored], groups: int) -> None:
+        self._parts = tuple(parts)
+        sizes = [part.shape[0] for part in self._parts]
+        self._shape = (sum(sizes), *self._parts[0].shape[1:])
+        #: The rows of each part among those of all.
+        self._rows = [rows_of_part(number, sizes, groups) for number in range(len(sizes))]
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._parts[0].dtype
+
+    def check(self) -> None:
+        for part in self._parts:
+            part.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        width = math.prod(self._shape[1:])
+        first, last = start // width, -(-stop // width)
+        others = (slice(None),) * (len(self._shape) - 1)
+        values: Values = self.read((slice(first, last), *others)).flatten().numpy()
+        return values[start - first * width : stop - first * width]
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, *others = index
+        if not isinstance(rows, slice):
+            return self.read((slice(rows, rows + 1), *others))[0]
+        first, last, step = rows.indices(self._shape[0])
+        made: torch.Tensor | None = None
+        for part, of_part in zip(self._parts, self._rows, strict=True):
+            # The rows of a part are in order.
+            begin, end = torch.searchsorted(of_part, torch.tensor([first, last])).tolist()
+            if begin == end:
+                continue
+            values = part.read((slice(begin, end), *others))
+            if made is None:
+                made = values.new_empty((last - first, *values.shape[1:]))
+            made[of_part[begin:end] - first] = values
+        assert made is not None
+        return made[::step]
+
+
 class Expert(Stored):
     """One of the matrices in a tensor of three axes."""
 
@@ -159,7 +207,7 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
     layer, kind = found
     if x.shape != shape and kind not in _TURNED:
         return x
-    if kind in _TURNED and len(x.shape) == 2:
+    if kind in _TURNED and len(x.shape) == 2 and x.rows is None:
         other = x.replace(Note.of("audit.turned"), turned=True)
         if x.shape != shape:
             return other if other.shape == shape else x
@@ -170,7 +218,10 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
         if kind == "attn_k" and heads is None:
             heads = _number(catalog.metadata, f"{architecture}.attention.head_count", layer)
         if heads and x.shape[0] % (2 * heads) == 0:
-            other = x.replace(Note.of("audit.reordered"), rows=reordered_rows(x.shape[0], heads))
+            rows_of_heads = reordered_rows(x.shape[0], heads)
+            # Of a part of one matrix these are rows of the part.
+            own = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
+            other = x.replace(Note.of("audit.reordered"), rows=own)
             return _nearer(rows, x.shape[0] // heads, x, other)
     if architecture.startswith("gemma") and kind.endswith("norm"):
         return _nearer(rows, x.shape[0], x, x.replace(Note.of("audit.norm_shift"), shift=1.0))
@@ -181,27 +232,92 @@ def oriented(shape: Shape, x: Original) -> Original:
     """Return the original turned where only then it has the shape of the quantized tensor: some libraries
     store a layer's inputs by its outputs.
     """
-    if x.shape == shape or x.shape[::-1] != shape or x.turned:
+    if x.shape == shape or x.shape[::-1] != shape or x.turned or x.rows is not None:
         return x
     return x.replace(Note.of("audit.turned_inputs"), turned=True)
 
 
-def half_of(shape: Shape, rows: Rows, x: Original, number: int) -> Original:
-    """Return gate (0) or up (1) of a matrix that holds both: one after the other, or row by row in turn, as
-    is nearest to the values of the quantized tensor; the same of the matrix turned, where its shape allows.
+def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:
+    """Return what a matrix may be of one that holds several: its rows one after the other, or in groups in
+    turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does not fit.
+
+    Args:
+        shape: The matrix's shape.
+        x: The one that holds several.
+        number: Which of them it is.
+        sizes: The rows of each.
     """
-    doubled, count = (2 * shape[0], *shape[1:]), shape[0]
-    turned = x.replace(Note.of("audit.turned_inputs"), turned=True)
-    halves = [
-        each.replace(Note.of(f"audit.{key}"), rows=at)
-        for each in (x, turned)
+    doubled = (sum(sizes), *shape[1:])
+    if not sizes or sizes[number] != shape[0]:
+        return []
+    forms = [x] if len(shape) == 1 else [x, x.replace(Note.of("audit.turned_inputs"), turned=True)]
+    return [
+        each.replace(_in_turn("part", groups), rows=rows_of_part(number, sizes, groups))
+        for each in forms
         if each.shape == doubled
-        for key, at in (
-            ("half", torch.arange(count) + number * count),
-            ("half_in_turn", torch.arange(count) * 2 + number),
-        )
+        for groups in _divisors(math.gcd(*sizes))
     ]
-    return functools.reduce(functools.partial(_nearer, rows, min(count, _FEW)), halves) if halves else x
+
+
+def joined(shape: Shape, parts: Sequence[Original]) -> list[Original]:
+    """Return what a matrix may be that holds several of the original: their rows one after the other, or in
+    groups in turn. Empty where they do not fit.
+    """
+    columns = {shape[1:], shape[:1]} if len(shape) == 2 else {shape[1:]}
+    stored = [
+        Oriented(part.stored, Orientation((1,)))
+        if len(shape) == 2 and part.shape[1:] not in columns and part.shape[:1] in columns
+        else part.stored
+        for part in parts
+    ]
+    inputs = {part.shape[1:] for part in stored}
+    sizes = [part.shape[0] for part in stored]
+    if len(inputs) > 1 or (sum(sizes), *stored[0].shape[1:]) not in (shape, shape[::-1]):
+        return []
+    turned = _TURNED_NOTE if any(isinstance(part, Oriented) for part in stored) else ()
+    return [
+        Original(JoinedRows(stored, groups), done=(*turned, _in_turn("joined", groups)))
+        for groups in _divisors(math.gcd(*sizes))
+    ]
+
+
+def _in_turn(key: str, groups: int) -> Note:
+    return Note.of(f"audit.{key}") if groups == 1 else Note.of(f"audit.{key}_in_turn", groups=groups)
+
+
+def _divisors(number: int) -> list[int]:
+    """Return all divisors.
+
+    >>> _divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return low + [number // n for n in reversed(low) if n * n != number]
+
+
+def rows_of_part(number: int, sizes: Sequence[int], groups: int) -> torch.Tensor:
+    """Return the row in one matrix of each row of one of several in it.
+
+    >>> rows_of_part(1, (4, 2), 1).tolist(), rows_of_part(0, (4, 2), 2).tolist()
+    ([4, 5], [0, 1, 3, 4])
+    """
+    at, own = torch.arange(sizes[number]), sizes[number] // groups
+    return at // own * (sum(sizes) // groups) + sum(sizes[:number]) // groups + at % own
+
+
+def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
+    """Return which of some originals is nearest to the first and last rows of the quantized tensor."""
+    if len(originals) == 1:
+        return originals[0]
+    some = min(count, _FEW)
+    # The first rows of the first matrix, and the last of the last, are the same in any number of groups.
+    ends = [(start, start + some) for start in sorted({0, count - some})]
+    values = [rows(*end) for end in ends]
+
+    def error(x: Original) -> float:
+        return sum(float((own - x.read(*end)).square().sum()) for own, end in zip(values, ends, strict=True))
+
+    return min(originals, key=error)
 
 
 def reordered_rows(count: int, heads: int) -> torch.Tensor:

@@ -1,19 +1,20 @@
 """Each tensor of a quantized checkpoint with its partner in the original, and how it was found.
 
 Names are the same, or llama.cpp's for the other's, or have the same ends; experts in one tensor are those one
-by one; gate and up in one matrix are its halves. What is left is looked at for reasons why it needs no
-partner.
+by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. What is
+left is looked at for reasons why it needs no partner.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quantviz.checkpoints.gguf_names import OtherNames
+from quantviz.checkpoints.gguf_names import TOGETHER_KINDS, OtherNames
 from quantviz.checkpoints.items import Item
-from quantviz.checkpoints.matching import FUSED, Match, matched_by_ends
+from quantviz.checkpoints.matching import Match, Part, matched_by_ends, places_of
 from quantviz.checkpoints.opening import OpenModel
 from quantviz.checkpoints.originals import tensor_of
 from quantviz.errors import Note, QuantVizError
@@ -45,6 +46,13 @@ class Pair:
     match: Match | None = None
     #: Why it needs no partner.
     aside: Note | None = None
+    #: All of its partners, in order, where it holds several tensors of the original; else ().
+    joined: tuple[Item, ...] = ()
+
+    @property
+    def partners(self) -> tuple[Item, ...]:
+        """Return all tensors of the original that it is compared with."""
+        return self.joined or ((self.partner,) if self.partner else ())
 
 
 def pairs_of(
@@ -71,19 +79,23 @@ class _Pairing:
         self._found: dict[str, Match] = {}
         #: Names of the original that are taken, a stack's as those of its experts.
         self._taken = set[str]()
+        #: The shape of what is left of a matrix of the original of which some parts have a partner.
+        self._remainder: dict[str, Shape] = {}
 
     def pairs(self) -> tuple[Pair, ...]:
         """Return all pairs."""
         self._by_name()
         self._by_converter()
         self._by_ends()
-        self._by_halves()
+        self._as_parts()
+        self._as_wholes()
         pairs = []
         matched = [item for item in self._items if item.name in self._found]
         for item in self._items:
             match = self._found.get(item.name)
             if match is not None:
-                pairs.append(Pair(item, self._partner(match), match))
+                joined = tuple(map(self._partner, match.joined))
+                pairs.append(Pair(item, self._partner(match.original), match, joined=joined))
             elif item.kind == "whole":
                 pairs.append(Pair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
             else:
@@ -92,14 +104,14 @@ class _Pairing:
         rest = [Pair(None, item, None, self._reason(self._original, item, known)) for item in self._rest()]
         return (*pairs, *rest)
 
-    def _partner(self, match: Match) -> Item:
-        tensor, expert = tensor_of(self._there, match.original)
+    def _partner(self, name: str) -> Item:
+        tensor, expert = tensor_of(self._there, name)
         item = self._there[tensor]
-        return item if expert is None else replace(item, name=match.original, shape=item.shape[1:])
+        return item if expert is None else replace(item, name=name, shape=item.shape[1:])
 
     def _take(self, name: str, match: Match) -> None:
         self._found[name] = match
-        self._taken.add(match.original)
+        self._taken.update(match.joined or (match.original,))
 
     def _by_name(self) -> None:
         for item in self._items:
@@ -118,10 +130,11 @@ class _Pairing:
         """Find llama.cpp's names, whichever of the two has them."""
         of_gguf = isinstance(self._quantized.tensors.file, GgufCatalog)
         if of_gguf:
-            others = OtherNames(tuple(self._free()))
+            free = self._free()
+            others = OtherNames(tuple(free))
             for item in self._left():
                 name = others.of(item.name)
-                if name is not None:
+                if name is not None and not _holds_more(item, name, free[name]):
                     self._take(item.name, Match(name, "converter"))
         elif isinstance(self._original.tensors.file, GgufCatalog):
             own = OtherNames(tuple(item.name for item in self._left()))
@@ -142,28 +155,83 @@ class _Pairing:
             if alias[name] not in self._found:
                 self._take(alias[name], match)
 
-    def _by_halves(self) -> None:
-        """Find gate and up of an expert in the one matrix that the original has of both."""
-        here: dict[str, Shape | None] = {}
-        halves: dict[str, list[tuple[str, int]]] = {}
+    def _as_parts(self) -> None:
+        """Find tensors in a matrix that the original has of several: q in one of q, k and v."""
+        parts: dict[str, dict[int, Item]] = {}
+        counts: dict[str, int] = {}
         for item in self._left():
-            for whole, parts in FUSED.items():
-                for number, part in enumerate(parts):
-                    pieces = re.split(r"(?<=[.])", item.name)
-                    places = [at for at, piece in enumerate(pieces) if piece.rstrip(".") == part]
-                    if not places:
-                        continue
-                    pieces[places[-1]] = pieces[places[-1]].replace(part, whole)
-                    name = "".join(pieces)
-                    here[name] = None
-                    halves.setdefault(name, []).append((item.name, number))
+            for place in places_of(item.name):
+                if place.number is not None:
+                    parts.setdefault(place.key, {}).setdefault(place.number, item)
+                    counts[place.key] = place.of
+        free = self._free()
+        wholes = {place.key: name for name in free for place in places_of(name) if place.number is None}
+        if not parts or not wholes:
+            return
+        for key, match in self._alike(parts, wholes, free, is_one=True).items():
+            own = {n: item for n, item in parts[key].items() if item.name not in self._found}
+            if not own or match.original in self._taken:
+                continue
+            sizes = _sizes(own, counts[key], free[match.original])
+            for number, item in own.items():
+                self._take(item.name, replace(match, part=Part(number, sizes)))
+            lacking = sum(sizes[n] for n in range(counts[key]) if n not in own) if sizes else 0
+            if lacking:
+                self._remainder[match.original] = (lacking, *own[min(own)].shape[1:])
+
+    def _as_wholes(self) -> None:
+        """Find tensors that hold several of the original."""
+        wholes: dict[str, Item] = {}
+        for item in self._left():
+            for place in places_of(item.name):
+                if place.number is None:
+                    wholes.setdefault(place.key, item)
+        parts: dict[str, dict[int, str]] = {}
+        counts: dict[str, int] = {}
+        free = self._free() if wholes else {}
+        for name in free:
+            for place in places_of(name):
+                if place.number is not None:
+                    parts.setdefault(place.key, {}).setdefault(place.number, name)
+                    counts[place.key] = place.of
+        complete = {key: found for key, found in parts.items() if len(found) == counts[key]}
+        for key, match in self._alike(wholes, complete, free, is_one=False).items():
+            names = tuple(complete[match.original][n] for n in range(counts[match.original]))
+            if wholes[key].name not in self._found and not self._taken.intersection(names):
+                self._take(wholes[key].name, replace(match, original=names[0], joined=names))
+
+    def _alike(
+        self,
+        here: Collection[str],
+        there: Mapping[str, object],
+        free: Mapping[str, Shape | None],
+        *,
+        is_one: bool,
+    ) -> dict[str, Match]:
+        """Return the matches of keys: those of the original by its name where that is one tensor, else by
+        their key.
+        """
+
+        def named(key: str) -> str:
+            return str(there[key]) if is_one else key
+
+        found = {key: Match(named(key), "name") for key in here if key in there}
+        if isinstance(self._quantized.tensors.file, GgufCatalog):
+            others = OtherNames(tuple(free))
+            for key in here:
+                names = [others.of(name) for name in _of_converter(key, is_one=is_one)]
+                if not names or not all(names) or key in found:
+                    continue
+                if is_one:
+                    found[key] = Match(str(names[0]), "converter")
+                else:
+                    own = next((place.key for place in places_of(str(names[0])) if place.key in there), None)
+                    if own is not None:
+                        found[key] = Match(own, "converter")
         same = [(name, match.original) for name, match in self._found.items() if match.how == "name"]
-        there = self._free()
-        exact = {name: Match(name, "name") for name in here if name in there}
-        rest = {name: shape for name, shape in here.items() if name not in exact}
-        for name, match in (exact | matched_by_ends(rest, there, same)).items():
-            for own, number in halves[name]:
-                self._take(own, replace(match, fused=(number, 2)))
+        left = dict.fromkeys((key for key in here if key not in found), None)
+        by_ends = matched_by_ends(left, dict.fromkeys(there, None), same)
+        return found | {key: replace(match, original=named(match.original)) for key, match in by_ends.items()}
 
     def _left(self) -> Iterator[Item]:
         return (item for item in self._items if item.name not in self._found and item.kind != "whole")
@@ -184,6 +252,8 @@ class _Pairing:
     def _rest(self) -> Iterator[Item]:
         """Yield what is left of the original; of a stack of which some experts are taken the others."""
         for name, item in self._there.items():
+            if name in self._remainder:
+                yield replace(item, shape=self._remainder[name])
             if name in self._taken:
                 continue
             experts = [f"{name}[{k}]" for k in range(item.shape[0])] if len(item.shape) == 3 else []
@@ -191,7 +261,9 @@ class _Pairing:
                 yield item
                 continue
             for each in experts:
-                if each not in self._taken:
+                if each in self._remainder:
+                    yield replace(item, name=each, shape=self._remainder[each])
+                elif each not in self._taken:
                     yield replace(item, name=each, shape=item.shape[1:])
 
     def _reason(self, model: OpenModel, item: Item, others: Sequence[Item]) -> Note | None:
@@ -205,6 +277,38 @@ class _Pairing:
                 return Note.of("audit.aside.zero")
         twin = _twin(model, item, others)
         return Note.of("audit.aside.tied", other=clipped(twin)) if twin else None
+
+
+def _holds_more(item: Item, name: str, shape: Shape | None) -> bool:
+    """Return whether a tensor of the original holds more matrices than its partner by llama.cpp's names."""
+    is_one = any(place.number is None for place in places_of(name))
+    return is_one and item.kind != "unread" and shape is not None and math.prod(shape) > item.elements
+
+
+def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
+    """Return llama.cpp's names of the matrix that a key stands for, or of those that it holds."""
+    mark = next((mark for mark in TOGETHER_KINDS if f".{mark}." in key), None)
+    if mark is None:
+        return ()
+    one, several = TOGETHER_KINDS[mark]
+    return tuple(key.replace(f".{mark}.", f".{kind}.") for kind in ((one,) if is_one else several))
+
+
+def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
+    """Return the rows of each of the matrices in one, of one that is missing what is left of all rows; ()
+    where they do not follow.
+    """
+    known = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
+    if len(known) == count:
+        return tuple(known[number] for number in range(count))
+    if not known or whole is None:
+        return ()
+    inputs = parts[min(known)].shape[1:]
+    total = next((whole[at] for at in (0, -1) if (*whole[:at], *whole[at:][1:]) == inputs), 0)
+    rest, missing = total - sum(known.values()), count - len(known)
+    if rest <= 0 or rest % missing or (missing > 1 and len({*known.values(), rest // missing}) > 1):
+        return ()
+    return tuple(known.get(number, rest // missing) for number in range(count))
 
 
 def _names(item: Item) -> Iterator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import click
 
 from quantviz.cli import FOUND, language
-from quantviz.cli.output import Output, say, with_output, write
+from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import visible
 
@@ -32,7 +33,7 @@ _SHOWN = (
     help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
 )
 @takes_outputs_axes
-@with_output()
+@with_output(html=".html", markdown=".md")
 def compare(
     quantized: str,
     original: str,
@@ -63,9 +64,15 @@ def compare(
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)
-    write(
-        output, [{name: row[name] for name in _SHOWN} for row in rows] if output.format == "table" else rows
-    )
+    if output.format in ("html", "markdown"):
+        from quantviz.export.audit_report import audit_html, audit_markdown
+
+        page = audit_html if output.format == "html" else audit_markdown
+        put(output, page(found, title=Path(quantized).name, language=language()))
+    elif output.format == "table":
+        write(output, [{name: row[name] for name in _SHOWN} for row in rows])
+    else:
+        write(output, summarized(rows, found.messages(language())[0]))
     low = [
         row for row in rows if fail_under is not None and row["status"] == "ok" and _below(row, fail_under)
     ]

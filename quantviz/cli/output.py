@@ -33,7 +33,7 @@ from quantviz.text import visible
 #: The forms of a table, each with the suffix of its files.
 FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
 #: Those of them that a terminal can show.
-_FOR_TERMINALS = ("table", "json", "jsonl", "csv")
+_FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown")
 #: The exit status where the reader of a pipe has gone, as the shell gives it.
 CLOSED_PIPE = 141
 
@@ -133,6 +133,13 @@ def write(output: Output, data: Any, *, for_people: Sequence[str] = ()) -> None:
             put(output, "".join(f"{as_json(record, None)}\n" for record in records))
         else:  # a line for each record
             put(output, "[" + ",".join(f"\n{as_json(record, None)}" for record in records) + "\n]\n")
+
+
+def summarized(data: Any, summary: str) -> Any:
+    """Return a table with a last column `summary`, whose first row has a sentence on all of it."""
+    if hasattr(data, "iloc"):
+        return data.assign(summary=[summary if not number else None for number in range(len(data))])
+    return [{**row, "summary": None if number else summary} for number, row in enumerate(data)]
 
 
 def room(output: Output) -> int | None:

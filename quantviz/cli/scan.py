@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli import FOUND, INTERRUPTED, language
-from quantviz.cli.output import Output, put, say, with_output, write
+from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import text, visible
 
@@ -104,7 +104,7 @@ def scan(
 
         put(output, report(found, title=Path(path).name, language=language()))
     else:
-        write(output, found, for_people=_FOR_PEOPLE)
+        write(output, summarized(found, scanned.coverage[language()]), for_people=_FOR_PEOPLE)
     from quantviz.export.scan_summary import is_constant
 
     rows: Any = found.to_dict("records")

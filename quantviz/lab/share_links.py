@@ -6,7 +6,9 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from quantviz.lab.state import LabState, read_link, write_link
+from quantviz.lab.state import LabState, mended, read_link, write_link
+from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.mended import AboutTensor
 
 #: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the
 #: back of a room.
@@ -56,6 +58,14 @@ def only_here(address: str) -> bool:
     return number.is_loopback or number.is_unspecified
 
 
+def _was_mended(params: Mapping[str, str], state: LabState) -> bool:
+    """Return whether a link without its version would be taken for one with another arithmetic."""
+    # What lies in a file may be of any dtype.
+    finite = state.source.finite
+    dtypes = ("float32",) if finite else ("float32", *HALVES)
+    return any(mended(params, state, AboutTensor(dtype, finite)) for dtype in dtypes)
+
+
 def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
     """Return the state as query parameters, without those that say what would be so anyway.
 
@@ -68,6 +78,6 @@ def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
     kept = write_link(state)
     for name in tuple(kept):
         rest = {other: value for other, value in kept.items() if other != name}
-        if read_link(rest, present=present) == (state, ()):
+        if read_link(rest, present=present) == (state, ()) and not _was_mended(rest, state):
             kept = rest
     return kept

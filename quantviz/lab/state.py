@@ -11,13 +11,15 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.schemes import text_form
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.mended import AboutTensor, mends_since
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source, parse_source, write_source
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
@@ -25,8 +27,9 @@ from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS,
 #: What the present convention is compared with: every other one, or one by its id.
 ALL = "all"
 COMPARED = (ALL, *CONVENTIONS)
-#: The version of the link's form.
-VERSION = "1"
+#: The versions of links, each with the number of the arithmetic that it was made with; the last is today's.
+VERSIONS = MappingProxyType({"1": 1, "2": 2})
+VERSION = "2"
 #: A longer link was not made by us.
 LONGEST = 4000
 #: Schemes that are held against each other at most, the present one among them, and what stands between two
@@ -223,8 +226,8 @@ def read_link(
             return usual
 
     first = opening()
-    if params.get("v", VERSION) != VERSION:
-        problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
+    if params.get("v", VERSION) not in VERSIONS:
+        problems.append(QuantVizError("link.version", got=params["v"], known=", ".join(VERSIONS)))
     source = part("t", lambda form: parse_source(form, present=present), first.source)
     shape = source.shape
     same = source.unedited == first.source
@@ -259,6 +262,29 @@ def read_link(
     others = part("y", lambda form: _read_others(form, lambda each: fitting(each).fitted(shape)), no_others)
     state = state.remembering((a, *others) if a else others)
     return state.with_scheme(scheme), tuple(problems)
+
+
+def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:
+    """Return what was mended in the arithmetic of the link's schemes since it was made, for a tensor. A link
+    without a version is taken for one of the first.
+
+    >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
+    >>> [str(note) for note in mended(params, read_link(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
+    ['This link was made before onnxruntime was corrected: ...']
+    >>> mended({**params, "v": "2"}, read_link(params)[0], AboutTensor())
+    ()
+    """
+    number = VERSIONS.get(params.get("v", "1"), VERSIONS[VERSION])
+    named = ((state.chosen or state.scheme,) if "s" in params else ()) + (
+        state.remembered if "b" in params or "y" in params else ()
+    )
+    found = (
+        Note.of("mended", convention=scheme.chosen.id, what=Note.of(f"mended_{key}"))
+        for scheme in named
+        for key in mends_since(number, scheme, tensor)
+    )
+    # Of several schemes the same may have been mended.
+    return tuple({str(note): note for note in found}.values())
 
 
 def has_state(params: Iterable[str]) -> bool:

@@ -67,10 +67,8 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
         "up": _fraction_rule(lambda y: y > 0),
         "down": _fraction_rule(lambda y: y < 0),
         "toward_zero": _fraction_rule(lambda y: torch.zeros_like(y, dtype=torch.bool)),
-        # The sum is rounded to float32: what is just below a half goes up with it.
-        "adding_half_away": lambda y: (
-            torch.sign(y) * torch.floor(y.abs().to(torch.float32) + 0.5).to(y.dtype)
-        ),
+        # The sum is rounded too: what is just below a half goes up with it.
+        "adding_half_away": lambda y: torch.sign(y) * torch.floor(y.abs() + 0.5),
         "truncate": torch.trunc,
     }
 )
@@ -93,7 +91,12 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
 def nearest_by_coordinate(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
     """Return the same by the operations of the format's grid, for a tensor as for a name in its place."""
     grid = GRIDS[fmt.kind]
-    return grid.value(TIES[ties](grid.coordinate(y, fmt)), y, fmt)
+    coordinate = grid.coordinate(y, fmt)
+    if ties != "adding_half_away":
+        return grid.value(TIES[ties](coordinate), y, fmt)
+    # A coordinate has more digits than y, and the sum is one of numbers like y, of float32 at most.
+    summed = torch.float32 if y.dtype == torch.float64 else y.dtype
+    return grid.value(TIES[ties](coordinate.to(summed)).to(coordinate.dtype), y, fmt)
 
 
 def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.Tensor:

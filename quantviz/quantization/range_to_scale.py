@@ -78,6 +78,8 @@ def _in_half(dtype: str) -> Operations:
     return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
 
 
+_HALF_DTYPES = tuple(torch_dtype(dtype) for dtype in HALVES)
+
 _SCALE_SINGLE = Operation(
     "scale_single",
     "scale = float32(scale)",
@@ -215,19 +217,22 @@ def _absmax_operations(scheme: Scheme) -> Operations:
 
 def _width_operations(scheme: Scheme) -> Operations:
     spec = scheme.arithmetic.scale
-    width = Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"])
+    width: Operations = (
+        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        *_width_rounded(scheme),
+    )
     if spec.floor_rule == "width_at_least":
-        return width, Operation(
+        return *width, Operation(
             "width_floor",
             f"width = max(width, {spec.floor!r})",
             lambda v: v["width"].clamp(min=spec.floor),
             silent=True,
         )
     if scheme.arithmetic.zero_width != "include_zero":
-        return (width,)
+        return width
     # A block of equal values has no width of its own: it is widened to 0.
     return (
-        width,
+        *width,
         Operation(
             "zero_width",
             "lo = where(width == 0, min(lo, 0), lo)",
@@ -241,6 +246,22 @@ def _width_operations(scheme: Scheme) -> Operations:
             silent=True,
         ),
         Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
+        *_width_rounded(scheme),
+    )
+
+
+def _width_rounded(scheme: Scheme) -> Operations:
+    """Return the operation that rounds the width to a dtype of its own."""
+    dtype, kept = scheme.arithmetic.scale.width_dtype, scheme.arithmetic.scale_math
+    if dtype == "scale_math":
+        return ()
+    return (
+        Operation(
+            "width_dtype",
+            f"width = {kept}({dtype}(width))",
+            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(kept)),
+            silent=True,
+        ),
     )
 
 
@@ -446,9 +467,19 @@ def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     )(scheme)
 
 
+def _power_of_two_floor_log2(scheme: Scheme) -> Operations:
+    line = f"floor({_dtype_of_log2(scheme)}(log2(absmax)))"
+    return _power_of_two("exponent_log2", line, floor_of_log2)(scheme)
+
+
+def _dtype_of_log2(scheme: Scheme) -> str:
+    own = scheme.arithmetic.scale_math
+    return own if own in HALVES else "float32"
+
+
 def _power_of_two_fitting(scheme: Scheme) -> Operations:
     high = scheme.range_value_max
-    line = f"exponent = ceil(float32(log2(absmax / {number_code(high)})))"
+    line = f"exponent = ceil({_dtype_of_log2(scheme)}(log2(absmax / {number_code(high)})))"
     fitting = Operation("exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high)))
     return fitting, *_scale_of_exponent(scheme)
 
@@ -480,8 +511,11 @@ def log2_floored(x: torch.Tensor) -> torch.Tensor:
 
 
 def _log2(x: torch.Tensor) -> torch.Tensor:
-    """Return log2 as float32 gives it: just below a power of two it is rounded up to a whole number."""
-    return torch.log2(x.to(torch.float64)).to(torch.float32)
+    """Return log2 as float32 gives it, or half precision for a number of that: just below a power of two it
+    is rounded up to a whole number.
+    """
+    single = torch.log2(x.to(torch.float64)).to(torch.float32)
+    return single.to(x.dtype).to(torch.float32) if x.dtype in _HALF_DTYPES else single
 
 
 def _two_to(exponent: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -496,9 +530,7 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
         "extreme_over_code_min": _extreme_over_code_min,
         "larger_end_over_code_min": _larger_end_over_code_min,
         "power_of_two_floor": _power_of_two("exponent_floor", "floor(log2(absmax))", _floor_log2),
-        "power_of_two_floor_log2": _power_of_two(
-            "exponent_log2", "floor(float32(log2(absmax)))", floor_of_log2
-        ),
+        "power_of_two_floor_log2": _power_of_two_floor_log2,
         "power_of_two_ceil": _power_of_two("exponent_ceil", "ceil(log2(absmax))", _ceil_log2),
         "power_of_two_even": _power_of_two_even,
         "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),

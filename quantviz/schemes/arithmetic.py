@@ -32,6 +32,8 @@ class ScaleSpec:
     #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
     #: end.
     asymmetric_rule: str = "width_over_steps"
+    #: Dtype that the width of an asymmetric range is rounded to; "scale_math", that of the scale.
+    width_dtype: str = "scale_math"
     #: The largest magnitude that the value of a code may have, of integer formats; 0 for no limit.
     value_limit: float = 0.0
     #: The smallest scale allowed, used as `floor_rule` says.

@@ -351,6 +351,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "farther_end_negated",
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
+        "scale.width_dtype": ("scale_math", *HALVES),
         "scale.floor_rule": (
             "at_least",
             "replace_zero",

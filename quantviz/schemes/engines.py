@@ -129,6 +129,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         one_sided="asymmetric",
         order="multiply_round_add",
+        block_cast_before_clamp="int64",
+        nan_code="smallest",
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
@@ -230,6 +232,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="not_of_zero",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("4/6", "NVFP4"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
@@ -400,6 +403,11 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=64,
+        half_input=(
+            # 1e-9 is 0 in float16. NumPy brings bfloat16 to float32, but for a difference of two.
+            _half("scale_math", "apply_dtype", dtypes=("float16",), scale__floor=0.0),
+            _half("scale__width_dtype", dtypes=("bfloat16",)),
+        ),
         purpose="integer_inference",
         known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
@@ -412,6 +420,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_point_clamp=False,
         narrow_symmetric_from=8,
         zero_width="as_any",
+        half_input=(
+            _half("scale_math", dtypes=("float16",), scale__floor=0.0),
+            _half(dtypes=("bfloat16",)),
+        ),
         purpose="integer_inference",
         known_as=("TensorFlow Lite", "AI Edge"),
         offer=Offer(
@@ -578,6 +590,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_point_rule="low_minus_rounded",
         order="divide_round_add",
         zero_width="as_any",
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="llm_weights",
         known_as=("vLLM",),
         offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_channel", "per_group"), usual_size=128),
@@ -592,6 +605,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="divide_round_add",
         zero_width="minus_one_to_one",
+        half_input=(_WIDENED,),
         purpose="llm_weights",
         known_as=("AutoGPTQ", "GPTQModel", "vLLM"),
         offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
@@ -604,6 +618,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         zero_width="as_any",
         zero_bits=16,
+        half_input=(_half("value_dtype", "zero_point_format", "scale__format", scale__codes_from="exact"),),
         purpose="llm_weights",
         known_as=("mlx-lm", "Apple"),
         offer=Offer(_ids("uint2-6", "uint8"), _ASYMMETRIC, ("per_group",), (32, 64, 128), usual_size=64),
@@ -616,6 +631,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="one",
         negative_zero="never",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("Apple",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
@@ -625,6 +641,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
         zero_width="one",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("Apple",),
         offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
@@ -636,11 +653,13 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
+        half_input=(_WIDENED,),
         purpose="microscaling",
         known_as=("Apple",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
-    # coremltools' linear_quantize_weights; a model of float16 has its weights in that before.
+    # coremltools' linear_quantize_weights; a model of float16 has its weights in that before. Activations are
+    # clamped to all codes: narrow_clamp=false, in symmetric mode with scale.floor=1 for replace_zero.
     Arithmetic(
         "coreml",
         ScaleSpec("absmax_over_half_range"),
@@ -650,6 +669,10 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="divide_round_add",
         narrow_symmetric_from=1,
         zero_width="as_any",
+        half_input=(
+            _half("scale_math", "apply_dtype", "result_dtype", dtypes=("float16",)),
+            _refused("bfloat16"),
+        ),
         purpose="integer_inference",
         known_as=("coremltools", "Apple"),
         offer=Offer(
@@ -754,6 +777,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         tail="pad",
         tail_stored="whole",
         scale_bits=8,
+        half_input=(_half(*_ALL_IN_HALF),),
         purpose="microscaling",
         known_as=("OCP MX",),
         offer=Offer(

@@ -331,6 +331,20 @@ def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
     return tensor
 
 
+def as_accumulators(sums: Any) -> torch.Tensor:
+    """Return `sums`, whole numbers of int32 in 1 to 4 axes, as int64; raise `QuantVizError` where one is not.
+
+    >>> as_accumulators([585, -4524]).tolist()
+    [585, -4524]
+    """
+    tensor = _tensor(sums)
+    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    known = (wide >= -(2**31)) & (wide < 2**31) & (wide == wide.round())
+    if not bool(known.all()):
+        raise QuantVizError("accumulator_not_int32", got=wide[~known][0].item())
+    return wide.to(torch.int64)
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the dtype's name without its module.
 

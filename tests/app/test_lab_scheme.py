@@ -263,3 +263,14 @@ def test_other_blocks_begin_with_their_own_range(monkeypatch):
     )
     at.button(key="undo").click().run()
     assert qv.Scheme.parse(address(healthy(at))["s"]).calibration == qv.ManualRange(-10.0, 10.0)
+
+
+def test_a_link_of_before_says_that_its_arithmetic_was_corrected_until_the_scheme_is_another_one():
+    form = "int8,symmetric,per_tensor,percentile(p=99.0),onnxruntime"
+    at = opened(v="1", t="normal(rows=8,cols=64,seed=1)", s=form)
+    said = catalogue("en")["notes.mended"].partition("{")[0]
+    assert [info.value.startswith(said) for info in at.info] == [True]
+    assert "−128" in at.info[0].value
+    assert address(at)["v"] == "2"
+    at.selectbox(key="convention").set_value("course").run()
+    assert not any(info.value.startswith(said) for info in healthy(at).info)

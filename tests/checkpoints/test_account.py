@@ -1,7 +1,11 @@
 """An audit accounts for every tensor and byte of both sides, whatever was permuted, renamed or dropped."""
 
+import csv
+import html
+import io
 import json
 import random
+import re
 
 import pytest
 import torch
@@ -11,7 +15,7 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.checkpoints.account import BECAME
 from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.matching import matched_by_ends
+from quantviz.checkpoints.matching import matched_by_ends, parts_of, places_of
 from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts
@@ -123,6 +127,50 @@ def test_weights_that_were_not_read_come_first_and_end_with_status_1(tmp_path):
     assert "9 个权重中有 1 个未比较" in chinese.stderr
 
 
+@pytest.mark.parametrize("language", languages())
+def test_an_audit_says_how_much_it_read_in_every_form(tmp_path, language):
+    quantized = int8(layouts.llama())
+    first = "model.layers.0.self_attn.q_proj"
+    quantized[f"{first}.weight_sort"] = torch.zeros(4)
+    quantized["<b>a|b</b>.weight"] = torch.randn(8, 32)
+    paths = (
+        written(tmp_path / "q" / "q.safetensors", quantized),
+        written(tmp_path / "o" / "o.safetensors", layouts.llama()),
+    )
+    verdict = qv.audit(*paths).messages(language)[0]
+    assert "10" in verdict
+    assert "2" in verdict
+
+    def said(form):
+        return compared(*paths, "--format", form, "--lang", language).stdout
+
+    rows = json.loads(said("json"))
+    assert [row["summary"] for row in rows if row["summary"]] == [rows[0]["summary"]] == [verdict]
+    assert next(csv.DictReader(io.StringIO(said("csv"))))["summary"] == verdict
+    page, lines = said("html"), said("markdown")
+    assert page.index(html.escape(verdict)) < page.index("<h2>")
+    assert "<b>a" not in page
+    assert f"{first}.weight".replace("_", "\\_") in lines
+    assert all(line.count("|") - line.count("\\|") in (0, 4, 7, 9) for line in lines.splitlines())
+    # Both say what became of everything, as the account has it.
+    part = qv.audit(*paths).account.coverage("quantized").not_read
+    assert f"| {part.tensors} | {part.weights} |" in lines
+    assert f'<td class="number">{part.tensors}</td><td class="number">{part.weights}</td>' in page
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x, lambda x: x.flip(0), torch.zeros_like, lambda x: x * torch.inf]
+)
+@pytest.mark.parametrize("name", ["a.weight", "module.a.weight", "x.experts.a"])
+def test_of_one_weight_no_sentence_speaks_of_several(tmp_path, change, name):
+    x = drawn(16, 0)
+    tensors = {f"{name}[0]" if "experts" in name else "a.weight": x}
+    quantized = written(tmp_path / "q" / "q.safetensors", int8(tensors))
+    there = {name: change(x).reshape(1, 16, 48) if "experts" in name else change(x)}
+    for sentence in audited(quantized, written(tmp_path / "o" / "o.safetensors", there)).messages():
+        assert not re.search(r"\b1 (of 1 )?(\w+ )?(weights|tensors|experts|schemes|matrices)\b", sentence)
+
+
 def test_whole_numbers_where_the_original_has_a_weight_are_not_read(tmp_path):
     quantized = written(
         tmp_path / "q" / "q.safetensors", {"a.weight": torch.ones(8, 8).int(), "n": torch.ones(4)}
@@ -130,7 +178,7 @@ def test_whole_numbers_where_the_original_has_a_weight_are_not_read(tmp_path):
     original = written(tmp_path / "o" / "o.safetensors", {"a.weight": torch.randn(8, 8), "n": torch.ones(4)})
     audit = audited(quantized, original)
     assert not audit.is_complete
-    assert "1 of 1 weights were not compared (100 % of the values" in audit.verdict
+    assert "1 of 1 weight was not compared (100 % of the values" in audit.verdict
 
 
 def test_indices_and_masks_are_left_aside(tmp_path):
@@ -253,6 +301,90 @@ def test_experts_in_one_tensor_and_one_by_one(tmp_path, form):
     assert any("experts" in sentence for sentence in audit.messages())
 
 
+def one_matrix(parts, groups):
+    """Matrices as one, their rows in groups in turn; written group by group."""
+    cut = [x.chunk(groups) for x in parts]
+    return torch.cat([rows for of_group in zip(*cut, strict=True) for rows in of_group])
+
+
+def drawn(rows, seed, columns=48):
+    """A matrix whose rows are of unlike size, so that one in another's place is noticed."""
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, columns, generator=chance) * torch.rand(rows, 1, generator=chance).exp()
+
+
+Q, K, V = drawn(64, 1), drawn(16, 2), drawn(16, 3)
+ATTENTION = "model.layers.0.self_attn"
+APART = {f"{ATTENTION}.{name}.weight": x for name, x in (("q_proj", Q), ("k_proj", K), ("v_proj", V))}
+O_PROJ = {f"{ATTENTION}.o_proj.weight": drawn(48, 4, 64)}
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16])
+@pytest.mark.parametrize("name", [f"{ATTENTION}.qkv_proj.weight", "module.layers.0.self_attn.W_pack.weight"])
+@pytest.mark.parametrize("together", ["quantized", "original"])
+def test_query_key_and_value_as_one_matrix_and_as_three(tmp_path, together, name, groups):
+    one = {name: one_matrix((Q, K, V), groups)}
+    here, there = (one, APART) if together == "quantized" else (APART, one)
+    lead = "module." if name.startswith("module") else "model."
+    of_one, of_three = ({name.replace("model.", lead): x for name, x in O_PROJ.items()}, O_PROJ)
+    beside = (of_one, of_three) if together == "quantized" else (of_three, of_one)
+    quantized = written(tmp_path / "q" / "q.safetensors", int8(here | beside[0]))
+    original = written(tmp_path / "o" / "o.safetensors", there | beside[1])
+    audit = audited(quantized, original)
+    check_sums(audit, quantized, original)
+    assert audit.is_sound, audit.messages()
+    assert all(each.metrics["sqnr_db"] > 35 for each in audit.tensors)
+    assert any("put together" in each or "with a part of" in each for each in audit.messages())
+    done = [
+        note for each in audit.tensors for note in each.done if "part" in note.key or "joined" in note.key
+    ]
+    assert len(done) == (1 if together == "quantized" else 3)
+    assert {note.params.get("groups", 1) for note in done} == {groups}
+    assert compared(quantized, original).exit_code == 0
+
+
+def test_a_part_that_is_missing_is_not_read(tmp_path):
+    lost = {name: x for name, x in APART.items() if "k_proj" not in name} | O_PROJ
+    one = {f"{ATTENTION}.qkv_proj.weight": one_matrix((Q, K, V), 1)} | O_PROJ
+    quantized = written(tmp_path / "q" / "q.safetensors", int8(lost))
+    original = written(tmp_path / "o" / "o.safetensors", one)
+    audit = audited(quantized, original)
+    check_sums(audit, quantized, original)
+    assert sorted(each.tensor for each in audit.tensors if each.status == "ok") == sorted(lost)
+    assert audit.unmatched.original == (f"{ATTENTION}.qkv_proj.weight",)
+    assert not audit.is_complete
+    # The other way round nothing can be said of the one.
+    audit = audited(written(quantized, int8(one)), written(original, lost))
+    assert [each.tensor for each in audit.tensors if each.status == "ok"] == [*O_PROJ]
+    assert len(audit.unmatched.original) == 2
+    assert not audit.is_complete
+
+
+def test_one_matrix_that_holds_other_rows_is_not_the_same(tmp_path):
+    one = {f"{ATTENTION}.qkv_proj.weight": one_matrix((Q.flip(0), K, V), 1)}
+    quantized = written(tmp_path / "q" / "q.safetensors", int8(APART))
+    audit = audited(quantized, written(tmp_path / "o" / "o.safetensors", one))
+    assert {each.tensor.split(".")[-2]: each.status for each in audit.tensors} == {
+        **{"q_proj": "not_same", "k_proj": "ok", "v_proj": "ok"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("as_one", "apart"),
+    [
+        ("attn.in_proj_weight", ("attn.q_proj.weight", "attn.k_proj.weight", "attn.v_proj.weight")),
+        ("attn.in_proj_bias", ("attn.q_proj.bias", "attn.k_proj.bias", "attn.v_proj.bias")),
+        ("mlp.gate_up_proj.weight", ("mlp.gate_proj.weight", "mlp.up_proj.weight")),
+        ("mlp.experts.3.w13.weight", ("mlp.experts.w1[3]", "mlp.experts.w3[3]")),
+    ],
+)
+def test_names_of_matrices_that_are_stored_as_one(as_one, apart):
+    keys = {place.key for place in places_of(as_one) if place.number is None}
+    for number, name in enumerate(apart):
+        own = {place.key for place in places_of(name) if place.number == number}
+        assert any(parts_of(one) == parts_of(other) for one in keys for other in own)
+
+
 # ---- folders ------------------------------------------------------------------------------------
 
 
@@ -351,7 +483,10 @@ def test_a_scan_says_how_much_it_read_in_every_form(tmp_path):
     done = scanned()
     assert done.exit_code == 1
     assert done.stderr.startswith("1 of 2 weights were not read (")
-    assert [row["status"] for row in json.loads(scanned("--format", "json").stdout)] == ["ok", "not_read"]
+    rows = json.loads(scanned("--format", "json").stdout)
+    assert [row["status"] for row in rows] == ["ok", "not_read"]
+    assert done.stderr.startswith(rows[0]["summary"])
+    assert rows[1]["summary"] is None
     page = scanned("--format", "html").stdout
     assert page.index("1 of 2 weights were not read") < page.index("median SQNR")
     assert "exactly" not in page
@@ -359,7 +494,10 @@ def test_a_scan_says_how_much_it_read_in_every_form(tmp_path):
     # All that is there: the same sentence says so.
     written(path, {"a.weight": x})
     done = scanned()
-    assert (done.exit_code, done.stderr.startswith("All 1 weights and 100 % of the bytes")) == (0, True)
+    assert (done.exit_code, done.stderr.startswith("Everything was read: 1 weight, 100 % of the bytes.")) == (
+        0,
+        True,
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25])

@@ -141,7 +141,7 @@ def test_rotated_weights_are_not_the_same_and_not_ranked(tmp_path, original):
     statuses = {each.tensor: each.status for each in audit.tensors if each.scheme}
     assert statuses.pop("model.layers.0.mlp.down_proj.weight") == "ok"
     assert set(statuses.values()) == {"not_same"}
-    assert audit.verdict.startswith("These are not the same weights: 6 of 7")
+    assert audit.verdict.startswith("These are not the same weights. Unlike their originals: 6 of 7")
     for language in languages():
         assert audit.messages(language)[0]
 
@@ -246,6 +246,49 @@ def test_what_llama_cpp_searches_and_rounds_is_told_as_nearest(tmp_path):
 def test_rows_that_were_not_reordered_stay_in_place(tmp_path, original):
     audit = audited(gguf_twin(tmp_path / "x.gguf", architecture="qwen3"), original)
     assert all(each.metrics["sqnr_db"] > 40 and not each.done for each in audit.tensors if each.scheme)
+
+
+def test_what_llama_cpp_writes_one_by_one_and_the_original_has_as_one(tmp_path):
+    apart = layouts.llama()
+    q, k, v = (apart.pop(f"{ATTENTION}{name}_proj.weight") for name in "qkv")
+    gate, up = (apart.pop(f"model.layers.0.mlp.{name}_proj.weight") for name in ("gate", "up"))
+    # InternLM2 has the heads of q that share a head of k and v beside these.
+    heads = [x.chunk(2) for x in (q, k, v)]
+    one = torch.cat([rows for group in zip(*heads, strict=True) for rows in group])
+    base = "model.layers.0."
+    together = {f"{base}attention.wqkv.weight": one, f"{base}mlp.gate_up_proj.weight": torch.cat((gate, up))}
+    original = layouts.write(tmp_path / "one.safetensors", apart | together)
+    audit = audited(gguf_twin(tmp_path / "x.gguf"), original)
+    assert audit.is_sound, audit.messages()
+    done = {each.tensor: [note.key for note in each.done] for each in audit.tensors if each.match.part}
+    assert done == {
+        "blk.0.attn_q.weight": ["audit.part_in_turn", "audit.reordered"],
+        "blk.0.attn_k.weight": ["audit.part_in_turn", "audit.reordered"],
+        "blk.0.attn_v.weight": ["audit.part_in_turn"],
+        "blk.0.ffn_gate.weight": ["audit.part"],
+        "blk.0.ffn_up.weight": ["audit.part"],
+    }
+    assert min(each.metrics["sqnr_db"] for each in audit.tensors if each.scheme) > 40
+
+
+def test_experts_that_llama_cpp_writes_apart_and_the_original_has_as_one(tmp_path):
+    chance = torch.Generator().manual_seed(0)
+    gate, up = (torch.randn(3, 32, 64, generator=chance) for _ in range(2))
+    kind = gguf.GGMLQuantizationType.Q8_0
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "qwen3moe")
+    for name, x in (("gate", gate), ("up", up)):
+        writer.add_tensor(
+            f"blk.0.ffn_{name}_exps.weight", gguf.quants.quantize(x.numpy(), kind), raw_dtype=kind
+        )
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    turned = torch.cat((gate, up), 1).mT
+    names = {"model.layers.0.mlp.experts.gate_up_proj": turned}
+    audit = audited(tmp_path / "x.gguf", layouts.write(tmp_path / "one.safetensors", names))
+    assert audit.is_sound, audit.messages()
+    assert len(audit.tensors) == 6
+    assert min(each.metrics["sqnr_db"] for each in audit.tensors) > 40
 
 
 def test_weights_that_gpt_2_stores_turned(tmp_path):

@@ -262,7 +262,7 @@ def test_the_command_writes_the_table_and_says_what_it_found(file, results, tmp_
     recipes = [f"-r{recipe}" for recipe in RECIPES]
     done = run(*recipes, "--format", "json")
     rows = json.loads(done.stdout)
-    assert (done.exit_code, len(rows), tuple(rows[0])) == (1, 26, COLUMNS)
+    assert (done.exit_code, len(rows), tuple(rows[0])) == (1, 26, (*COLUMNS, "summary"))
     assert "reason" in done.stderr
     assert run(*recipes, "-o", str(tmp_path / "t.csv")).stdout == ""
     assert pandas.read_csv(tmp_path / "t.csv").mse.tolist() == pytest.approx(

@@ -110,13 +110,8 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
         "half and bfloat16 input": "half and bfloat16 input",
     }
 )
-#: Why a question is open that nobody has asked the engine yet.
-NOT_YET = "not compared yet"
 #: Why ±Inf or NaN is open where the engine's own range takes it in.
 SPOILS_THE_RANGE = "the scale of the whole block becomes NaN or infinite; here ranges leave such values out"
-_ALL_BUT_OWN = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:], NOT_YET))
-#: Of a path that is asked for its own range alone, in each dtype.
-OWN_RANGE_ALONE = MappingProxyType(dict.fromkeys(list(QUESTIONS)[1:-1], NOT_YET))
 
 
 def own_range(given: Mapping[str, GivenCase]) -> dict[str, Case]:
@@ -142,8 +137,8 @@ class Path:
     given: Mapping[str, GivenCase] = field(default_factory=dict)
     #: The same for a tensor of float16 or bfloat16.
     half: Mapping[str, Case] = field(default_factory=dict)
-    #: Why the engine leaves a question open, by the question.
-    open: Mapping[str, str] = field(default_factory=lambda: _ALL_BUT_OWN)
+    #: Why the engine leaves a question open, by the question: a fact about the engine.
+    open: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_given(cls, name: str, given: Mapping[str, GivenCase], **others: Mapping[str, object]) -> Path:

@@ -1,4 +1,5 @@
-"""Run every case on every tensor, and write the tables of it into `README.md` beside this file.
+"""Run every case on every tensor, and write the tables of it into `README.md` beside this file; there and
+into the repository's own goes the number of rows and values.
 
     python -m tests.engines [MODULE ...]
 
@@ -20,11 +21,15 @@ from types import ModuleType
 import torch
 
 import quantviz as qv
-from tests.engines import ENGINES, NOT_YET, QUESTIONS, WAYS, engine
+from quantviz.schemes.arithmetic import PURPOSES
+from quantviz.text import text as say
+from tests.engines import ENGINES, QUESTIONS, WAYS, engine
 from tests.engines.compare import COMPARED_PARTS, EngineTally, WayTally
 from tests.engines.data import trials
 
 README = Path(__file__).with_name("README.md")
+#: The page whose first lines have the number of rows and values too.
+FRONT_PAGE = Path(__file__).parents[2] / "README.md"
 #: The tables, each between two marks.
 TABLES = ("engines", "open")
 COLUMNS = (
@@ -42,36 +47,55 @@ Row = tuple[str, str, str, str]
 
 
 def main() -> None:
-    """Run the grid, print what was run of the tables, write them into `README.md`."""
+    """Run the grid; print what was run of the tables, and write it into `README.md` after each module."""
     torch.set_num_threads(1)
-    asked = sys.argv[1:] or list(ENGINES)
-    text = README.read_text(encoding="utf-8")
-    kept: dict[str, dict[str, list[str]]] = {table: defaultdict(list) for table in TABLES}
-    for table in TABLES:
-        for line in rows_of(text, table):
-            kept[table][module_of(line)].append(line)
     different = 0
-    for name in asked:
+    for name in sys.argv[1:] or ENGINES:
         print(f"{name} …", file=sys.stderr, flush=True)
         tallies = compared(name)
-        kept["engines"][name] = [_line(row, tally) for row, tally in tallies.items()]
-        kept["open"][name] = list(dict.fromkeys(_open_lines(tallies)))
+        found = {
+            "engines": [_line(row, tally) for row, tally in tallies.items()],
+            "open": list(dict.fromkeys(_open_lines(tallies))),
+        }
+        for lines in found.values():
+            print("\n".join(lines), flush=True)
+        _write(name, found)
         for tally in tallies.values():
             different += tally.different
             for example in tally.examples.values():
                 print(example, file=sys.stderr)
-    for table, columns in zip(TABLES, (COLUMNS, OPEN_COLUMNS), strict=True):
-        written = "\n".join((*_head(columns), *(line for name in ENGINES for line in kept[table][name])))
-        print("\n".join((*_head(columns), *(line for name in asked for line in kept[table][name]))))
-        begin, end = marks(table)
-        text = re.sub(
-            f"{begin}.*{end}",
-            lambda _, begin=begin, end=end, written=written: f"{begin}\n{written}\n{end}",
-            text,
-            flags=re.S,
-        )
-    README.write_text(text, encoding="utf-8")
     sys.exit(different > 0)
+
+
+def _write(name: str, found: Mapping[str, Sequence[str]]) -> None:
+    """Write a module's lines of the tables, and keep those of the others."""
+    text = README.read_text(encoding="utf-8")
+    for table, columns in zip(TABLES, (COLUMNS, OPEN_COLUMNS), strict=True):
+        kept: dict[str, list[str]] = defaultdict(list)
+        for line in rows_of(text, table):
+            kept[module_of(line)].append(line)
+        kept[name] = list(found[table])
+        lines = [line for each in ENGINES for line in kept[each]]
+        written = "\n".join((*_head(columns), *lines) if table == "open" else _by_purpose(lines))
+        begin, end = marks(table)
+        before, after = text.partition(begin)[0], text.partition(end)[2]
+        text = f"{before}{begin}\n{written}\n{end}{after}"
+    README.write_text(text, encoding="utf-8")
+    for page in (README, FRONT_PAGE):
+        _write_headline(page, rows_of(text, "engines"))
+
+
+def _write_headline(page: Path, lines: Sequence[str]) -> None:
+    rows = [dict(zip(COLUMNS, cells_of(line), strict=True)) for line in lines]
+    values = sum(int(row[way].replace(",", "")) for row in rows for way in WAYS if row[way] != "–")
+    counts = (count for row in rows for way in WAYS for count in row[f"≠ in {way}"].split(" / "))
+    different = sum(int(count.replace(",", "")) for count in counts if count != "–")
+    words = f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {different:,} differences"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(
+        re.sub(r"\d+ engine configurations, \d+ million values, [\d,]+ differences", words, text),
+        encoding="utf-8",
+    )
 
 
 def compared(name: str) -> Mapping[Row, EngineTally]:
@@ -99,9 +123,24 @@ def marks(table: str) -> tuple[str, str]:
 
 
 def rows_of(text: str, table: str) -> list[str]:
-    """Return the lines of a table of `README.md`, without its head."""
+    """Return the lines of a table of `README.md`, without its heads."""
     begin, end = marks(table)
-    return text.partition(begin)[2].partition(end)[0].strip().splitlines()[2:]
+    lines = text.partition(begin)[2].partition(end)[0].splitlines()
+    heads = {next(_head(columns)) for columns in (COLUMNS, OPEN_COLUMNS)}
+    return [line for line in lines if line.startswith("| ") and line not in heads]
+
+
+def _by_purpose(lines: Sequence[str]) -> Iterator[str]:
+    """Yield a table of rows for each purpose of the Lab's list of engines, under its name."""
+    for purpose in PURPOSES:
+        own = [line for line in lines if _convention_of(line).purpose == purpose]
+        if own:
+            name = say(f"purposes.{purpose}")
+            yield from (f"### {name[0].upper()}{name[1:]}", "", *_head(COLUMNS), *own, "")
+
+
+def _convention_of(line: str) -> qv.Convention:
+    return qv.Convention.parse(cells_of(line)[COLUMNS.index("convention")].strip("`"))
 
 
 def cells_of(line: str) -> list[str]:
@@ -144,8 +183,7 @@ def _way_cells(way: WayTally) -> tuple[str, str]:
 def _open_lines(tallies: Mapping[Row, EngineTally]) -> Iterator[str]:
     for (product, path, _, _), tally in tallies.items():
         for question, why in sorted(tally.open, key=lambda pair: (list(QUESTIONS).index(pair[0]), pair[1])):
-            if why != NOT_YET:
-                yield f"| {product} | {path} | {question} | {why} |"
+            yield f"| {product} | {path} | {question} | {why} |"
 
 
 def folded(formats: Sequence[str]) -> str:

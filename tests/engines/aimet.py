@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.engines import NOT_YET, Path
+from tests.engines import Path
 from tests.engines.integer_records import IntegerRecord
 
 PRODUCER = "aimet-onnx"
@@ -18,10 +18,6 @@ PATHS = (
     Path.of_given(
         "BlockTensorQuantizer",
         _RECORD.cases("BlockTensorQuantizer"),
-        open={
-            "infinity": NOT_YET,
-            "NaN": NOT_YET,
-            "half and bfloat16 input": "it is converted to float32",
-        },
+        open={},
     ),
 )

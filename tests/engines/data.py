@@ -149,6 +149,13 @@ def given_trials() -> Iterator[Trial]:
 #: Shapes of tensors with special values.
 _FEW_SHAPES = ((7,), (64,), (1, 33), (4, 64), (2, 4, 32), (16, 256))
 _LARGEST = torch.finfo(torch.float32).max
+_SPECIAL_VALUES: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("both zeros", (-0.0, 0.0)),
+    ("subnormals", (2.0**-149, -(2.0**-127), 1e-40, -1e-42)),
+    ("the largest", (_LARGEST, -_LARGEST)),
+    ("half of the largest", (_LARGEST / 2, -_LARGEST / 2)),
+    ("the largest on one side", (_LARGEST,)),
+)
 
 
 def _sprinkled(shape: tuple[int, ...], values: tuple[float, ...], seed: int) -> torch.Tensor:
@@ -163,15 +170,7 @@ def _special_numbers() -> Iterator[tuple[str, torch.Tensor]]:
     """Yield zeros of both signs, subnormals and the largest numbers among others, and every magnitude."""
     for number, shape in enumerate(_FEW_SHAPES):
         name = "x".join(map(str, shape))
-        for kind, (label, values) in enumerate(
-            (
-                ("both zeros", (-0.0, 0.0)),
-                ("subnormals", (2.0**-149, -(2.0**-127), 1e-40, -1e-42)),
-                ("the largest", (_LARGEST, -_LARGEST)),
-                ("half of the largest", (_LARGEST / 2, -_LARGEST / 2)),
-                ("the largest on one side", (_LARGEST,)),
-            )
-        ):
+        for kind, (label, values) in enumerate(_SPECIAL_VALUES):
             yield f"{label} {name}", _sprinkled(shape, values, 70_000 + 10 * number + kind)
         yield f"a subnormal alone {name}", torch.zeros(shape).index_fill(-1, torch.tensor([0]), 2.0**-149)
     # A row for each power of two, from the smallest float32 to the largest, and one for what lies between.
@@ -205,6 +204,16 @@ def _special_numbers() -> Iterator[tuple[str, torch.Tensor]]:
         yield f"up to 2^{exponent}", x.to(torch.float32)
 
 
+def special_rows(length: int) -> Iterator[Trial]:
+    """Yield rows of special numbers, and rows of several magnitudes, in their own range."""
+    for kind, (label, values) in enumerate(_SPECIAL_VALUES):
+        yield Trial("special numbers", label, _sprinkled((1, length), values, 73_000 + kind))
+    g = torch.Generator().manual_seed(73_100)
+    for exponent in (-148, -133, -127, -119, -63, -40, -23, -17, 12, 17, 20, 64, 100):
+        x = (torch.rand((1, length), generator=g, dtype=torch.float64) * 2 - 1) * 2.0**exponent
+        yield Trial("special numbers", f"up to 2^{exponent}", x.to(torch.float32))
+
+
 def special_trials() -> Iterator[Trial]:
     """Yield tensors with special numbers in their own range, and with ±Inf and NaN in one from outside."""
     for label, x in _special_numbers():
@@ -223,9 +232,9 @@ def special_trials() -> Iterator[Trial]:
             )
 
 
-def half_trials() -> Iterator[Trial]:
-    """Yield every shape with each distribution in float16 and bfloat16, where that has such numbers."""
-    for label, x in tensors():
+def half_trials(tensors: Iterable[tuple[str, torch.Tensor]]) -> Iterator[Trial]:
+    """Yield named tensors in float16 and bfloat16, where that has such numbers."""
+    for label, x in tensors:
         for dtype in (torch.float16, torch.bfloat16):
             half = x.to(dtype)
             # Of many zeros of both signs, which one is the smallest is left open.
@@ -238,4 +247,4 @@ def trials() -> Iterator[Trial]:
     yield from own_trials(tensors())
     yield from given_trials()
     yield from special_trials()
-    yield from half_trials()
+    yield from half_trials(tensors())

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 
 import torch
 
-from tests.engines import NOT_YET, Answer, Path, Undefined
+from tests.engines import Answer, Case, Path, Undefined
 from tests.engines.data import Trial
 from tests.engines.record_fouroversix import COMMIT, FORMS, RECORD
-from tests.engines.records import read_record, same_bits
+from tests.engines.records import read_record, same_bits, trials_of
 
 PRODUCER = "fouroversix"
 VERSION = f"{COMMIT} (recorded)"
@@ -22,12 +21,7 @@ VERSION = f"{COMMIT} (recorded)"
 
 def trials() -> Iterator[Trial]:
     """Yield the recorded tensors."""
-    about, arrays = read_record(RECORD)
-    start = 0
-    for question, label, shape in about["trials"]:
-        values = arrays["input"][start : start + math.prod(shape)]
-        yield Trial(question, label, torch.from_numpy(values.copy()).reshape(shape))
-        start += math.prod(shape)
+    return iter(trials_of(RECORD))
 
 
 def _answer(rule: str, x: torch.Tensor) -> Answer:
@@ -52,16 +46,11 @@ def _answer(rule: str, x: torch.Tensor) -> Answer:
 
 
 _OPEN = {
-    "given range": "it takes the range of the tensor that it is given",
+    "given range": "the scales of its blocks are searched for the data",
     "infinity": "the largest magnitude is infinite, and 0 · ∞ is cast to an integer",
     "NaN": "NaN is cast to an integer",
-    "half and bfloat16 input": NOT_YET,
 }
 
-PATHS = (
-    Path(
-        "reference.quantize",
-        {form: functools.partial(_answer, rule) for rule, form in FORMS.items()},
-        open=_OPEN,
-    ),
-)
+_CASES: dict[str, Case] = {form: functools.partial(_answer, rule) for rule, form in FORMS.items()}
+
+PATHS = (Path("reference.quantize", _CASES, half=_CASES, open=_OPEN),)

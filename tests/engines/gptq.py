@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.engines import NOT_YET, Path
+from tests.engines import Path
 from tests.engines.data import Trial
 from tests.engines.record_weights import COMMITS, RECORD
 from tests.engines.records import read_record, recorded_cases, recorded_trials
@@ -26,6 +26,6 @@ PATHS = (
     Path.of_given(
         "Quantizer",
         recorded_cases(read_record(RECORD), _PACKAGES),
-        open={"half and bfloat16 input": NOT_YET},
+        open={},
     ),
 )

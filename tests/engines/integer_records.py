@@ -13,7 +13,7 @@ import torch
 from tests.engines import Answer, GivenCase, Refused, Undefined
 from tests.engines.data import Trial
 from tests.engines.record_integers import RECORDED
-from tests.engines.records import read_record
+from tests.engines.records import input_of, read_record
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,23 @@ def _trials(name: str) -> tuple[Trial, ...]:
         count = math.prod(shape)
         tensors = []
         for _ in range(1 + has_seen):
-            tensors.append(torch.from_numpy(arrays["input"][start : start + count].copy()).reshape(shape))
+            tensors.append(input_of(label, arrays["input"][start : start + count].reshape(shape)))
             start += count
         made.append(Trial(question, label, *tensors))
     return tuple(made)
 
 
-def _bits(x: torch.Tensor, seen: torch.Tensor) -> tuple[tuple[int, ...], bytes, bytes]:
-    return tuple(x.shape), x.numpy().tobytes(), seen.numpy().tobytes()
+#: Shape and bits of a tensor, and bits of the one whose range is used.
+_Bits = tuple[tuple[int, ...], bytes, bytes]
+
+
+def _bits(x: torch.Tensor, seen: torch.Tensor) -> _Bits:
+    own, other = (each.contiguous().view(torch.uint8).numpy().tobytes() for each in (x, seen))
+    return tuple(x.shape), own, other
 
 
 @functools.cache
-def _labels(name: str) -> dict[tuple[tuple[int, ...], bytes, bytes], str]:
+def _labels(name: str) -> dict[_Bits, str]:
     return {_bits(each.x, each.x if each.seen is None else each.seen): each.label for each in _trials(name)}
 
 

@@ -1,6 +1,6 @@
 """llama.cpp's K-quants and IQ4: from a record, since its package takes minutes to compile.
 
-`record_llama_cpp.py` makes the record. A case answers for the recorded tensors only, those of `tensors()`.
+`record_llama_cpp.py` makes the record. A case answers for the recorded tensors only, those of `trials()`.
 What is packed is taken apart by `gguf`, which gives codes as values where all else in the bytes is 1 or 0.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from tests.engines import Answer, Case, Path
-from tests.engines.data import Trial, own_trials
+from tests.engines import Answer, Case, Path, Undefined
+from tests.engines.data import Trial
 from tests.engines.record_llama_cpp import COMMIT, RECORD, TYPES, WEIGHTED
-from tests.engines.records import Record, read_record, recorded_tensors
+from tests.engines.records import Record, read_record, same_bits, trials_of
 
 PRODUCER = "llama.cpp"
 VERSION = f"{COMMIT} (recorded)"
@@ -34,13 +34,13 @@ def record() -> Record:
 
 
 def trials() -> Iterator[Trial]:
-    """The recorded tensors, in their own range."""
-    return own_trials(tensors())
+    """Yield the recorded tensors."""
+    return iter(trials_of(RECORD))
 
 
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
-    """The recorded tensors, by name."""
-    return recorded_tensors(record())
+    """Yield those that were asked with weights of columns too, by name. They come first."""
+    return ((trial.label, trial.x) for trial in trials() if trial.question == "own range")
 
 
 def importance() -> torch.Tensor:
@@ -90,12 +90,12 @@ def answer(x: torch.Tensor, name: str, *, weighted: bool = False, searched_codes
     """
     packed, at = record()[1][f"{name}_weighted" if weighted else name], 0
     size = TYPES[name][1]
-    for _, known in tensors():
-        count = known.numel() // 256 * size
-        if known.shape == x.shape and torch.equal(known, x):
+    for trial in trials():
+        count = trial.x.numel() // 256 * size
+        if same_bits(trial.x, x):
             return _taken_apart(packed[at : at + count], name, tuple(x.shape), searched_codes=searched_codes)
         at += count
-    raise LookupError("not a recorded tensor: take them from tests.engines.llama_cpp.tensors()")
+    raise LookupError("not a recorded tensor: take them from the module's trials()")
 
 
 def weighted_values(x: torch.Tensor, name: str) -> torch.Tensor:
@@ -131,9 +131,17 @@ def _taken_apart(packed: np.ndarray, name: str, shape: tuple[int, ...], *, searc
         # Where the scale is 0, what stands there is what the search tried last: no value depends on it.
         codes = torch.where(scale == 0, 0, codes)
     minima = values(_MINIMA[name])[:, ::block].flatten() if name in _MINIMA else None
+    if minima is not None and bool((torch.isinf(minima) & torch.isfinite(scale[:, ::block].flatten())).any()):
+        raise Undefined("a smallest value beyond float16 is infinite, and codes beyond 2^22 are forbidden")
     return Answer(values(), codes.to(torch.int64), scale[:, ::block].flatten(), minima)
 
 
 _CASES: dict[str, Case] = {str(qv.RECIPES[name]): partial(answer, name=name) for name in TYPES}
 
-PATHS = (Path("ggml_quantize_chunk", _CASES),)
+_OPEN = {
+    "given range": "its scales are searched for the data",
+    "infinity": "the scale of its block becomes NaN or 0; here ranges leave such values out",
+    "NaN": "the scale of its block depends on where NaN is; here ranges leave such values out",
+}
+
+PATHS = (Path("ggml_quantize_chunk", _CASES, half=_CASES, open=_OPEN),)

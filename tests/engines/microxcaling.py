@@ -1,6 +1,6 @@
 """microsoft/microxcaling, the MX reference library: from a record, since it is on no package index.
 
-`record_microxcaling.py` makes the record. A case answers for the recorded tensors only, those of `tensors()`.
+`record_microxcaling.py` makes the record. A case answers for the recorded tensors only, those of `trials()`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from tests.engines import Answer, Case, Path, Refused, Undefined
-from tests.engines.data import Trial, own_trials
+from tests.engines import SPOILS_THE_RANGE, Answer, Case, Path, Refused, Undefined
+from tests.engines.data import Trial
 from tests.engines.record_microxcaling import COMMIT, FORMATS, RECORD, decode
-from tests.engines.records import Record, read_record, recorded_tensors
+from tests.engines.records import Record, read_record, same_bits, trials_of
 
 PRODUCER = "microxcaling"
 VERSION = f"{COMMIT} (recorded)"
@@ -26,13 +26,8 @@ def record() -> Record:
 
 
 def trials() -> Iterator[Trial]:
-    """The recorded tensors, in their own range."""
-    return own_trials(tensors())
-
-
-def tensors() -> Iterator[tuple[str, torch.Tensor]]:
-    """The recorded tensors, by name."""
-    return recorded_tensors(record())
+    """Yield the recorded tensors."""
+    return iter(trials_of(RECORD))
 
 
 def _blocks(shape: tuple[int, ...], granularity: str) -> tuple[int, ...]:
@@ -61,9 +56,9 @@ def _case(number: int, form: str) -> Case:
         about, arrays = record()
         refused, undefined = (about[kind].get(form, {}) for kind in ("refused", "undefined"))
         cells = blocks = 0
-        for name, known in tensors():
-            shape = tuple(known.shape)
-            same = shape == tuple(x.shape) and torch.equal(known.view(torch.int32), x.view(torch.int32))
+        for trial in trials():
+            name, shape = trial.label, tuple(trial.x.shape)
+            same = same_bits(trial.x, x)
             if same and name in refused:
                 raise Refused(refused[name])
             if same and name in undefined:
@@ -89,11 +84,17 @@ def _case(number: int, form: str) -> Case:
                 x_hat = (values.double() * _spread(scale, sizes, shape).double()).to(torch.float32)
                 return Answer(x_hat, values.to(torch.int64) if FORMATS[fmt][1] is None else codes, scale)
             cells, blocks = cells + count, blocks + block_count
-        raise LookupError("not a recorded tensor: take them from tests.engines.microxcaling.tensors()")
+        raise LookupError("not a recorded tensor: take them from the module's trials()")
 
     return run
 
 
 _CASES: dict[str, Case] = {form: _case(number, form) for number, form in enumerate(record()[0]["cases"])}
 
-PATHS = (Path("quantize_mx_op", _CASES),)
+_OPEN = {
+    "given range": "its scales are those of the data",
+    "infinity": SPOILS_THE_RANGE,
+    "NaN": SPOILS_THE_RANGE,
+}
+
+PATHS = (Path("quantize_mx_op", _CASES, half=_CASES, open=_OPEN),)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.engines import NOT_YET, Path
+from tests.engines import Path
 from tests.engines.integer_records import IntegerRecord
 
 PRODUCER = "nncf"
@@ -19,9 +19,7 @@ PATHS = (
         "do_integer_quantization",
         _RECORD.cases("do_integer_quantization"),
         open={
-            "infinity": NOT_YET,
             "NaN": "NaN is cast to an integer",
-            "half and bfloat16 input": "weights are converted to float32",
         },
     ),
 )

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from tests.engines import Undefined
-from tests.engines.data import DISTRIBUTIONS, Trial, special_trials
+from tests.engines.data import DISTRIBUTIONS, Trial, half_trials, own_trials, special_trials
 
 COMMIT = "dadfad69"
 RECORD = Path(__file__).parent / "recorded" / "fouroversix.npz"
@@ -45,7 +45,7 @@ def main() -> None:
     torch.set_num_threads(1)
     ask = _reference(Path(sys.argv[1]))
     asked = list(_trials())
-    arrays = {"input": np.concatenate([trial.x.numpy().ravel() for trial in asked])}
+    arrays = {"input": np.concatenate([trial.x.float().numpy().ravel() for trial in asked])}
     undefined: dict[str, dict[str, str]] = {}
     for rule in FORMS:
         found = []
@@ -69,14 +69,18 @@ def main() -> None:
 
 
 def _trials() -> Iterator[Trial]:
-    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
-        shape = SHAPES[kind % len(SHAPES)]
-        generator = torch.Generator().manual_seed(8000 + kind)
-        label = f"{name} {'x'.join(map(str, shape))}"
-        yield Trial("own range", label, make(math.prod(shape), generator).reshape(shape))
+    yield from own_trials(_matrices())
     for trial in special_trials():
         if tuple(trial.x.shape) in ((2, 32), (4, 64)) and trial.question == "special numbers":
             yield trial
+    yield from half_trials(_matrices())
+
+
+def _matrices() -> Iterator[tuple[str, torch.Tensor]]:
+    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
+        shape = SHAPES[kind % len(SHAPES)]
+        generator = torch.Generator().manual_seed(8000 + kind)
+        yield f"{name} {'x'.join(map(str, shape))}", make(math.prod(shape), generator).reshape(shape)
 
 
 def _reference(folder: Path) -> types.FunctionType:

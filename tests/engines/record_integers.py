@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from tests.engines import Answer, Refused, Undefined
-from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, special_trials
+from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, half_trials, own_trials, special_trials
 
 RECORDED = Path(__file__).parent / "recorded"
 SHAPES = ((64,), (5, 7), (4, 64), (2, 4, 32))
@@ -43,9 +43,9 @@ def main() -> None:
     torch.set_num_threads(1)
     name = sys.argv[1]
     package, cases_of = PACKAGES[name]
-    asked, cases = list(_trials()), list(cases_of())
+    asked, cases = list(_trials(in_half=name in _IN_HALF)), list(cases_of())
     inputs = [x for trial in asked for x in (trial.x, trial.seen) if x is not None]
-    arrays = {"input": np.concatenate([x.numpy().ravel() for x in inputs])}
+    arrays = {"input": np.concatenate([x.float().numpy().ravel() for x in inputs])}
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
     for number, case in enumerate(cases):
         answers = []
@@ -58,7 +58,7 @@ def main() -> None:
             arrays[f"{part}{number}"] = values
     about = {
         "producer": f"{package} {metadata.version(package)}",
-        "settings": f"torch {torch.__version__}, float32 on CPU",
+        "settings": f"torch {torch.__version__} on CPU, in float32 where no dtype is named",
         "command": f"python -m tests.engines.record_integers {name}",
         "cases": [[case.path, case.form] for case in cases],
         "trials": [
@@ -101,13 +101,15 @@ def _joined(answers: list[Answer]) -> dict[str, np.ndarray]:
     }
 
 
-def _trials() -> Iterator[Trial]:
-    """Yield a tensor of each distribution, and of each range from outside and kind of special values."""
-    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
-        for shape in (SHAPES[kind % len(SHAPES)], SHAPES[(kind + 2) % len(SHAPES)]):
-            generator = torch.Generator().manual_seed(8000 + kind)
-            label = f"{name} {'x'.join(map(str, shape))}"
-            yield Trial("own range", label, make(math.prod(shape), generator).reshape(shape))
+#: The packages that take half precision.
+_IN_HALF = ("aimet", "nncf")
+
+
+def _trials(*, in_half: bool) -> Iterator[Trial]:
+    """Yield a tensor of each distribution, `in_half` precision too, and of each range from outside and kind
+    of special values.
+    """
+    yield from own_trials(_tensors())
     for kind, (name, outside) in enumerate(OUTSIDE.items()):
         for number, values in enumerate(("normal", "two_decimals", "ties")):
             generator = torch.Generator().manual_seed(8100 + 10 * kind + number)
@@ -121,6 +123,16 @@ def _trials() -> Iterator[Trial]:
     ends = torch.tensor([-128.0, 127.0]).repeat(2, 16)
     yield Trial("given range", "just below halves", halves, ends)
     yield Trial("given range", "just below halves, from 0", halves, ends + 128)
+    if in_half:
+        yield from half_trials(_tensors())
+
+
+def _tensors() -> Iterator[tuple[str, torch.Tensor]]:
+    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
+        for shape in (SHAPES[kind % len(SHAPES)], SHAPES[(kind + 2) % len(SHAPES)]):
+            generator = torch.Generator().manual_seed(8000 + kind)
+            label = f"{name} {'x'.join(map(str, shape))}"
+            yield label, make(math.prod(shape), generator).reshape(shape)
 
 
 def _layout(x: torch.Tensor, granularity: str) -> torch.Tensor:
@@ -141,7 +153,12 @@ def _layout(x: torch.Tensor, granularity: str) -> torch.Tensor:
 
 
 def _aimet() -> Iterator[Recorded]:
+    import ml_dtypes
     from aimet_onnx.common import libpymo  # type: ignore[import-not-found]
+
+    def array(x: torch.Tensor) -> np.ndarray:
+        # NumPy has bfloat16 by ml_dtypes alone.
+        return x.float().numpy().astype(ml_dtypes.bfloat16) if x.dtype == torch.bfloat16 else x.numpy()
 
     def asks(granularity: str, bits: int, mode: str, own: str) -> Callable[..., Answer]:
         def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
@@ -151,10 +168,10 @@ def _aimet() -> Iterator[Recorded]:
             )
             quantizer.setStrictSymmetric("narrow" in own)
             quantizer.setUnsignedSymmetric("one_sided" in own)
-            quantizer.updateStats(rows.numpy())
+            quantizer.updateStats(array(rows))
             encodings = quantizer.computeEncodings(mode == "symmetric")
             quantizer.setEncodings(encodings)
-            x_hat = torch.from_numpy(np.array(quantizer.quantizeDequantize(cells.numpy())))
+            x_hat = torch.from_numpy(np.array(quantizer.quantizeDequantize(array(cells))))
             scale = torch.tensor([each.delta for each in encodings], dtype=torch.float64)
             offset = torch.tensor([each.offset for each in encodings], dtype=torch.float64)
             codes = torch.round(x_hat.to(torch.float64) / scale[:, None]) - offset[:, None]

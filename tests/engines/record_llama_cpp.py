@@ -21,6 +21,8 @@ from types import MappingProxyType
 import numpy as np
 import torch
 
+from tests.engines.data import Trial, half_trials, own_trials, special_rows
+
 #: The package, and the commit of llama.cpp in it.
 VERSION = "0.3.36"
 COMMIT = "0c1e57098"
@@ -42,6 +44,8 @@ WEIGHTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"q4_0": (2, 144), "q4_1": (3, 160), "q5_0": (6, 176), "q5_1": (7, 192)}
 )
 COLUMNS = 512
+#: The tensors that are asked in half precision too.
+_IN_HALF = ("normal", "weights", "outliers", "two_decimals", "zero_blocks", "tiny")
 
 
 def main() -> None:
@@ -54,18 +58,17 @@ def main() -> None:
     found = library.ggml_commit().decode()
     if not COMMIT.startswith(found.partition("-")[0]):
         raise SystemExit(f"made of llama.cpp {found}, not {COMMIT}")
-    inputs, weights = dict(tensors()), importance().numpy()
-    arrays = {
-        "input": np.concatenate([x.numpy().ravel() for x in inputs.values()]),
-        "importance": weights,
-    }
+    asked, weights = list(trials()), importance().numpy()
+    inputs = [_widened(library, trial.x) for trial in asked]
+    arrays = {"input": np.concatenate([x.ravel() for x in inputs]), "importance": weights}
     for name, (kind, size) in (TYPES | WEIGHTED).items():
         for suffix, weighted in (("", None), ("_weighted", weights.ctypes.data)):
             if name in WEIGHTED and weighted is None:
                 continue
             packed = []
-            for x in inputs.values():
-                values = np.ascontiguousarray(x.numpy())
+            for trial, values in zip(asked, inputs, strict=True):
+                if weighted is not None and trial.question != "own range":
+                    continue
                 raw = np.zeros(values.size // 256 * size, np.uint8)
                 written = ask(kind, values.ctypes.data, raw.ctypes.data, 0, len(values), COLUMNS, weighted)
                 if written != raw.size:
@@ -76,12 +79,30 @@ def main() -> None:
         "producer": f"llama-cpp-python {VERSION}, ggml-base of llama.cpp {COMMIT}: ggml_quantize_chunk",
         "machine": f"{platform.machine()}, without -march: no fused multiply-add",
         "command": "python -m tests.engines.record_llama_cpp LIBRARY",
-        "tensors": {name: list(x.shape) for name, x in inputs.items()},
+        "trials": [[trial.question, trial.label, list(trial.x.shape)] for trial in asked],
     }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     RECORD.parent.mkdir(exist_ok=True)
     np.savez_compressed(RECORD, **arrays)
-    print(f"{len(inputs)} tensors, {len(arrays['input'])} elements, {RECORD.stat().st_size} bytes")
+    print(f"{len(asked)} tensors, {len(arrays['input'])} elements, {RECORD.stat().st_size} bytes")
+
+
+def _widened(library: ctypes.CDLL, x: torch.Tensor) -> np.ndarray:
+    """Return the values that the library makes of half precision before it quantizes."""
+    if x.dtype == torch.float32:
+        return np.ascontiguousarray(x.numpy())
+    made, bits = np.empty(tuple(x.shape), np.float32), x.contiguous().view(torch.int16).numpy()
+    widen = library.ggml_fp16_to_fp32_row if x.dtype == torch.float16 else library.ggml_bf16_to_fp32_row
+    widen.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    widen(bits.ctypes.data, made.ctypes.data, x.numel())
+    return made
+
+
+def trials() -> Iterator[Trial]:
+    """Yield the tensors, in half precision too, and special numbers."""
+    yield from own_trials(tensors())
+    yield from special_rows(COLUMNS)
+    yield from half_trials((name, x) for name, x in tensors() if name in _IN_HALF)
 
 
 def importance() -> torch.Tensor:

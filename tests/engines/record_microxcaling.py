@@ -3,11 +3,8 @@ of installing it.
 
     python -m tests.engines.record_microxcaling FOLDER
 
-FOLDER holds the package `mx` of microsoft/microxcaling, commit `COMMIT`. Only its `mx_ops` and `formats` (and
-what they import) are run, on CPU. For the record that is committed they were not a clone of the repository:
-that could not be had where it was made. They were transcribed from the files of that commit, statement by
-statement, without the CUDA and sparse branches and with the default specification in place of `specs.py`. The
-record's own `about` says so too.
+FOLDER holds the package `mx` of microsoft/microxcaling, commit `COMMIT`. Only its `mx_ops`, `elemwise_ops`
+and `formats` (and what they import) are run, on CPU.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import numpy as np
 import torch
 
 from tests.engines import Refused, Undefined
-from tests.engines.data import DISTRIBUTIONS
+from tests.engines.data import DISTRIBUTIONS, Trial, half_trials, own_trials, special_trials
 
 COMMIT = "e89a23bb"
 RECORD = Path(__file__).parent / "recorded" / "microxcaling.npz"
@@ -85,9 +82,9 @@ def main() -> None:
     sys.modules["mx"] = package
     ops, formats = importlib.import_module("mx.mx_ops"), importlib.import_module("mx.formats")
 
-    inputs = dict(_tensors())
+    asked = list(_trials())
     arrays: dict[str, np.ndarray] = {
-        "input": np.concatenate([x.reshape(-1).numpy() for x in inputs.values()])
+        "input": np.concatenate([trial.x.float().reshape(-1).numpy() for trial in asked])
     }
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
     cases = {
@@ -97,31 +94,38 @@ def main() -> None:
     }
     for number, (form, (fmt, granularity)) in enumerate(cases.items()):
         codes, exponents = [], []
-        for name, x in inputs.items():
+        for trial in asked:
             try:
-                its_codes, its_exponents = _answer(ops, formats, x, fmt, granularity)
+                its_codes, its_exponents = _answer(ops, formats, trial.x, fmt, granularity)
             except (Refused, Undefined) as why:
-                failed[type(why).__name__.lower()].setdefault(form, {})[name] = str(why)
+                failed[type(why).__name__.lower()].setdefault(form, {})[trial.label] = str(why)
                 continue
             codes.append(its_codes)
             exponents.append(its_exponents)
         arrays[f"codes{number}"] = np.concatenate(codes)
         arrays[f"exponents{number}"] = np.concatenate(exponents)
     about = {
-        "producer": f"microsoft/microxcaling {COMMIT}: the CPU path of mx_ops, "
-        "elemwise_ops and formats, transcribed from the files of that commit",
+        "producer": f"microsoft/microxcaling {COMMIT}: the CPU path of mx_ops, elemwise_ops and formats",
         "settings": f"torch {torch.__version__}, round=nearest, custom_cuda=False, "
         "scale_bits=8, shared_exp_method=max, mx_flush_fp32_subnorms=False",
         "command": "python -m tests.engines.record_microxcaling FOLDER",
         "cases": list(cases),
-        "tensors": {name: list(x.shape) for name, x in inputs.items()},
+        "trials": [[trial.question, trial.label, list(trial.x.shape)] for trial in asked],
         **failed,
     }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     RECORD.parent.mkdir(exist_ok=True)
     np.savez_compressed(RECORD, **arrays)
     elements = len(arrays["input"])
-    print(f"{len(cases)} cases, {len(inputs)} tensors of {elements} elements, {RECORD.stat().st_size} bytes")
+    print(f"{len(cases)} cases, {len(asked)} tensors of {elements} elements, {RECORD.stat().st_size} bytes")
+
+
+def _trials() -> Iterator[Trial]:
+    yield from own_trials(_tensors())
+    for trial in special_trials():
+        if tuple(trial.x.shape) in ((2, 32), (1, 33)) and trial.question == "special numbers":
+            yield trial
+    yield from half_trials(_tensors())
 
 
 def _tensors() -> Iterator[tuple[str, torch.Tensor]]:
@@ -175,6 +179,7 @@ def _answer(
     x_hat = ops.quantize_mx_op(x.clone(), specs, elem_format=engine_format, axes=list(axes), round="nearest")
     if not bool(torch.isfinite(x_hat).all()):
         raise Undefined("a finite input gives inf or nan")
+    x_hat = x_hat.float()
     ebits, mbits, emax, _, _ = formats._get_format_params(formats.ElemFormat.from_str(engine_format))
     blocked, shared_axes = x.clone(), [a % x.ndim for a in axes]
     if block:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from tests.engines import Refused, Undefined
-from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, special_trials
+from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, half_trials, own_trials, special_trials
 
 COMMITS: Mapping[str, str] = MappingProxyType(
     {"AutoAWQ": "88e4c76b", "AutoGPTQ": "9f7d3707", "GPTQModel": "f4c327a1"}
@@ -52,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(1)
     asked = list(_trials())
     inputs = [x for trial in asked for x in (trial.x, trial.seen) if x is not None]
-    arrays = {"input": np.concatenate([x.numpy().ravel() for x in inputs])}
+    arrays = {"input": np.concatenate([x.float().numpy().ravel() for x in inputs])}
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
     cases = list(_cases(Path(sys.argv[1])))
     for number, case in enumerate(cases):
@@ -66,12 +66,12 @@ def main() -> None:
                 key = f"{case.package} {case.form}"
                 failed[type(why).__name__.lower()].setdefault(key, {})[trial.label] = str(why)
         for part, values in zip(("codes", "scales", "zeros"), zip(*found, strict=True), strict=True):
-            joined = np.concatenate([each.numpy().ravel() for each in values])
+            joined = np.concatenate([each.float().numpy().ravel() for each in values])
             arrays[f"{part}{number}"] = joined if part == "scales" else joined.astype(np.uint8)
     about = {
         "producer": ", ".join(f"{name} {commit}" for name, commit in COMMITS.items())
         + ": pseudo_quantize_tensor and WQLinear_GEMM.from_linear; Quantizer, without mse",
-        "settings": f"torch {torch.__version__}, float32 on CPU",
+        "settings": f"torch {torch.__version__}, on CPU, in float32 where no dtype is named",
         "command": "python -m tests.engines.record_weights FOLDER",
         "cases": [[case.package, case.form, case.given] for case in cases],
         "trials": [
@@ -85,12 +85,10 @@ def main() -> None:
 
 
 def _trials() -> Iterator[Trial]:
-    """Yield a matrix of each distribution, and of each range from outside and kind of special values."""
-    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
-        shape = SHAPES[kind % len(SHAPES)]
-        generator = torch.Generator().manual_seed(7000 + kind)
-        label = f"{name} {'x'.join(map(str, shape))}"
-        yield Trial("own range", label, make(math.prod(shape), generator).reshape(shape))
+    """Yield a matrix of each distribution, in half precision too, and of each range from outside and kind of
+    special values.
+    """
+    yield from own_trials(_matrices())
     for kind, (name, outside) in enumerate(OUTSIDE.items()):
         make = (DISTRIBUTIONS["normal"], DISTRIBUTIONS["two_decimals"], DISTRIBUTIONS["ties"])[kind % 3]
         x = make(64, torch.Generator().manual_seed(7100 + kind)).reshape(2, 32)
@@ -98,6 +96,14 @@ def _trials() -> Iterator[Trial]:
     for trial in special_trials():
         if tuple(trial.x.shape) in ((2, 32), (4, 64)):
             yield trial
+    yield from half_trials(_matrices())
+
+
+def _matrices() -> Iterator[tuple[str, torch.Tensor]]:
+    for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
+        shape = SHAPES[kind % len(SHAPES)]
+        generator = torch.Generator().manual_seed(7000 + kind)
+        yield f"{name} {'x'.join(map(str, shape))}", make(math.prod(shape), generator).reshape(shape)
 
 
 def _cases(folder: Path) -> Iterator[Recorded]:
@@ -162,14 +168,16 @@ def _awq(
     pseudo: Callable[..., Any], size: int, *, stored: bool
 ) -> Callable[[torch.Tensor, torch.Tensor], Found]:
     def ask(seen: torch.Tensor, x: torch.Tensor) -> Found:
+        if stored and x.dtype == torch.bfloat16:
+            raise Undefined("weights are made float16 before they are packed")
         rows = _groups(x, size)
         quantizer = SimpleNamespace(group_size=rows.shape[-1], w_bit=4, zero_point=True)
         try:
             values, scales, zeros = pseudo(quantizer, x.clone())
         except AssertionError as why:
-            raise Undefined("it stops at NaN, of a range beyond float32") from why
+            raise Undefined("it stops at NaN, of a range beyond its dtype") from why
         if not bool(torch.isfinite(scales).all()):
-            raise Undefined("infinity / infinity, of a range beyond float32, is cast to an integer")
+            raise Undefined("infinity / infinity, of a range beyond its dtype, is cast to an integer")
         values, scales, zeros = values.reshape(rows.shape), scales.reshape(-1, 1), zeros.reshape(-1, 1)
         if stored:
             # The two lines of from_linear: scales are kept as float16, codes are made with these once more.
@@ -189,6 +197,8 @@ def _gptq(
     package: str, module: SimpleNamespace, bits: int, symmetric: bool, size: int
 ) -> Callable[[torch.Tensor, torch.Tensor], Found]:
     def ask(seen: torch.Tensor, x: torch.Tensor) -> Found:
+        # The class GPTQ of both makes weights float32 before it asks.
+        seen, x = seen.float(), x.float()
         rows = _groups(x, size)
         if package == "AutoGPTQ":
             quantizer = module.Quantizer()

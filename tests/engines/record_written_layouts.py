@@ -1,10 +1,14 @@
-"""Records weights as MLX, torchao, HQQ, optimum-quanto, ModelOpt and transformers' gpt-oss and BitNet write
-them, and what each reads back.
+"""Records weights as MLX, torchao, HQQ, optimum-quanto, ModelOpt, ComfyUI's comfy-kitchen and transformers'
+gpt-oss and BitNet write them, and what each reads back.
 
     python -m tests.engines.record_written_layouts
 
-Each library is imported for seconds, and MLX (`pip install mlx mlx-cpu`) is no requirement of the tests:
-hence the record, which says the versions that wrote it.
+Each library is imported for seconds, and MLX and comfy-kitchen (`pip install mlx mlx-cpu comfy-kitchen`) are
+no requirements of the tests: hence the record, which says the versions that wrote it.
+
+torchao's Int4Tensor has no reader of its own on a CPU: it is made by the formulas of FBGEMM's
+`int4_row_quantize_zp` and `pack_int4`
+(https://github.com/pytorch/FBGEMM/blob/main/fbgemm_gpu/experimental/gen_ai/gen_ai/quantize.py).
 """
 
 from __future__ import annotations
@@ -23,7 +27,16 @@ from safetensors.torch import save_file
 
 RECORD = Path(__file__).parent / "recorded" / "written_layouts.safetensors"
 ROWS, COLUMNS = 16, 128
-_PACKAGES = ("mlx", "torchao", "hqq", "optimum-quanto", "nvidia-modelopt", "transformers", "torch")
+_PACKAGES = (
+    "mlx",
+    "torchao",
+    "hqq",
+    "optimum-quanto",
+    "nvidia-modelopt",
+    "comfy-kitchen",
+    "transformers",
+    "torch",
+)
 
 
 class Written(NamedTuple):
@@ -143,16 +156,92 @@ def _modelopt() -> Iterator[Written]:
     read = from_quantized_weight(codes, one, "fp8", torch.float32)
     tensors = {"weight": codes, "weight_scale": one, "input_scale": torch.ones(())}
     yield Written("modelopt_fp8", tensors, read, {"quant_method": "modelopt"})
-    scales = w.reshape(ROWS, -1, 32).abs().amax(-1) / 7
-    codes = to_quantized_weight(w, scales, "int4_awq", None, 32)
-    steps = scales.repeat_interleave(32, 1)
-    read = (w / steps).round().clamp(-8, 7) * steps
-    tensors = {"weight": codes, "weight_scale": scales}
-    yield Written("modelopt_int4", tensors, read, {"quant_method": "modelopt"})
+    yield from _exported_by_modelopt()
+
+
+def _exported_by_modelopt() -> Iterator[Written]:
+    """Yield layers that ModelOpt calibrated and exported; what they compute from the unit vectors is read."""
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export.quant_utils import postprocess_state_dict
+    from modelopt.torch.export.unified_export_hf import _export_quantized_weight
+
+    for case, config in (
+        ("int4", mtq.INT4_BLOCKWISE_WEIGHT_ONLY_CFG),
+        ("int4_awq", mtq.INT4_AWQ_CFG),
+        ("int8_smoothquant", mtq.INT8_SMOOTHQUANT_CFG),
+    ):
+        model = torch.nn.Sequential(torch.nn.Linear(2 * COLUMNS, ROWS, bias=False))
+        inputs = torch.randn(64, 2 * COLUMNS) * torch.rand(2 * COLUMNS).mul(3).exp()
+        mtq.quantize(model, config, lambda model, inputs=inputs: model(inputs))
+        model[0].input_quantizer.disable_quant()
+        read = model(torch.eye(2 * COLUMNS)).T.detach().contiguous()
+        _export_quantized_weight(model[0], torch.float32)
+        state = postprocess_state_dict(model.state_dict(), 1.0, None)
+        own = {name.removeprefix("0."): x for name, x in state.items()}
+        yield Written(f"modelopt_{case}", own, read, {"quant_method": "modelopt"})
+
+
+def _comfy() -> Iterator[Written]:
+    import comfy_kitchen.tensor as kitchen
+
+    w = torch.randn(144, 48)
+    wide = torch.randn(160, 64)
+    for kind, layout, x, more, said in (
+        ("float8_e4m3fn", "TensorCoreFP8Layout", w, {}, {}),
+        ("nvfp4", "TensorCoreNVFP4Layout", w, {}, {}),
+        ("mxfp8", "TensorCoreMXFP8Layout", wide, {}, {}),
+        ("int8_tensorwise", "TensorWiseINT8Layout", wide, {}, {}),
+        ("int8_tensorwise", "TensorWiseINT8Layout", wide, {"per_channel": True}, {}),
+        (
+            "int8_tensorwise",
+            "TensorWiseINT8Layout",
+            wide,
+            {"per_channel": True, "convrot": True, "convrot_groupsize": 16},
+            {"convrot": True, "convrot_groupsize": 16},
+        ),
+    ):
+        writer = getattr(kitchen, layout)
+        codes, params = writer.quantize(x, **more)
+        state = {f"weight{end}": part for end, part in writer.state_dict_tensors(codes, params).items()}
+        mark = torch.tensor(list(json.dumps({"format": kind, **said}).encode()), dtype=torch.uint8)
+        read = writer.dequantize(codes, params).contiguous()
+        case = "_".join(("comfy", kind, *more))
+        yield Written(case, {**state, "comfy_quant": mark}, read, {})
+        if kind == "nvfp4":
+            header = {"_quantization_metadata": json.dumps({"layers": {"x": {"format": kind}}})}
+            yield Written(f"{case}_header", state, read, {}, header)
+
+
+def _int4_of_torchao() -> Iterator[Written]:
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    from torchao.quantization import Int4Tensor
+
+    for factors in (None, torch.rand(COLUMNS) + 0.5):
+        groups = torch.randn(ROWS, COLUMNS // 32, 32)
+        low, high = groups.amin(-1), groups.amax(-1)
+        scale = (high - low).clamp(min=1e-6) / 15
+        codes = ((groups - low[..., None]) / scale[..., None]).round().clamp(0, 15) - 8
+        zero = low + scale * 8
+        q = codes.reshape(ROWS, COLUMNS).to(torch.int8)
+        packed = torch.bitwise_or(torch.bitwise_and(q[:, ::2], 15), torch.bitwise_left_shift(q[:, 1::2], 4))
+        made = Int4Tensor(
+            packed.contiguous(),
+            scale.T.contiguous(),
+            zero.T.contiguous(),
+            [1, 32],
+            torch.Size((ROWS, COLUMNS)),
+            act_pre_scale=factors,
+        )
+        tensors, header = flatten_tensor_state_dict({"x.weight": made})
+        own = {name.removeprefix("x."): tensor for name, tensor in tensors.items()}
+        read = (codes * scale[..., None] + zero[..., None]).reshape(ROWS, COLUMNS)
+        case = "torchao_int4_tensor" if factors is None else "torchao_int4_tensor_act_pre_scale"
+        read = read if factors is None else read * factors
+        yield Written(case, own, read, {"quant_method": "torchao"}, header)
 
 
 def _transformers() -> Iterator[Written]:
-    from transformers.integrations.bitnet import pack_weights
+    from transformers.integrations.bitnet import BitLinear, pack_weights, unpack_weights
     from transformers.integrations.finegrained_fp8 import Fp8Dequantize
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -164,7 +253,10 @@ def _transformers() -> Iterator[Written]:
     yield Written("gpt_oss", tensors, read.transpose(1, 2).contiguous(), config)
     codes = torch.randint(-1, 2, (ROWS, COLUMNS))
     tensors = {"weight": pack_weights(codes.clone()), "weight_scale": torch.tensor([4.0])}
-    yield Written("bitnet", tensors, codes.float() / 4, {"quant_method": "bitnet"})
+    layer = BitLinear(COLUMNS, ROWS, bias=False)
+    unpacked = unpack_weights(tensors["weight"], torch.float32)
+    read = layer.post_quant_process(unpacked, torch.ones(()), tensors["weight_scale"])
+    yield Written("bitnet", tensors, read.contiguous(), {"quant_method": "bitnet"})
     for case, dtype in (("fp4", torch.int8), ("fp8", torch.float8_e4m3fn)):
         raw = torch.randn(ROWS, COLUMNS).mul(20).to(dtype)
         size = (1, 32) if case == "fp4" else (16, 32)
@@ -176,13 +268,16 @@ def _transformers() -> Iterator[Written]:
         yield Written(f"deepseek_{case}", {"weight": raw, "scale": exponents}, read.contiguous(), config)
 
 
+_LIBRARIES = (_mlx, _torchao, _int4_of_torchao, _hqq, _quanto, _modelopt, _comfy, _transformers)
+
+
 def main() -> None:
     """Ask the libraries and write the record."""
     torch.manual_seed(0)
     warnings.simplefilter("ignore")
     tensors: dict[str, torch.Tensor] = {}
     cases: dict[str, Any] = {}
-    for library in (_mlx, _torchao, _hqq, _quanto, _modelopt, _transformers):
+    for library in _LIBRARIES:
         for case, own, expected, config, header in library():
             named = {**own, "expected": expected}
             tensors |= {f"{case}/{name}": x.detach().clone().contiguous() for name, x in named.items()}

@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from quantviz.schemes.arithmetic import HALVES
 from tests.engines import Answer, GivenCase, Refused, Undefined
 from tests.engines.data import Trial
+
+#: The packages of `record_weights` that compute in the dtype of the weights.
+IN_OWN_DTYPE = ("AutoAWQ",)
 
 Record = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -27,14 +31,16 @@ def read_record(path: Path) -> Record:
     return json.loads(arrays.pop("about").tobytes()), arrays
 
 
-def recorded_tensors(record: Record) -> Iterator[tuple[str, torch.Tensor]]:
-    """The recorded tensors, by name."""
-    about, arrays = record
-    start = 0
-    for name, shape in about["tensors"].items():
-        count = math.prod(shape)
-        yield name, torch.from_numpy(arrays["input"][start : start + count].copy()).reshape(shape)
-        start += count
+@functools.cache
+def trials_of(path: Path) -> tuple[Trial, ...]:
+    """Return the tensors of a record, each in its own range."""
+    about, arrays = read_record(path)
+    start, made = 0, []
+    for question, label, shape in about["trials"]:
+        values = arrays["input"][start : start + math.prod(shape)]
+        made.append(Trial(question, label, input_of(label, values.reshape(shape))))
+        start += math.prod(shape)
+    return tuple(made)
 
 
 def recorded_trials(record: Record, packages: tuple[str, ...]) -> Iterator[Trial]:
@@ -46,10 +52,17 @@ def recorded_trials(record: Record, packages: tuple[str, ...]) -> Iterator[Trial
         tensors = []
         for _ in range(1 + has_seen):
             values = arrays["input"][start : start + math.prod(shape)]
-            tensors.append(torch.from_numpy(values.copy()).reshape(shape))
+            tensors.append(input_of(label, values.reshape(shape)))
             start += math.prod(shape)
         if given or not has_seen:
             yield Trial(question, label, *tensors)
+
+
+def input_of(label: str, values: np.ndarray) -> torch.Tensor:
+    """Return a recorded tensor in its own dtype, which ends the label of one of half precision."""
+    dtype = label.rpartition(" ")[2]
+    x = torch.from_numpy(values.copy())
+    return x.to(getattr(torch, dtype)) if dtype in HALVES else x
 
 
 def recorded_cases(record: Record, packages: tuple[str, ...]) -> dict[str, GivenCase]:
@@ -99,11 +112,19 @@ def _of_case(record: Record, number: int, seen: torch.Tensor, x: torch.Tensor) -
                 )
             )
             x_hat = scale[:, None] * (codes.reshape(-1, own) - zeros[:, None])
+            if package in IN_OWN_DTYPE:
+                # A product of so few digits is exact in float32.
+                x_hat = x_hat.to(x.dtype)
             return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape), scale, zeros)
         cells, blocks = cells + count, blocks + count // own
     raise LookupError("not a recorded tensor: take them from the module's trials()")
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two float32 tensors are the same, bit for bit."""
-    return one.shape == other.shape and torch.equal(one.view(torch.int32), other.view(torch.int32))
+    """Return whether two tensors are the same, bit for bit."""
+    kind = torch.int32 if one.dtype == torch.float32 else torch.int16
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and torch.equal(one.view(kind), other.view(kind))
+    )

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused
 from tests.engines.torch_fake_quantize import codes_of
 
 PRODUCER = "torch"
@@ -55,7 +55,6 @@ def _cases(granularity: str, axis: int | None) -> dict[str, GivenCase]:
 
 
 _OPEN = {
-    **dict.fromkeys(("infinity", "NaN"), NOT_YET),
     "half and bfloat16 input": "the operator takes float32 only",
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.ao.quantization import MinMaxObserver, PerChannelMinMaxObserver
 
-from tests.engines import NOT_YET, Answer, GivenCase, Path, Refused
+from tests.engines import Answer, GivenCase, Path, Refused
 
 PRODUCER = "torch"
 
@@ -77,7 +77,6 @@ def _cases(*granularities: str) -> dict[str, GivenCase]:
 
 
 _OPEN = {
-    **dict.fromkeys(("infinity", "NaN"), NOT_YET),
     "half and bfloat16 input": "the functions take float32 only",
 }
 

@@ -300,7 +300,7 @@ def _all_guarded(cases: Iterable[tuple[str, Callable[..., Answer]]]) -> dict[str
 
 
 _OWN_SCALES = {
-    "given range": "its scales are those of the data",
+    "given range": "the scales of its blocks are those of the data",
     "infinity": SPOILS_THE_RANGE,
     "NaN": SPOILS_THE_RANGE,
 }

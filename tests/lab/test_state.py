@@ -10,8 +10,20 @@ from hypothesis import strategies as st
 import quantviz as qv
 from quantviz.analysis.scheme_comparison import MOST_SCHEMES
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import LONGEST, MOST_HELD, LabState, opening, read_link, write_link
+from quantviz.lab.share_links import short_link
+from quantviz.lab.state import (
+    LONGEST,
+    MOST_HELD,
+    VERSION,
+    VERSIONS,
+    LabState,
+    mended,
+    opening,
+    read_link,
+    write_link,
+)
 from quantviz.schemes.level_count import level_count
+from quantviz.schemes.mended import MENDS, AboutTensor
 from quantviz.sources import Builtin, Normal, Upload
 from quantviz.sources.typed import Typed
 from quantviz.sources.upload import UploadedFile
@@ -285,3 +297,62 @@ def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
     assert str(state.chosen) == form
     assert not state.scheme.problems(state.source.shape)
     assert str(state.with_source(Normal(4, 128)).scheme) == form
+
+
+# ---- links of before, whose arithmetic was mended ----------------------------------------------------------
+
+CLAMPED = "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("form", "tensor", "keys"),
+    [
+        (CLAMPED, AboutTensor(), ["mended_clamp"]),
+        (
+            "int16,symmetric,per_group(size=16),given(scale=0.5),onnxruntime_blocked",
+            AboutTensor(),
+            ["mended_clamp"],
+        ),
+        # In its own range no value reaches the clamp, and 4 bits were clamped at -8 before.
+        ("int8,symmetric,per_tensor,min_max,onnxruntime", AboutTensor(), []),
+        ("int4,symmetric,per_tensor,percentile(p=99.9),onnxruntime", AboutTensor(), []),
+        ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(finite=False), ["mended_nonfinite"]),
+        ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(), []),
+        ("int4,symmetric,per_tensor,min_max,torchao", AboutTensor("bfloat16"), ["mended_half"]),
+        ("int4,symmetric,per_tensor,min_max,torchao", AboutTensor(), []),
+        ("int4,symmetric,per_tensor,min_max,course", AboutTensor("bfloat16"), []),
+        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,gguf_mx", AboutTensor(), ["mended_exponent"]),
+        ("int4,symmetric,flat(size=64),min_max,modelopt_int4", AboutTensor(), ["mended_zeros"]),
+        (
+            "uint4,symmetric,per_tensor,min_max,course(scale.rule=without_clipping)",
+            AboutTensor(),
+            ["mended_unsigned"],
+        ),
+    ],
+)
+def test_a_link_of_before_says_what_was_mended(form, tensor, keys):
+    link = {"t": "normal(rows=8,cols=64,seed=1)", "s": form}
+    state, problems = read_link({**link, "v": "1"})
+    assert not problems
+    assert [note.params["what"].key for note in mended({**link, "v": "1"}, state, tensor)] == keys
+    # One without a version is as old as that, and one of today says nothing.
+    assert mended(link, state, tensor) == mended({**link, "v": "1"}, state, tensor)
+    assert not mended(write_link(state), state, tensor)
+
+
+def test_every_correction_is_of_an_arithmetic_that_a_link_can_name():
+    assert VERSIONS[VERSION] == qv.ARITHMETIC == max(mend.number for mend in MENDS)
+    assert set(VERSIONS.values()) >= {mend.number - 1 for mend in MENDS}
+
+
+def test_a_short_link_keeps_its_version_where_it_would_be_taken_for_an_old_one():
+    state, _ = read_link({"v": "2", "t": "normal(rows=8,cols=64,seed=1)", "s": CLAMPED})
+    assert short_link(state)["v"] == "2"
+    assert "v" not in short_link(state.replace(scheme=qv.Scheme("int8")))
+
+
+def test_both_schemes_of_a_link_are_looked_at():
+    link = {"v": "1", "t": "normal(rows=8,cols=64,seed=1)", "s": "int8,symmetric,per_tensor,min_max,course"}
+    for name in ("b", "y"):
+        other = {**link, name: CLAMPED}
+        assert len(mended(other, read_link(other)[0], AboutTensor())) == 1

@@ -340,6 +340,86 @@ def _decoded(made):
         return weight, values, None
 
 
+EMBEDDINGS = [
+    ("uint8", 4, 32, False),
+    ("uint8", 4, 32, True),
+    ("uint8", 2, 16, True),
+    ("uint8", 8, 32, False),
+    ("uint8", 8, 32, True),
+    ("int4", 4, 32, False),
+    ("uint4", 4, 16, True),
+    ("float8e4m3fn", 8, 32, False),
+    ("float8e4m3fn", 8, 0, False),
+]
+
+
+def gathered(dtype, bits, block, zeros, rows=40, columns=96):
+    """An embedding of random codes, scales and zero points."""
+    random = numpy.random.default_rng(bits)
+    blocks = columns // block if block else 1
+    scales = numpy.abs(random.standard_normal((rows, blocks))).astype("f4") + 0.1
+    low, high = (-8, 8) if dtype == "int4" else (0, 1 << bits)
+    tensors, kind = {"scales": scales}, getattr(proto, dtype.upper())
+    for name, width in (("embed_Q4", columns), *((("zero", blocks),) if zeros else ())):
+        codes = random.integers(low, high, (rows, width))
+        if dtype == "uint8":
+            a_byte = 8 // bits
+            padded = numpy.pad(codes, ((0, 0), (0, -width % a_byte))).reshape(rows, -1, a_byte)
+            tensors[name] = (padded << (numpy.arange(a_byte) * bits)).sum(-1).astype("u1")
+        elif dtype.startswith("float"):
+            codes = random.standard_normal((rows, width)).astype("f4") * 9
+            tensors[name] = helper.make_tensor(name, kind, codes.shape, codes.flatten().tolist())
+        else:
+            tensors[name] = helper.make_tensor(name, kind, codes.shape, codes.flatten().tolist())
+    inputs = ["embed_Q4", "x", "scales", *(["zero"] if zeros else [])]
+    more = {"bits": bits} if dtype == "uint8" else {}
+    node = helper.make_node(
+        "GatherBlockQuantized",
+        inputs,
+        ["y"],
+        domain="com.microsoft",
+        block_size=block,
+        quantize_axis=1,
+        gather_axis=0,
+        **more,
+    )
+    made = model([node], tensors, shape=[None])
+    made.graph.input[0].type.tensor_type.elem_type = proto.INT64
+    return made
+
+
+@pytest.mark.parametrize(("dtype", "bits", "block", "zeros"), EMBEDDINGS)
+def test_embeddings_of_gather_block_quantized(dtype, bits, block, zeros):
+    made = gathered(dtype, bits, block, zeros)
+    weight, values, result = only(made)
+    theirs = torch.from_numpy(run(made, numpy.arange(40, dtype="i8")))
+    assert (weight.name, weight.shape) == ("embed", (40, 96))
+    assert torch.allclose(values, theirs, rtol=1e-6, atol=0)
+    assert weight.scheme.granularity.size == (block or 96)
+    assert result.q.shape == weight.shape
+
+
+@pytest.mark.parametrize("bits", [3, 5, 6, 7])
+def test_bits_that_onnxruntime_does_not_run_are_not_read(bits):
+    made = n_bits(4, 32, INPUTS)[0]
+    node = next(each for each in made.graph.node if each.op_type == "MatMulNBits")
+    next(each for each in node.attribute if each.name == "bits").i = bits
+    with pytest.raises(Exception, match="bits"):
+        run(made, numpy.zeros((1, INPUTS), "f4"))
+    with open_tensors(made.SerializeToString(), "m.onnx") as catalog:
+        (weight,) = quantized_weights(catalog)
+        assert weight.problem.key in ("layouts.onnx_n_bits", "layouts.damaged")
+
+
+def test_weights_that_lie_as_a_kernel_wants_them_are_not_read():
+    made = n_bits(4, 32, INPUTS)[0]
+    node = next(each for each in made.graph.node if each.op_type == "MatMulNBits")
+    node.attribute.append(helper.make_attribute("weight_prepacked", 1))
+    with open_tensors(made.SerializeToString(), "m.onnx") as catalog:
+        (weight,) = quantized_weights(catalog)
+        assert weight.problem.key == "layouts.kernels"
+
+
 def test_what_only_its_kernels_decode_is_named():
     node = helper.make_node(
         "MatMulBnb4", ["x", "fc.weight_Bnb4", "a"], ["y"], domain="com.microsoft", K=64, N=24

@@ -66,6 +66,8 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         each.id: each
         for each in (
+            # Its files say what they are; by names and dtypes alone they may be others'.
+            Layout("comfy", comfy.FORMS),
             Layout("gptq", gptq.FORMS),
             Layout("awq", awq.FORMS),
             Layout("modelopt", modelopt.FORMS),
@@ -73,7 +75,6 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
             Layout("fp8_blocks", scaled.FP8_BLOCKS),
             Layout("gpt_oss", gpt_oss.FORMS),
             Layout("mlx", mlx.FORMS),
-            Layout("comfy", comfy.FORMS),
             Layout("torchao", torchao.FORMS),
             Layout("hqq", hqq.FORMS),
             Layout("quanto", quanto.FORMS),

@@ -28,6 +28,7 @@ from quantviz.sources.layouts.weight import (
     attempted,
     bits_stored,
     unreadable,
+    values_only,
 )
 
 if TYPE_CHECKING:
@@ -166,6 +167,25 @@ class Claim:
             columns=columns,
             notes=notes,
         )
+
+
+def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> QuantizedWeight:
+    """Return a weight whose columns are multiplied by numbers of their own: only its values are known.
+
+    Args:
+        claim: Its tensors.
+        weight: The weight without them.
+        factors: The attribute of the factors, one a column.
+    """
+    if math.prod(claim.shape(factors)) != weight.shape[1]:
+        raise claim.misfit(factors, weight.shape)
+    each = claim.load(factors).flatten()
+
+    def coded(start: int, stop: int) -> Coded:
+        return values_only(weight.coded(start, stop).x_hat * each)
+
+    note = Note.of("layouts.factors")
+    return dataclasses.replace(weight, scheme=None, coded=coded, notes=(*weight.notes, note))
 
 
 def find_by_forms(

@@ -4,8 +4,8 @@ NVFP4: `X.weight` uint8 (rows, columns / 2), `X.weight_scale` E4M3 of each 16, a
 which these are multiplied. FP8 and int8: `X.weight`, `X.weight_scale` of all, a row or a block. int4:
 `X.weight` uint8 (rows / 2, columns), two neighbours of a column a byte, and `X.weight_scale` (rows,
 groups). MXFP4: scales of each 32 that are exponents. `X.input_scale` and the scales of the KV cache say
-nothing of weights; `X.pre_quant_scale` does (columns were divided by it), and weights that have it are not
-read.
+nothing of weights; `X.pre_quant_scale` of AWQ does: inputs are multiplied by it, so the columns of the
+weight are too. No scheme has that, so of such weights there are only values.
 
 Experts in one tensor have names such as `gate_up_proj_weight_scale`.
 
@@ -15,16 +15,19 @@ Source: nvidia-modelopt 0.47, `torch/export/quant_utils.py` and `unified_export_
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import torch
 
 from quantviz.schemes.granularity import PerGroup
-from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
+from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form, with_factors
 from quantviz.sources.layouts.four_bit_floats import four_bit_floats
 from quantviz.sources.layouts.scaled import FP8, SCALES, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
 _OF_ANY = f"{ANY}_weight_scale"
+_FACTORS = "pre_quant_scale"
+_MORE = {_FACTORS: FLOATS}
 
 
 def _is_modelopt(claim: Claim) -> bool:
@@ -54,10 +57,21 @@ def _int4(claim: Claim) -> QuantizedWeight:
     return claim.weight(shape, scheme, claim.dtype("weight_scale"), coded, row_step=2)
 
 
+def _with_factors(read: Callable[[Claim], QuantizedWeight]) -> Callable[[Claim], QuantizedWeight]:
+    """Return a reader of weights whose columns may have factors of their own."""
+
+    def weight(claim: Claim) -> QuantizedWeight:
+        return with_factors(claim, read(claim), _FACTORS) if _FACTORS in claim else read(claim)
+
+    return weight
+
+
 def _nvfp4(codes: str, scales: str) -> Form:
     read = functools.partial(four_bit_floats, codes=codes, scales=scales, factor=f"{scales}_2")
     parts = {codes: ("uint8",), scales: ("float8_e4m3fn",), f"{scales}_2": FLOATS}
-    return Form(parts, read, weight=codes)
+    if ANY in codes:
+        return Form(parts, read, weight=codes)
+    return Form(parts, _with_factors(read), _MORE, weight=codes)
 
 
 def _mxfp4(claim: Claim) -> QuantizedWeight:
@@ -67,9 +81,11 @@ def _mxfp4(claim: Claim) -> QuantizedWeight:
 FORMS = (
     _nvfp4("weight", "weight_scale"),
     _nvfp4(ANY, _OF_ANY),
-    Form({"weight": FP8, "weight_scale": SCALES}, scaled_codes, when=_is_modelopt),
-    Form({"weight": ("int8",), "weight_scale": FLOATS}, scaled_codes, when=_is_modelopt),
+    Form({"weight": FP8, "weight_scale": SCALES}, _with_factors(scaled_codes), _MORE, when=_is_modelopt),
+    Form(
+        {"weight": ("int8",), "weight_scale": FLOATS}, _with_factors(scaled_codes), _MORE, when=_is_modelopt
+    ),
     Form({ANY: FP8, _OF_ANY: SCALES}, functools.partial(scaled_codes, codes=ANY, scales=_OF_ANY), weight=ANY),
-    Form({"weight": ("uint8",), "weight_scale": FLOATS}, _int4, when=_is_int4),
+    Form({"weight": ("uint8",), "weight_scale": FLOATS}, _with_factors(_int4), _MORE, when=_is_int4),
     Form({"weight": ("uint8",), "weight_scale": ("uint8", "float8_e8m0fnu")}, _mxfp4),
 )

@@ -8,7 +8,10 @@
   `X_scale`.
 - MatMulNBits: B uint8 (outputs, blocks, bytes), the first code in the lowest bits, `scales` of
   outputs · blocks, zero points packed likewise or in float, 2^(bits − 1) where there are none; `g_idx` the
-  block of each input.
+  block of each input. Bits are 2, 4 or 8. With `weight_prepacked` B lies as a kernel wants it.
+- GatherBlockQuantized, an embedding: codes of 4 bits or floats as they are, or in uint8 packed likewise along
+  the last axis; scales of each `block_size` along `quantize_axis`. Zero points are 0 where there are none, in
+  uint8 2^(bits − 1).
 
 Source: onnx 1.23, the operators' specification; onnxruntime 1.31, docs/ContribOperators.md and
 python/tools/quantization.
@@ -105,6 +108,8 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
     for node in catalog.graph.nodes:
         if node.operator == "MatMulNBits":
             yield from _n_bits(catalog, node, seen)
+        elif node.operator == "GatherBlockQuantized":
+            yield from _gathered(catalog, node, seen)
         elif node.operator in _KERNELS:
             yield from _by_kernels(catalog, node, seen)
         else:
@@ -224,14 +229,27 @@ def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[Quanti
     if codes is None or codes in seen:
         return
     seen.add(codes)
-    others = [_listed(catalog, node, place) for place in (3, 4)]
-    parts = tuple(each for each in (codes, scale, *others) if each)
+    zero, order = _listed(catalog, node, 3), _listed(catalog, node, 4)
+    parts = tuple(each for each in (codes, scale, zero, order) if each)
     name = _name_of_codes(codes)
     if scale is None:
         yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
         return
-    make = functools.partial(_of_n_bits, catalog, node, name, parts, scale, *others)
-    yield attempted(ID, name, parts, make)
+    if node.number("weight_prepacked", 0):
+        yield _of_kernels(node, name, parts)
+        return
+    packed = _Packed(
+        catalog,
+        name,
+        parts,
+        scale,
+        zero,
+        order,
+        (node.number("N", 0), node.number("K", 0)),
+        node.number("bits", 4),
+        node.number("block_size", 0),
+    )
+    yield attempted(ID, name, parts, packed.weight)
 
 
 def _name_of_codes(codes: str) -> str:
@@ -246,58 +264,77 @@ def _name_of_codes(codes: str) -> str:
     return name if name != codes else f"{codes}:weight"
 
 
-def _of_n_bits(
-    catalog: OnnxCatalog,
-    node: Node,
-    name: str,
-    parts: tuple[str, ...],
-    scale: str,
-    zero: str | None,
-    order: str | None,
-) -> QuantizedWeight:
-    codes = parts[0]
-    columns, rows = node.number("K", 0), node.number("N", 0)
-    bits, size = node.number("bits", 4), node.number("block_size", 0)
-    if bits not in _PACKED or size < 16 or min(rows, columns) < 1:
-        raise QuantVizError("layouts.onnx_n_bits", name=name, bits=bits, size=size)
-    blocks, a_block = -(-columns // size), size * bits // 8
-    a_row = -(-blocks * bits // 8)
-    of_zeros = catalog.info(zero) if zero else None
-    packed = of_zeros is not None and of_zeros.dtype == "uint8"
-    sound = (
-        catalog.info(codes).dtype == "uint8"
-        and catalog.info(codes).count == rows * blocks * a_block
-        and catalog.info(scale).count == rows * blocks
-        and (of_zeros is None or of_zeros.count == rows * (a_row if packed else blocks))
-        and (order is None or catalog.info(order).count == columns)
-    )
-    if not sound:
-        raise QuantVizError("layouts.damaged", name=name)
-    place, group = _order_of(catalog, order, columns, size, name)
-    a_byte = 8 // bits
+@dataclass(frozen=True)
+class _Packed:
+    """Codes in bytes, the first in the lowest bits, with a scale for each block of a row."""
 
-    def coded(start: int, stop: int) -> Coded:
-        raw = _flat(catalog, codes, start * blocks * a_block, stop * blocks * a_block)
-        q = _unpacked(raw, bits).reshape(stop - start, -1)[:, :columns]
-        scales = _flat(catalog, scale, start * blocks, stop * blocks).float().reshape(-1, blocks)
-        if of_zeros is None or zero is None:
-            middle = torch.full_like(scales, 1 << (bits - 1))
-        elif packed:
-            raw = _flat(catalog, zero, start * a_row, stop * a_row).reshape(-1, a_row)
-            middle = _unpacked(raw, bits).reshape(-1, a_row * a_byte)[:, :blocks].float()
-        else:
-            middle = _flat(catalog, zero, start * blocks, stop * blocks).float().reshape(-1, blocks)
-        x_hat = (q.float() - middle[:, group]) * scales[:, group]
-        if place is not None:
-            q, x_hat = q[:, place], x_hat[:, place]
-        return Coded(q.to(torch.uint8), x_hat, scales, middle.to(torch.int32) if whole else middle)
+    catalog: OnnxCatalog
+    name: str
+    #: The tensors of the file, codes first.
+    parts: tuple[str, ...]
+    scale: str
+    #: The zero points, and the block of each column; none where there are none.
+    zero: str | None
+    order: str | None
+    #: Outputs and inputs.
+    shape: tuple[int, int]
+    bits: int
+    #: Columns of a block.
+    size: int
+    #: Whether the last block of a row is as long as all others.
+    is_filled: bool = True
 
-    # Zero points in float are no codes.
-    whole = of_zeros is None or packed
-    scheme = plain_scheme(f"uint{bits}", "asymmetric", PerGroup(size), (rows, columns)) if whole else None
-    stored = _bits_stored(catalog, parts, rows * columns)
-    dtype = catalog.info(scale).dtype
-    return QuantizedWeight(ID, name, (rows, columns), parts, scheme, dtype, coded, stored, columns=place)
+    def weight(self) -> QuantizedWeight:
+        """Return the weight.
+
+        Raises:
+            QuantVizError: The tensors do not fit together, or no reader of ONNX has so many bits.
+        """
+        (rows, columns), bits, size = self.shape, self.bits, self.size
+        catalog, codes, scale, zero = self.catalog, self.parts[0], self.scale, self.zero
+        if bits not in _PACKED or size < 16 or min(rows, columns) < 1:
+            raise QuantVizError("layouts.onnx_n_bits", name=self.name, bits=bits, size=size)
+        blocks = -(-columns // size)
+        a_line = blocks * (size * bits // 8) if self.is_filled else -(-columns * bits // 8)
+        a_row = -(-blocks * bits // 8)
+        of_zeros = catalog.info(zero) if zero else None
+        packed = of_zeros is not None and of_zeros.dtype == "uint8"
+        sound = (
+            catalog.info(codes).dtype == "uint8"
+            and catalog.info(codes).count == rows * a_line
+            and catalog.info(scale).count == rows * blocks
+            and (of_zeros is None or of_zeros.count == rows * (a_row if packed else blocks))
+            and (self.order is None or catalog.info(self.order).count == columns)
+        )
+        if not sound:
+            raise QuantVizError("layouts.damaged", name=self.name)
+        place, group = _order_of(catalog, self.order, columns, size, self.name)
+        a_byte = 8 // bits
+
+        def coded(start: int, stop: int) -> Coded:
+            raw = _flat(catalog, codes, start * a_line, stop * a_line)
+            q = _unpacked(raw, bits).reshape(stop - start, -1)[:, :columns]
+            scales = _flat(catalog, scale, start * blocks, stop * blocks).float().reshape(-1, blocks)
+            if of_zeros is None or zero is None:
+                middle = torch.full_like(scales, 1 << (bits - 1))
+            elif packed:
+                raw = _flat(catalog, zero, start * a_row, stop * a_row).reshape(-1, a_row)
+                middle = _unpacked(raw, bits).reshape(-1, a_row * a_byte)[:, :blocks].float()
+            else:
+                middle = _flat(catalog, zero, start * blocks, stop * blocks).float().reshape(-1, blocks)
+            x_hat = (q.float() - middle[:, group]) * scales[:, group]
+            if place is not None:
+                q, x_hat = q[:, place], x_hat[:, place]
+            return Coded(q.to(torch.uint8), x_hat, scales, middle.to(torch.int32) if whole else middle)
+
+        # Zero points in float are no codes.
+        whole = of_zeros is None or packed
+        scheme = plain_scheme(f"uint{bits}", "asymmetric", PerGroup(size), (rows, columns)) if whole else None
+        stored = _bits_stored(catalog, self.parts, rows * columns)
+        dtype = catalog.info(scale).dtype
+        return QuantizedWeight(
+            ID, self.name, (rows, columns), self.parts, scheme, dtype, coded, stored, columns=place
+        )
 
 
 def _order_of(
@@ -334,11 +371,77 @@ def _unpacked(raw: torch.Tensor, bits: int) -> torch.Tensor:
     return ((raw.flatten().to(torch.int32)[:, None] >> shifts) & ((1 << bits) - 1)).flatten()
 
 
+# ---- embeddings ---------------------------------------------------------------------------------
+
+
+def _gathered(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
+    codes, scale, zero = (_listed(catalog, node, place) for place in (0, 2, 3))
+    if codes is None or codes in seen:
+        return
+    seen.add(codes)
+    parts = tuple(each for each in (codes, scale, zero) if each)
+    name = _name_of_codes(codes)
+    if scale is None:
+        yield unreadable(ID, name, parts, QuantVizError("layouts.damaged", name=name))
+        return
+    make = functools.partial(_of_gathered, catalog, node, name, parts, scale, zero)
+    yield attempted(ID, name, parts, make)
+
+
+def _of_gathered(
+    catalog: OnnxCatalog, node: Node, name: str, parts: tuple[str, ...], scale: str, zero: str | None
+) -> QuantizedWeight:
+    info, bits, size = catalog.info(parts[0]), node.number("bits", 4), node.number("block_size", 128)
+    axis, axes = node.number("quantize_axis", 1), len(info.shape)
+    if axes < 2 or not -axes <= axis < axes:
+        raise QuantVizError("layouts.axes", name=name, shape=info.shape)
+    axis %= axes
+    if info.dtype == "uint8" and bits != 8:
+        if axes != 2 or axis != 1:
+            raise QuantVizError("layouts.axes", name=name, shape=info.shape)
+        if bits not in _PACKED:
+            raise QuantVizError("layouts.onnx_n_bits", name=name, bits=bits, size=size)
+        shape = (info.shape[0], info.shape[1] * 8 // bits)
+        return _Packed(catalog, name, parts, scale, zero, None, shape, bits, size, is_filled=False).weight()
+    if info.dtype not in _FORMATS:
+        raise QuantVizError(
+            "layouts.dtype", name=parts[0], dtype=info.dtype, known=", ".join(sorted(_FORMATS))
+        )
+    scales = catalog.info(scale).shape
+    zeros = catalog.cut(zero).to(torch.int32) if zero else None
+    if zero is None and info.dtype == "uint8":
+        zeros = torch.full(scales, 128, dtype=torch.int32)
+    if zeros is not None and tuple(zeros.shape) != scales:
+        raise QuantVizError("layouts.scales", name=name, shape=info.shape, scales=scales)
+    block = size if size else info.shape[axis]
+    codes = AffineCodes(
+        catalog,
+        parts[0],
+        name,
+        info.dtype,
+        lambda: catalog.load(scale),
+        scales,
+        zeros if zeros is not None and bool(zeros.any()) else None,
+        axis,
+        0 if math.prod(scales) == 1 else block,
+    )
+    scheme, step, coded = codes.described()
+    bits_stored = _bits_stored(catalog, parts, info.count)
+    dtype = catalog.info(scale).dtype
+    return QuantizedWeight(ID, name, codes.shape, parts, scheme, dtype, coded, bits_stored, row_step=step)
+
+
+# ---- what only kernels decode -------------------------------------------------------------------
+
+
 def _by_kernels(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
     codes = _listed(catalog, node, _KERNELS[node.operator])
     if codes is None or codes in seen:
         return
     seen.add(codes)
-    name = _name_of_codes(codes)
+    yield _of_kernels(node, _name_of_codes(codes), (codes,))
+
+
+def _of_kernels(node: Node, name: str, parts: tuple[str, ...]) -> QuantizedWeight:
     layout = Note.of("layouts.names.onnx_kernel", operator=node.operator)
-    yield unreadable(ID, name, (codes,), QuantVizError("layouts.kernels", name=name, layout=layout))
+    return unreadable(ID, name, parts, QuantVizError("layouts.kernels", name=name, layout=layout))

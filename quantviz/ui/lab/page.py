@@ -17,6 +17,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
+from quantviz.schemes.mended import AboutTensor
 from quantviz.ui.lab import below_the_fold
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.navigation import show_worst
@@ -129,7 +130,8 @@ def show_result(state: LabState, areas: Areas) -> Study:
     with areas.numbers:
         show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)
-    for note in (*study.notes, *notes_of(state.source)):
+    tensor = AboutTensor(study.x.dtype, finite=not study.facts.nonfinite)
+    for note in (*session.mended_since(tensor), *study.notes, *notes_of(state.source)):
         st.info(say_note(note))
     return study
 

@@ -18,10 +18,11 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.compiled.background import at_once
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
-from quantviz.lab.state import LabState, opening, read_link, write_link
+from quantviz.lab.state import LabState, mended, opening, read_link, write_link
 from quantviz.schemes.granularity import Shape
+from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
@@ -41,7 +42,7 @@ _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 #: What `history.js` adds to the Lab's address where the browser's buttons went to it.
 _WENT = "went"
-_OPENED, _GOOD = "lab_opened", "lab_good"
+_OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
 _WIDGETS = "widgets"
 #: Where the state was opened from, if not in the Lab itself.
 _ORIGIN = "lab_origin"
@@ -55,7 +56,20 @@ KIND_CHOSEN = "kind_chosen"
 FACTS = "lab_facts"
 #: What lies on a desk, and the pages with one of their own: what is chosen there leaves the Lab's as it was.
 _ON_DESK = (
-    *(_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS, _ADAPTED, _WAITING, _OPENED, _GOOD, _ORIGIN, _SCENARIO),
+    *(
+        _STATE,
+        _STEPS,
+        _DONE,
+        _NAMED,
+        _COMPLAINTS,
+        _ADAPTED,
+        _WAITING,
+        _OPENED,
+        _GOOD,
+        _LINK,
+        _ORIGIN,
+        _SCENARIO,
+    ),
     *(KIND_CHOSEN, FACTS),
 )
 _OWN_DESKS = ("golf",)
@@ -83,6 +97,7 @@ def state() -> LabState:
     if known is None:
         with turns().leave():  # a link to a published model may have to ask its hub
             known, problems = read_link(dict(st.query_params))
+        st.session_state[_LINK] = st.query_params.to_dict()
         st.session_state[_STATE] = st.session_state[_OPENED] = known
         st.session_state[_NAMED] = problems
     return cast(LabState, known)
@@ -431,6 +446,19 @@ def complaints() -> Mapping[str, QuantVizError]:
 def named() -> tuple[QuantVizError, ...]:
     """Return what the link asked for and could not have."""
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
+
+
+def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
+    """Return what was mended in the arithmetic since the link that opened the desk was made, for its tensor:
+    as long as tensor and schemes are those of the link.
+    """
+    link, now, opened = st.session_state.get(_LINK), state(), st.session_state.get(_OPENED)
+    if not link or not opened:
+        return ()
+    same = all(
+        getattr(now, name) == getattr(opened, name) for name in ("source", "scheme", "baseline", "others")
+    )
+    return mended(link, now, tensor) if same else ()
 
 
 def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:

@@ -1,0 +1,174 @@
+"""An audit as a page of HTML or Markdown: the verdict, what became of everything, and the largest errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantviz.checkpoints.account import BECAME, Side
+from quantviz.checkpoints.coverage_words import percent
+from quantviz.export.html_page import escaped, html_page
+from quantviz.text import DEFAULT_LANGUAGE, text, visible
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.auditing import Audit
+
+#: Tensors that a table lists.
+_MOST_UNREAD, _WORST = 50, 20
+_SIDES: tuple[Side, ...] = ("quantized", "original")
+_STYLE = """
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .55rem; text-align: left; vertical-align: bottom; }
+th { font-weight: 600; color: var(--muted); border-bottom: 1px solid var(--line); }
+td { border-bottom: 1px solid color-mix(in srgb, var(--line) 45%, transparent); overflow-wrap: anywhere; }
+.number { text-align: right; white-space: nowrap; }
+.wide { overflow-x: auto; }
+.verdict { font-size: 1.08rem; padding: .7rem .9rem; background: var(--raised); border-radius: .4rem; }
+"""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table under its heading, and how many rows it leaves out."""
+
+    id: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+
+#: Columns of numbers.
+_NUMBERS = frozenset(("tensors", "weights", "values", "bytes", "sqnr", "cosine", "bits"))
+
+
+def audit_html(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return an audit as one page of HTML that needs no other file; names are text, whatever is in them."""
+    heading = title or text("audit_report.title", language)
+    verdict, *others = audit.messages(language)
+    body = [f"<h1>{escaped(heading)}</h1>", f'<p class="verdict">{escaped(verdict)}</p>']
+    body += [f"<p>{escaped(sentence)}</p>" for sentence in others]
+    for table in _tables(audit, language):
+        head = "".join(
+            f'<th scope="col"{_class(name)}>{escaped(text(f"audit_report.column.{name}", language))}</th>'
+            for name in table.columns
+        )
+        rows = "".join(f"<tr>{_cells(table.columns, row)}</tr>\n" for row in table.rows)
+        body += [
+            f"<h2>{escaped(text(f'audit_report.heading.{table.id}', language))}</h2>",
+            f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>',
+        ]
+        if table.left_out:
+            body.append(f"<p>{escaped(text('audit_report.more', language, count=table.left_out))}</p>")
+    return html_page(heading, "\n".join(body), language=language, style=_STYLE)
+
+
+def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return an audit as Markdown: sentences, then tables."""
+    verdict, *others = audit.messages(language)
+    parts = [f"# {_plain(title or text('audit_report.title', language))}", f"**{_plain(verdict)}**"]
+    if others:
+        parts.append("\n".join(f"- {_plain(sentence)}" for sentence in others))
+    for table in _tables(audit, language):
+        head = (text(f"audit_report.column.{name}", language) for name in table.columns)
+        under = ("--:" if name in _NUMBERS else "---" for name in table.columns)
+        lines = [_line(head), _line(under), *(_line(map(_plain, row)) for row in table.rows)]
+        parts += [f"## {text(f'audit_report.heading.{table.id}', language)}", "\n".join(lines)]
+        if table.left_out:
+            parts.append(text("audit_report.more", language, count=table.left_out))
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(audit: Audit, language: str) -> Iterator[_Table]:
+    yield _coverage(audit, language)
+    rows = audit.rows(language)
+    unread = [row for row in rows if row["coverage"] == "not_read"]
+    if unread:
+        yield _Table(
+            "not_read",
+            ("tensor", "original", "reason"),
+            tuple(
+                (_words(row["tensor"]), _words(row["original"]), _words(row["reason"]))
+                for row in unread[:_MOST_UNREAD]
+            ),
+            max(0, len(unread) - _MOST_UNREAD),
+        )
+    compared = [each for each in audit.tensors if each.status in ("ok", "not_same")]
+    worst = sorted(compared, key=lambda each: _low(each.metrics["sqnr_db"]))[:_WORST]
+    if worst:
+        yield _Table(
+            "worst",
+            ("tensor", "original", "layout", "format", "bits", "sqnr", "cosine", "rounding"),
+            tuple(
+                (
+                    each.tensor,
+                    _words(each.original),
+                    text(f"notes.layouts.names.{each.layout}", language),
+                    _words(each.scheme and each.scheme.format),
+                    _number(each.bits, 3),
+                    _number(each.metrics["sqnr_db"], 1),
+                    _number(each.metrics["cosine"], 5),
+                    text(f"audit_report.rounding.{each.rounding or 'unknown'}", language),
+                )
+                for each in worst
+            ),
+            len(compared) - len(worst),
+        )
+
+
+def _coverage(audit: Audit, language: str) -> _Table:
+    """Return what became of the tensors of both sides, with shares of values and bytes."""
+    rows = []
+    for side in _SIDES:
+        coverage = audit.account.coverage(side)
+        for became in BECAME:
+            part = coverage.part(became)
+            if not part.tensors and not part.size:
+                continue
+            rows.append(
+                (
+                    text(f"audit_report.side.{side}", language),
+                    text(f"checkpoints.audit.became.{became}", language),
+                    f"{part.tensors:,}",
+                    f"{part.weights:,}",
+                    percent(coverage.share(became, "elements")),
+                    percent(coverage.share(became, "size")),
+                )
+            )
+    return _Table("coverage", ("side", "became", "tensors", "weights", "values", "bytes"), tuple(rows))
+
+
+def _low(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _number(value: float, digits: int) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else "∞"
+
+
+def _words(value: object) -> str:
+    return str(value) if value else "–"
+
+
+def _class(column: str) -> str:
+    return ' class="number"' if column in _NUMBERS else ""
+
+
+def _cells(columns: Sequence[str], row: Sequence[str]) -> str:
+    return "".join(f"<td{_class(name)}>{escaped(cell)}</td>" for name, cell in zip(columns, row, strict=True))
+
+
+def _line(cells: Iterator[str] | map[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(words: str) -> str:
+    r"""Return a stranger's text as Markdown that shows it in one line.
+
+    >>> print(_plain("a|b*c_d<e>"))
+    a\|b\*c\_d\<e\>
+    """
+    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~!$" else each for each in visible(words))
