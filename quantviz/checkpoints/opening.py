@@ -41,6 +41,8 @@ from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensor
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
 
+#: What a store says of a place that is no folder, or that it cannot list.
+_NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Parts of a split file.
 _MOST_PARTS = 1000
 #: Bytes at either end of a tensor by which two are taken for the same.
@@ -361,12 +363,15 @@ def _opened(file: str) -> Catalog:
     if not is_address(file):
         return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
     from quantviz.sources.stores.store import problem_at
-    from quantviz.sources.stores.store_data import StoreData, reader_at
+    from quantviz.sources.stores.store_data import StoreData, reader_at, reader_in
 
-    reader = of_part or reader_at(file)
+    data = StoreData(file)
+    # The content decides, as that of a local file does; what it does not tell, the name may.
+    reader = of_part or reader_in(data) or reader_at(file)
     if reader is None:
+        data.close()
         raise problem_at(file, "unknown_kind")
-    return catalog_of(StoreData(file), reader=reader)
+    return catalog_of(data, reader=reader)
 
 
 def _is_gguf(file: str) -> bool:
@@ -385,7 +390,13 @@ def _files_in(folder: str) -> list[str] | None:
 
     if reader_at(folder) is not None:
         return None
-    names = store_of(folder).names(folder)
+    try:
+        names = store_of(folder).names(folder)
+    except QuantVizError as problem:
+        # It may be a file whose name does not say what it is.
+        if problem.key in _NO_FOLDER:
+            return None
+        raise
     return [addresses.inside(folder, name) for name in names if not name.startswith(".")]
 
 

@@ -114,5 +114,6 @@ def _hub_source(address: str, tensor: str | None, first: bool) -> tuple[Source, 
 
 
 def _name(catalog: Catalog, file: str, tensor: str | None, first: bool) -> str:
-    readable = (name for name in catalog.names if not catalog.info(name).problem and catalog.info(name).shape)
+    infos = ((name, catalog.info(name)) for name in catalog.model_names)
+    readable = (name for name, info in infos if not info.problem and info.shape)
     return next(readable, catalog.names[0]) if first and tensor is None else name_in(catalog, file, tensor)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files import Catalog
+    from quantviz.sources.layouts.decoded import ModelTensors
     from quantviz.tensors.lazy import Stored
 
 #: Characters of a link's part about the tensor.
@@ -105,7 +106,9 @@ class HubTensor(Source):
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor. All its bytes are fetched now, for whoever opens it looks at all of them."""
-        return self._catalog().stored(self.name)
+        catalog = self._catalog()
+        catalog.fetch(self.name)
+        return catalog.stored(self.name)
 
     def title(self, language: str) -> str:
         """Return the model, the file and the tensor in it, with what no screen can show spelled out."""
@@ -164,7 +167,7 @@ class HubTensor(Source):
             f"x = {self!r}.{'open' if large else 'tensor'}()",
         ]
 
-    def _catalog(self) -> Catalog:
+    def _catalog(self) -> ModelTensors:
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         catalog = published_catalog(find_model(self.place), self.file)

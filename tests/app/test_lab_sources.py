@@ -80,13 +80,32 @@ def test_a_quantized_file_is_dequantized_and_says_so():
         "4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body
         for element in at.get("html")
     )
-    assert any("Q4_K, 4.5 bits per weight" in info.value.replace("\\", "") for info in at.info)
+    said = [info.value.replace("\\", "") for info in at.info]
+    assert any("Decoded from GGUF, 4.5 bits per weight" in sentence for sentence in said)
     at.selectbox(key="file_tensor").set_value("other").run()
     assert "type I2_S" in at.error[0].value.replace("\\", "")
     assert any(
         "4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body
         for element in at.get("html")
     )
+
+
+def test_an_uploaded_quantized_weight_is_shown_decoded():
+    from safetensors.torch import save
+
+    from tests.helpers import layouts
+
+    q, zero, scale = layouts.rounded(torch.randn(32, 64), 4, 32)
+    file = save({name: x.contiguous() for name, x in layouts.gptq("q_proj", q, zero, scale, 4).items()})
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    at.file_uploader(key="tensor_file").set_value(("x.safetensors", file, "application/octet-stream")).run()
+    wide = [each.repeat_interleave(32, 1) for each in (zero, scale)]
+    x = (q - wide[0]) * wide[1]
+    scheme = healthy(at).session_state["lab_state"].scheme
+    assert f"{qv.metrics(qv.quantize(x, scheme))['mse']:.4g}" == numbers(at)[0].value
+    assert at.selectbox(key="file_tensor").value == "q_proj.weight"
+    assert any("Decoded from GPTQ" in info.value for info in at.info)
 
 
 def test_pickles_run_nothing():

@@ -250,18 +250,28 @@ def test_addresses_that_cannot_be_read_are_sentences(memory, tmp_path, monkeypat
         "memory://model/weights.bin": "store.missing",
         "nonsense://x.safetensors": "store.unknown_scheme",
         "s3://bucket/model.safetensors": "store.needs_package",
-        "https://host/folder": "store.no_list",
+        f"http://127.0.0.1:{free_port()}/folder": "store.unreachable",
         "http://me:secret@host/x.safetensors": "store.address",
         "http://[/x.safetensors": "store.address",
         f"http://127.0.0.1:{free_port()}/x.safetensors": "store.unreachable",
     }.items():
         assert (path, key_of(scanned, path, tmp_path)) == (path, key)
-    memory.pipe("/model/weights.bin", b"x")
+    memory.pipe("/model/weights.bin", b"PK\x03\x04 something")
     assert key_of(scanned, "memory://model/weights.bin", tmp_path) == "store.unknown_kind"
     memory.rm("/model/model.safetensors")
     assert key_of(scanned, "memory://model", tmp_path) == "checkpoint.empty_folder"
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     assert key_of(scanned, "memory://model/x.safetensors", tmp_path) == "store.not_installed"
+
+
+@pytest.mark.parametrize("name", ["blobs/0123abcd", "weights.bin", "weights.gguf"])
+def test_the_content_at_an_address_decides_whatever_its_name(content, local, memory, tmp_path, name):
+    wanted = without_file(scanned(local, tmp_path))
+    memory.pipe(f"/other/{name}", content)
+    assert without_file(scanned(f"memory://other/{name}", tmp_path)) == wanted
+    with serving({name.replace("/", "-"): content}) as hub:
+        found = scanned(address(hub, name.replace("/", "-")), tmp_path)
+        assert without_file(found) == wanted
 
 
 def free_port():

@@ -24,6 +24,7 @@ from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.sharded import INDEX, A, B, write_model
+from tests.helpers.written_layouts import written
 
 ROWS = 512
 #: Three tensors of 3 MiB each, so that none of them has to be read for another.
@@ -114,6 +115,27 @@ def test_the_other_formats(monkeypatch, tmp_path):
         assert torch.equal(quantized.tensor(), torch.zeros(2, 32))
         assert refused(HubTensor.of, Place(REPO, file=FILE), "x") == "hub.no_file"
         assert refused(HubTensor.of, Place(REPO, file=INDEX), "z") == "file.no_tensor"
+
+
+def test_quantized_weights_are_decoded_as_the_models_configuration_says(monkeypatch, tmp_path):
+    """Of words of 32 bits the names do not tell how many codes are in one: config.json does."""
+    for case in ("mlx_affine_3_64", "modelopt_nvfp4"):
+        _, theirs = written(case, tmp_path / "x.safetensors")
+        files = {name: (tmp_path / name).read_bytes() for name in ("x.safetensors", "config.json")}
+        with serving(files) as hub:
+            listed(hub, monkeypatch)
+            model = find_model(Place(REPO))
+            assert [each.name for each in model.files] == ["x.safetensors"]
+            source = HubTensor.of(Place(REPO, file="x.safetensors"), "x.weight")
+            assert source.shape == tuple(theirs.shape)
+            assert torch.allclose(source.tensor(), theirs.float(), rtol=1e-6, atol=1e-6)
+            stored = source.open()
+            asked = len(hub.ranges)
+            scheme = published_catalog(model, "x.safetensors").weights["x.weight"].scheme
+            assert stored.own_scales(scheme) is not None
+            assert torch.allclose(stored.read((slice(2, 5), slice(None))), theirs[2:5].float(), atol=1e-6)
+            assert len(hub.ranges) == asked  # all of it was at hand
+        forget()
 
 
 def test_a_name_of_any_letters_comes_back_from_its_link():

@@ -21,9 +21,9 @@ from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.layouts.named import NAMED
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
-from tests.engines.record_written_layouts import RECORD as WRITTEN
 from tests.helpers import ROOT, layouts
 from tests.helpers.offered import of_today
+from tests.helpers.written_layouts import CASES, SAID, TENSORS, written
 
 
 def weights_of(path):
@@ -133,22 +133,6 @@ def test_what_libraries_laid_out_and_read_back(tmp_path, case):
         spent = sum(t.numel() * t.itemsize for t in tensors.values())
         if case.startswith(("experts", "awq")):
             assert weight.stored_bits == pytest.approx(8 * spent / theirs.numel())
-
-
-with safe_open(WRITTEN, "pt") as record:
-    SAID = record.metadata()
-    CASES = json.loads(SAID["cases"])
-    TENSORS = {name: record.get_tensor(name) for name in record.keys()}  # noqa: SIM118 (no mapping)
-
-
-def written(case, path):
-    """A file of a recorded case, and what the library read back."""
-    prefix = f"{case}/"
-    own = {f"x.{name.removeprefix(prefix)}": x for name, x in TENSORS.items() if name.startswith(prefix)}
-    theirs = own.pop("x.expected")
-    save_file(own, path, metadata=CASES[case]["header"] or None)
-    (path.parent / "config.json").write_text(json.dumps({"quantization_config": CASES[case]["config"]}))
-    return own, theirs
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -166,6 +166,11 @@ class Catalog(ABC):
         return self._data
 
     @property
+    def model_names(self) -> tuple[str, ...]:
+        """Return the tensors of the model: all, unless some are what quantized weights are made up of."""
+        return self.names
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the tensors' names, in the file's order."""
         return tuple(self._infos)
@@ -267,7 +272,7 @@ class Catalog(ABC):
         try:
             data = self._data.beside(name)
         except QuantVizError as problem:
-            if problem.key.endswith((".missing", ".shards_elsewhere")):
+            if problem.key.endswith((".missing", ".no_file", ".shards_elsewhere")):
                 return None
             raise
         try:

@@ -9,12 +9,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of
-from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.hubs.addresses import COMMIT, Place
 from quantviz.sources.hubs.hosts import HUBS, Hosts
@@ -22,6 +21,11 @@ from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
 from quantviz.sources.limits import Limits
 
+if TYPE_CHECKING:
+    from quantviz.sources.layouts.decoded import ModelTensors
+
+#: How the names end of files beside a model that say how it is quantized.
+_CONFIGURATIONS = ("config.json",)
 #: Where what hubs list is kept, and files that are kept open.
 _SHELF, _MOST_OPEN = "models", 16
 
@@ -90,19 +94,20 @@ def _model(host: str, place: Place, listed: bytes) -> Model:
         commit, siblings = said["sha"], said["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
             raise ValueError(commit)
-        files = tuple(sorted(_files(siblings), key=lambda each: each.name))
+        files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))
+        configurations = tuple(_files(siblings, _CONFIGURATIONS))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise QuantVizError("hub.listing", host=host, model=place.repo) from None
     if not files:
         raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
-    return Model(host, place.repo, commit, files)
+    return Model(host, place.repo, commit, files, configurations)
 
 
-def _files(siblings: Iterable[Mapping[str, Any]]) -> Iterator[PublishedFile]:
-    """Yield the files that can be read by ranges."""
+def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iterator[PublishedFile]:
+    """Yield the files whose names end so."""
     for each in siblings:
         name, lfs = each["rfilename"], each.get("lfs") or {}
-        if not name.lower().endswith(tuple(BY_RANGES)):
+        if not name.lower().endswith(ends):
             continue
         size = lfs.get("size", each.get("size"))
         sha256, blob = lfs.get("sha256", ""), "" if lfs else each.get("blobId") or ""
@@ -115,8 +120,9 @@ def _files(siblings: Iterable[Mapping[str, Any]]) -> Iterator[PublishedFile]:
         yield PublishedFile(name, size, sha256 or "", str(blob))
 
 
-def published_catalog(model: Model, file: str) -> Catalog:
-    """Return the tensors of a file of a published model, of which only the header has been read.
+def published_catalog(model: Model, file: str) -> ModelTensors:
+    """Return the tensors of a file of a published model, of which only the header has been read; quantized
+    weights are decoded among them.
 
     Raises:
         QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
@@ -125,11 +131,12 @@ def published_catalog(model: Model, file: str) -> Catalog:
 
 
 @functools.lru_cache(_MOST_OPEN)
-def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> Catalog:
+def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limits) -> ModelTensors:
+    from quantviz.sources.layouts.decoded import model_tensors
+
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
-    return catalog_of(
-        HubData(model, model.file(file), Hosts.read(listed), limits), limits=most, reader=reader
-    )
+    data = HubData(model, model.file(file), Hosts.read(listed), limits)
+    return model_tensors(catalog_of(data, limits=most, reader=reader))
 
 
 class HubData(FileData):

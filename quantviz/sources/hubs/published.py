@@ -51,10 +51,12 @@ class Model:
     commit: str
     #: The files that some reader may read by ranges.
     files: tuple[PublishedFile, ...]
+    #: Those that say how it is quantized.
+    configurations: tuple[PublishedFile, ...] = ()
 
     def file(self, name: str) -> PublishedFile:
         """Return a file by its path; `QuantVizError` where there is none that can be read."""
-        for each in self.files:
+        for each in (*self.files, *self.configurations):
             if each.name == name:
                 return each
         raise QuantVizError("hub.no_file", file=clipped(name), model=self.repo, commit=self.commit[:12])

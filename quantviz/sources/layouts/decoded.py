@@ -162,7 +162,8 @@ class ModelTensors(Catalog):
             return self.file.info(tensor)
         weight = self.weights[name]
         if not weight.problem:
-            return TensorInfo("float32", weight.shape, weight.layout, _notes(weight))
+            kind = self.file.info(weight.parts[0]).source_type or weight.layout
+            return TensorInfo("float32", weight.shape, kind, _notes(weight))
         codes = self.file.info(weight.parts[0])
         return TensorInfo(codes.dtype, weight.shape or codes.shape, weight.layout, problem=weight.problem)
 
@@ -220,6 +221,13 @@ class ModelTensors(Catalog):
 
     def expect(self, names: Iterable[str]) -> None:
         self.file.expect(tensor for name in names for tensor in self.tensors_of(name))
+
+    def fetch(self, name: str) -> None:
+        """Read all that a decoded weight is made up of, so that it is at hand where its file is elsewhere."""
+        tensor = self._in_file[self._known_as(name)]
+        if tensor is None:
+            for part in self.tensors_of(name):
+                self.file.cut(part)
 
     def version_of(self, name: str) -> str:
         return " ".join(dict.fromkeys(map(self.file.version_of, self.tensors_of(name))))

@@ -107,7 +107,14 @@ def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
     return [(first, min(first + _RANGE, stop)) for first in range(start, stop, _RANGE)]
 
 
+def reader_in(data: FileData) -> type[Catalog] | None:
+    """Return the reader of a file's content; none where that is none that is read by ranges."""
+    return next((reader for reader in dict.fromkeys(BY_RANGES.values()) if reader.recognises(data)), None)
+
+
 def reader_at(address: str) -> type[Catalog] | None:
-    """Return the reader of the file at an address; none where its kind is not read by ranges."""
+    """Return the reader of the file at an address by its name; none where that tells none that is read by
+    ranges.
+    """
     name = name_of(address).lower()
     return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)

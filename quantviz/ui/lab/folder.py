@@ -125,10 +125,10 @@ def label_of(shown: str, info: TensorInfo) -> str:
 
 
 def first_readable(catalog: Catalog) -> str:
-    """Return the first tensor that can be read, of those that a list offers at first; else the first of
-    all.
+    """Return the first tensor of the model that can be read, of as many as a list offers at first; else the
+    first of all.
     """
-    some = catalog.names[:MOST_OFFERED]
+    some = catalog.model_names[:MOST_OFFERED] or catalog.names
     return next((name for name in some if _is_readable(catalog, name)), some[0])
 
 

@@ -171,7 +171,7 @@ def _open_first(model: Model) -> None:
 
 def _first(catalog: Catalog) -> str:
     """Return the first tensor that is a matrix and no large one; else the first that can be read."""
-    for name in catalog.names[:MOST_OFFERED]:
+    for name in catalog.model_names[:MOST_OFFERED]:
         info = catalog.info(name)
         if (
             info.problem is None

@@ -119,9 +119,11 @@ def _open_file() -> None:
     if uploaded is None:
         return
     from quantviz.sources.files import open_tensors
+    from quantviz.sources.layouts.decoded import model_tensors
 
     with session.complaining("file"):
-        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+        with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
+            catalog = model_tensors(opened)
             st.session_state["file_tensors"] = {
                 name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names
             }
@@ -138,12 +140,15 @@ def _load_tensor() -> None:
 
 
 def _load(uploaded: Any, name: str) -> None:
-    from quantviz.sources.files import open_tensors
+    from quantviz.sources.files import catalog_of
+    from quantviz.sources.files.file_data import FileData
+    from quantviz.sources.layouts.decoded import model_tensors
 
     data = uploaded.getvalue()
-    with open_tensors(data, uploaded.name) as catalog:
-        info, tensor = catalog.info(name), catalog.stored(name)
-        orientation = catalog.orientation(name)
+    # It stays open: a quantized weight is decoded a part at a time.
+    catalog = model_tensors(catalog_of(FileData(data, uploaded.name)))
+    info, tensor = catalog.info(name), catalog.stored(name)
+    orientation = catalog.orientation(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type)
     _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor, orientation)
 
