@@ -71,9 +71,9 @@ def measured(results, path, recipes=RECIPES, **how):
 
 
 def test_rows_of_before_the_ends_were_kept_are_measured_again(file, results):
-    measured(results, file)
-    wanted = qv.scan(file, RECIPES, results=results)
-    assert measured(results, file) == 0
+    measured(results, file, RECIPES[:1])
+    wanted = qv.scan(file, RECIPES[:1], results=results)
+    assert measured(results, file, RECIPES[:1]) == 0
     kept = sqlite3.connect(results)
     for content, scheme, numbers in kept.execute("SELECT content, scheme, numbers FROM measured").fetchall():
         of_before = {
@@ -84,8 +84,8 @@ def test_rows_of_before_the_ends_were_kept_are_measured_again(file, results):
     kept.commit()
     (ok,) = kept.execute("SELECT count(*) FROM measured WHERE status = 'ok'").fetchone()
     kept.close()
-    assert 0 < measured(results, file) == ok
-    assert qv.scan(file, RECIPES, results=results).equals(wanted)
+    assert 0 < measured(results, file, RECIPES[:1]) == ok
+    assert qv.scan(file, RECIPES[:1], results=results).equals(wanted)
 
 
 def test_every_tensor_has_a_row_for_each_recipe_and_what_measure_says(file, results):
