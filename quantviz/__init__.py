@@ -5,6 +5,8 @@
     qv.metrics(result)
     qv.explain(result, (1, 2)).steps
 
+`qv.requantize` and `qv.add_codes` make codes of sums and of codes, as integer kernels do.
+
 Names are imported when first used, so that choosing a scheme does not import torch and only
 `plot_quantization_errors` imports plotly.
 """

@@ -50,6 +50,8 @@ class Job:
     process: subprocess.Popen[str]
     put_down: IO[str]
     said: IO[str]
+    #: Whether it was ended by who looked at it.
+    cancelled: bool = False
     _answer: Answer | None = None
 
     @property
@@ -70,10 +72,16 @@ class Job:
     @property
     def answer(self) -> Answer | None:
         """Return what it found; none while it runs, and where it was ended."""
-        if self._answer is None and self.process.poll() == 0:
+        if self._answer is None and self.process.poll() == 0 and not self.put_down.closed:
             self.put_down.seek(0)
             self._answer = Answer(**json.load(self.put_down))
         return self._answer
+
+    def close(self) -> None:
+        """Keep what it found, and close its files; it has ended."""
+        _ = self.answer
+        self.put_down.close()
+        self.said.close()
 
 
 class AuditProcess:
@@ -118,11 +126,20 @@ class AuditProcess:
                 start_new_session=True,
             )
             key = str(quantized), str(original)
-            self._jobs.pop(key, None)
+            before = self._jobs.pop(key, None)
+            if before is not None:
+                before.close()
             self._jobs[key] = Job(process, put_down, said)
             while len(self._jobs) > _MOST_KEPT:
-                self._jobs.popitem(last=False)
+                self._jobs.popitem(last=False)[1].close()
             return self._jobs[key]
+
+    def cancel(self, quantized: str | Path, original: str | Path) -> None:
+        """End an audit that is running: nothing of it is kept."""
+        job = self.job(quantized, original)
+        if job is not None and job.running:
+            job.cancelled = True
+            job.process.terminate()
 
     def close(self) -> None:
         """End what is running."""

@@ -38,7 +38,7 @@ from quantviz.streaming.passing import DECODED, Passing
 from quantviz.streaming.tensor_facts import Facts
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import oriented, viewed
-from quantviz.tensors.lazy import InMemory, Stored, Values
+from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +46,8 @@ Array = npt.NDArray[Any]
 MOST_HELD = 2**26
 #: How many threads read ahead, and elements up to which each of them has a group at a time.
 _READERS, _MOST_AHEAD = 2, 2**26
+#: Values of a decoded tensor that are hashed at a time.
+_AT_ONCE = 2**22
 #: A multiple of so many values is read at a time.
 _TOGETHER = 2**10
 #: Why no tensor of a file can be read, whichever was asked for.
@@ -67,6 +69,8 @@ class Held:
     #: What was found in passing, where kernels do that: its facts, and sums of powers if all is finite.
     known: Facts | None = None
     powers: Moments | None = None
+    #: What its file is kept open by, where values are still read from it.
+    opened: ExitStack | None = None
 
 
 class Reader:
@@ -167,6 +171,12 @@ class Files:
         self._model = self._model or model_tensors(self._catalog)
         return self._model
 
+    def leave(self) -> ExitStack:
+        """Return what keeps the last file open, which is opened anew where it is asked for again."""
+        left, self._stack, self._name = self._stack, ExitStack(), ""
+        self._catalog = self._model = None
+        return left
+
     def expect(self, group: Sequence[Entry]) -> None:
         """Note that the tensors of a group, which lie in one file, are read next.
 
@@ -250,6 +260,8 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
         digest = _digest(entry)
         if raw is None:
             # Not as it lies in the file: what is hashed are the values.
+            if is_giant(entry):
+                return _read_by_parts(entry, catalog, files)
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
@@ -276,6 +288,19 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
         return Held(entry, _named(digest), x, known=known, powers=sums)
     except QuantVizError as problem:
         return Held(entry, problem=problem)
+
+
+def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
+    """Return a tensor too large to be held that is decoded or turned, a part at a time."""
+    x, digest = catalog.stored(entry.name), _digest(entry)
+    for start in range(0, x.count, _AT_ONCE):
+        digest.update(np.ascontiguousarray(x.run(start, min(start + _AT_ONCE, x.count))).data)
+    x.check()
+    if entry.outputs != (0,):
+        x = Oriented(x, Orientation(entry.outputs))
+    elif x.shape != entry.seen:
+        x = Matrix(x)
+    return Held(entry, _named(digest), x, opened=files.leave())
 
 
 class Lying(Stored):

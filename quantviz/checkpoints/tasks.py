@@ -139,7 +139,8 @@ def survey(entry: Entry, *, threads: int | None = None) -> Survey:
         held = read_tensor(entry, files, Buffer.of([entry]))
         if held.problem is not None:
             return Survey(problem=held.problem)
-        return Survey(Known.of(held, threads=threads), files.catalog(entry).raw(entry.name) is not None)
+        by_parts = entry.outputs == (0,) and files.catalog(entry).raw(entry.name) is not None
+        return Survey(Known.of(held, threads=threads), by_parts)
 
 
 def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
@@ -222,13 +223,15 @@ def _parts_of(
     """Yield the number of each band, and a part for each scheme; the band is read once for all of them."""
     count = math.prod(known.seen)
     # One that has room in memory is decoded there; any other is read where it lies for each scheme.
-    room = bands.size if isinstance(x, Lying) and bands.size < min(count, _MOST_HELD_OF_BAND) else 0
+    room = bands.size if not x.in_place and bands.size < min(count, _MOST_HELD_OF_BAND) else 0
     buffer = np.empty(room, np.float32)
     for number in range(bands.first, bands.stop):
         start = number * bands.size
         values = buffer[: count - start]
         if isinstance(x, Lying) and room:
             x.fill(values, start, threads=threads)
+        elif room:
+            values[:] = x.run(start, start + len(values))
         parts = []
         for scheme in bands.schemes:
             of_rows = scheme.layout(known.seen).view_shape[1:]

@@ -129,7 +129,8 @@ def _check(scheme: Any, source: Source) -> None:
 
 
 def _read(address: str, output: Output) -> None:
-    from quantviz.lab.state import has_state, read_link
+    from quantviz.lab.state import has_state, mended, read_link
+    from quantviz.schemes.mended import AboutTensor
 
     parts = urlsplit(address)
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -145,6 +146,8 @@ def _read(address: str, output: Output) -> None:
     write(output, told)
     for problem in problems:
         complain(problem)
+    for note in mended(parameters, state, AboutTensor(finite=state.source.finite)):
+        complain(note)
     if problems:
         raise click.exceptions.Exit(FOUND)
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import click
 
 from quantviz.cli.text_table import text_fields, text_table
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.text import visible
 
 #: The forms of a table, each with the suffix of its files.
@@ -166,11 +166,11 @@ def say(key: str, /, **params: object) -> None:
     click.echo(visible(text(key, language(), **params)), err=True)
 
 
-def complain(error: QuantVizError) -> None:
-    """Tell a person on stderr what is wrong, where the command goes on all the same."""
+def complain(remark: QuantVizError | Note) -> None:
+    """Tell a person on stderr what is wrong or worth knowing, where the command goes on all the same."""
     from quantviz.cli import language
 
-    click.echo(visible(error.message(language())), err=True)
+    click.echo(visible(remark.message(language())), err=True)
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:

@@ -215,7 +215,7 @@ def _limits(scheme: Scheme) -> Operations:
     convention, fmt = scheme.arithmetic, scheme.number_format
     low, high = scheme.value_min, scheme.value_max
     clamp = f"clamp(y, {number_code(low)}, {number_code(high)})"
-    operations = _cast(scheme)
+    operations = (*_cast(scheme), *_ends_in_single(scheme))
     if convention.overflow == "saturate" or not fmt.has_nan:
         operations += (Operation("clamp", f"q = {clamp}", lambda v: v["y"].clamp(low, high)),)
     else:
@@ -253,6 +253,19 @@ def _value_of_nan(scheme: Scheme) -> float:
     if rule == "zero":
         return fmt.value(0) if fmt.kind == "codebook" else 0.0
     return scheme.value_min if rule == "smallest" else scheme.value_max
+
+
+def _ends_in_single(scheme: Scheme) -> Operations:
+    """Return the operation that widens y where its dtype has no number for the last code: clamped there it
+    would be the next one, and wrap around as a code.
+    """
+    apply = torch_dtype(scheme.arithmetic.apply_dtype)
+    ends = (scheme.value_min, scheme.value_max)
+    if scheme.number_format.kind != "integer" or all(
+        torch.tensor(end, dtype=apply).item() == end for end in ends
+    ):
+        return ()
+    return (Operation("clamp_dtype", "y = float32(y)", lambda v: v["y"].to(torch.float32), silent=True),)
 
 
 #: The first whole number beyond int64.

@@ -134,7 +134,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
-        half_input=(_refused(),),
+        half_input=(_VALUES_IN_HALF,),
         purpose="training",
         known_as=("FusedMovingAvgObsFakeQuantize",),
         offer=Offer(
@@ -404,8 +404,15 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         zero_bits=64,
         half_input=(
-            # 1e-9 is 0 in float16. NumPy brings bfloat16 to float32, but for a difference of two.
-            _half("scale_math", "apply_dtype", dtypes=("float16",), scale__floor=0.0),
+            # 1e-9 is 0 in float16, which has no largest int16. NumPy brings bfloat16 to float32, but for a
+            # difference of two.
+            _half(
+                "scale_math",
+                "apply_dtype",
+                dtypes=("float16",),
+                formats=("int2", "int4", "int8"),
+                scale__floor=0.0,
+            ),
             _half("scale__width_dtype", dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",

@@ -27,8 +27,8 @@ MOST_EDITABLE = 2**16
 class AtHand:
     """What is open already when a source is opened: here nothing; a page has more."""
 
-    def catalog(self, file: str) -> Catalog | None:
-        """Return the tensors of a file in the server's folder."""
+    def catalog(self, file: str, read_as: str = "") -> Catalog | None:
+        """Return the tensors of a file in the server's folder, see `open_local`."""
         return None
 
     def uploaded(self, source: Source) -> Stored:
@@ -227,11 +227,12 @@ def comment(key: str, language: str, **params: object) -> str:
     return "# " + text(key, language, **params)
 
 
-def file_code(file: str, name: str, large: bool, language: str) -> list[str]:
+def file_code(file: str, name: str, large: bool, language: str, read_as: str = "") -> list[str]:
     """Return the lines that read the tensor called `name`, which is Python already, out of a file."""
+    more = f", stored_as={read_as!r}" if read_as else ""
     need = comment("export.python.file", language, file=repr(file))
     return [
         need,
-        f"with qv.open_tensors({file!r}) as tensors:",
+        f"with qv.open_tensors({file!r}{more}) as tensors:",
         f"    x = tensors.{'stored' if large else 'load'}({name})",
     ]

@@ -12,6 +12,7 @@ import binascii
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
@@ -124,8 +125,10 @@ def _is_readable(file: str) -> bool:
     return real.is_file() and os.access(real, os.R_OK)
 
 
-def open_local(file: str) -> Catalog:
+def open_local(file: str, read_as: str = "") -> Catalog:
     """Return the tensors of the file at that path below the folder, quantized weights decoded among them.
+
+    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`.
 
     The file stays open as long as somebody keeps this or one of its tensors.
 
@@ -134,7 +137,9 @@ def open_local(file: str) -> Catalog:
     from quantviz.sources.files import catalog_of
     from quantviz.sources.layouts.decoded import model_tensors
 
-    return model_tensors(catalog_of(_open(file)))
+    data = _open(file)
+    data.stored_as = read_as
+    return model_tensors(catalog_of(data))
 
 
 def local_version(file: str) -> str:
@@ -254,6 +259,10 @@ def short(file: str) -> str:
     return clipped(file)
 
 
+#: The name of a dtype in a link.
+_DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
+
+
 @dataclass(frozen=True)
 class LocalTensor(Source):
     """A tensor of a file below the folder.
@@ -268,6 +277,8 @@ class LocalTensor(Source):
     #: The tensor's name in it.
     name: str
     shape: Shape
+    #: The dtype of NumPy's arrays of bytes, "" where the file tells it.
+    read_as: str = ""
     id: ClassVar[str] = "local"
     kind: ClassVar[str] = "folder"
     #: Its file has to be looked at.
@@ -275,15 +286,15 @@ class LocalTensor(Source):
     in_file: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
+    def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
         """Return the tensor of that name, with its shape from the file's header.
 
         The open file is reused where it is at hand. `QuantVizError` if it cannot be read.
         """
-        info = (catalog or open_local(file)).info(name)
+        info = (catalog or open_local(file, read_as)).info(name)
         if info.problem:
             raise info.problem.again()
-        return cls(file, name, info.shape)
+        return cls(file, name, info.shape, read_as)
 
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
         """Return which of its axes are outputs, as its file tells; an open file that is at hand is reused."""
@@ -305,7 +316,7 @@ class LocalTensor(Source):
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor where it lies."""
-        return self.stored(at_hand.catalog(self.file))
+        return self.stored(at_hand.catalog(self.file, self.read_as))
 
     @property
     def checkpoint(self) -> str | None:
@@ -332,7 +343,7 @@ class LocalTensor(Source):
 
     def code(self, large: bool, language: str) -> list[str]:
         """Return the lines that read it: whoever copies them has the file, but not the server's folder."""
-        return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
+        return file_code(PurePosixPath(self.file).name, repr(self.name), large, language, self.read_as)
 
     def tensor(self) -> torch.Tensor:
         """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
@@ -346,7 +357,7 @@ class LocalTensor(Source):
         return local_version(self.file)
 
     def _catalog(self, opened: Catalog | None = None) -> Catalog:
-        catalog = opened or open_local(self.file)
+        catalog = opened or open_local(self.file, self.read_as)
         info = catalog.info(self.name)
         if info.problem:
             raise info.problem.again()
@@ -362,7 +373,8 @@ class LocalTensor(Source):
 
     def to_payload(self) -> str:
         """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
-        fields = json.dumps([self.file, self.name, *self.shape], ensure_ascii=False, separators=(",", ":"))
+        known = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
+        fields = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
 
     @classmethod
@@ -372,10 +384,12 @@ class LocalTensor(Source):
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
             fields: Any = json.loads(raw.decode("utf-8", "surrogatepass"))
             file, name, *shape = fields
+            read_as = shape.pop() if shape and isinstance(shape[-1], str) else ""
             whole = all(type(length) is int and 0 < length < 2**63 for length in shape)
             if (
                 not isinstance(file, str)
                 or not isinstance(name, str)
+                or (read_as and not _DTYPE.fullmatch(read_as))
                 or not 1 <= len(shape) <= 4
                 or not whole
                 or math.prod(shape) >= 2**63
@@ -383,4 +397,4 @@ class LocalTensor(Source):
                 raise ValueError
         except (binascii.Error, ValueError, TypeError, RecursionError):
             raise QuantVizError("local.payload_damaged") from None
-        return cls(file, name, tuple(shape))
+        return cls(file, name, tuple(shape), read_as)

@@ -31,6 +31,8 @@ class UploadedFile:
     channel: str | None = None
     #: The quantized type that the file stores it in, "" where it stores plain numbers.
     source_type: str = ""
+    #: The dtype of NumPy's arrays of bytes that was chosen for it, "" where the file tells it.
+    read_as: str = ""
 
     @classmethod
     def named(cls, name: str) -> UploadedFile:
@@ -98,7 +100,8 @@ class Upload(Source):
     @property
     def key(self) -> str:
         """Return what tells this tensor from any other of the session."""
-        return f"{self.id} {self.digest} {self.name}"
+        read_as = self.place_in_file.read_as
+        return f"{self.id} {self.digest} {self.name}{f' {read_as}' if read_as else ''}"
 
     def link_text(self) -> str:
         """Return that it was an upload, which is all a link can say."""
@@ -115,7 +118,8 @@ class Upload(Source):
         """
         at = self.place_in_file
         if at.channel is None:
-            return file_code(at.file, repr(at.tensor) if at.tensor else "tensors.names[0]", large, language)
+            name = repr(at.tensor) if at.tensor else "tensors.names[0]"
+            return file_code(at.file, name, large, language, at.read_as)
         return [
             "from pathlib import Path",
             "from quantviz.sources.image import image_tensor",

@@ -127,15 +127,11 @@ class InMemory(Stored):
         return self._tensor[index]
 
 
-class Rounded(Stored):
-    """The same tensor with its values rounded to a dtype of half precision.
+class Over(Stored):
+    """Another view of a stored tensor, with its dtype and notes; it is valid as long as that is."""
 
-    >>> Rounded(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
-    [1.0, 1.0]
-    """
-
-    def __init__(self, stored: Stored, dtype: str) -> None:
-        self._stored, self._dtype = stored, dtype
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
 
     @property
     def shape(self) -> Shape:
@@ -143,7 +139,7 @@ class Rounded(Stored):
 
     @property
     def dtype(self) -> str:
-        return self._dtype
+        return self._stored.dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -151,6 +147,22 @@ class Rounded(Stored):
 
     def check(self) -> None:
         self._stored.check()
+
+
+class Rounded(Over):
+    """The same tensor with its values rounded to a dtype of half precision.
+
+    >>> Rounded(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, stored: Stored, dtype: str) -> None:
+        super().__init__(stored)
+        self._dtype = dtype
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
 
     def run(self, start: int, stop: int) -> Values:
         values: Values = self._rounded(torch.tensor(self._stored.run(start, stop))).numpy()
@@ -163,7 +175,7 @@ class Rounded(Stored):
         return values.to(torch_dtype(self._dtype)).to(torch.float32)
 
 
-class Matrix(Stored):
+class Matrix(Over):
     """A tensor of two axes or more as a matrix, its first axis by all the others. Only what is read is
     copied.
 
@@ -173,27 +185,17 @@ class Matrix(Stored):
     """
 
     def __init__(self, stored: Stored) -> None:
+        super().__init__(stored)
         rows, *rest = stored.shape
-        self._stored, self._shape = stored, (rows, math.prod(rest))
+        self._shape = rows, math.prod(rest)
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
     @property
-    def dtype(self) -> str:
-        return self._stored.dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._stored.notes
-
-    @property
     def in_place(self) -> bool:
         return self._stored.in_place
-
-    def check(self) -> None:
-        self._stored.check()
 
     def run(self, start: int, stop: int) -> Values:
         return self._stored.run(start, stop)
@@ -216,9 +218,10 @@ class Matrix(Stored):
         return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
 
 
-class Oriented(Stored):
+class Oriented(Over):
     """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only what is read is
-    copied; a small one is copied whole when it is first read.
+    copied; a small one is copied whole when it is first read, and of runs of a large one whole bands, of
+    which each thread keeps its last.
 
     >>> x = Oriented(InMemory(torch.arange(6.0).view(2, 3)), Orientation((1,)))
     >>> x.shape, x.run(0, 4).tolist(), x.read((slice(1, 3), 0)).tolist()
@@ -226,32 +229,29 @@ class Oriented(Stored):
     """
 
     def __init__(self, stored: Stored, orientation: Orientation) -> None:
-        self._stored, self._orientation = stored, orientation
+        super().__init__(stored)
+        self._orientation = orientation
         self._shape = orientation.seen(stored.shape)
         self._small: InMemory | None = None
         self._lock = threading.Lock()
+        self._own = threading.local()
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
-    @property
-    def dtype(self) -> str:
-        return self._stored.dtype
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return self._stored.notes
-
-    def check(self) -> None:
-        self._stored.check()
-
     def run(self, start: int, stop: int) -> Values:
         if (small := self._whole()) is not None:
             return small.run(start, stop)
         columns = self._shape[1]
-        first = start // columns
-        values: Values = self._rows(first, -(-stop // columns)).flatten().numpy()
+        at_once = max(1, _MOST_TURNED_AT_ONCE // columns)
+        # A few rows are columns of the file, which are read through all of it.
+        first = start // columns // at_once * at_once
+        if -(-stop // columns) > first + at_once:
+            first = start // columns
+            values: Values = self._rows(first, -(-stop // columns)).flatten().numpy()
+        else:
+            values = self._band(first, min(first + at_once, self._shape[0]))
         return values[start - first * columns : stop - first * columns]
 
     def read(self, index: Window) -> torch.Tensor:
@@ -265,6 +265,14 @@ class Oriented(Stored):
             return self._rows(rows, rows + 1)[0, columns]
         first, last, step = rows.indices(self._shape[0])
         return self._rows(first, last)[::step, columns]
+
+    def _band(self, first: int, last: int) -> Values:
+        """Return the elements of some rows, which this thread keeps."""
+        self.check()
+        kept: tuple[int, Values] | None = getattr(self._own, "band", None)
+        if kept is None or kept[0] != first:
+            kept = self._own.band = first, self._rows(first, last).flatten().numpy()
+        return kept[1]
 
     def _whole(self) -> InMemory | None:
         """Return all of a small tensor, turned; none of a larger one."""

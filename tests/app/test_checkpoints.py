@@ -1,6 +1,8 @@
 """The page of checkpoints through AppTest: what it says is what was measured, and no more is shown."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import streamlit as st
@@ -8,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
+from quantviz.checkpoints import audit_process as audits
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.results import Results
@@ -16,6 +19,7 @@ from quantviz.checkpoints.scanning import run_scan
 from quantviz.lab.state import read_link
 from quantviz.sources import LocalTensor
 from quantviz.text import text
+from quantviz.ui.checkpoints import page
 from quantviz.ui.checkpoints.audit import audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from tests.helpers import session
@@ -302,6 +306,46 @@ def test_two_files_have_one_verdict_and_a_map_of_what_was_not_read(audited, lang
     assert len(said) == 3
     assert sum(text("checkpoints.audit.became.not_read", language) in words for words in said) == 1
     assert address(at)["o"] == PAIR["o"]
+
+
+def test_a_running_audit_is_looked_at_again_and_again_and_can_be_cancelled(audited, monkeypatch):
+    """In its place stands a process that has done two of five tensors and waits."""
+    looks, made = [], page.fragment
+
+    def noting(part, every):
+        looks.append(every)
+        return made(part, every)
+
+    monkeypatch.setattr(page, "fragment", noting)
+    at = opened(**PAIR).run()
+    assert looks[-1] is None
+    program = "import sys; print(2, 5, file=sys.stderr, flush=True); sys.stdin.read()"
+    waiting = [sys.executable, "-c", program]
+    begun = subprocess.Popen
+
+    def held(command, **given):
+        return begun(waiting, **given | {"stdin": subprocess.PIPE})
+
+    monkeypatch.setattr(audits.subprocess, "Popen", held)
+    at.button(key="checkpoints_audit_begin").click().run()
+    monkeypatch.setattr(audits.subprocess, "Popen", begun)
+    job = audit_process().job(*audited)
+    while job.progress == (0, 0):  # until it has said something
+        assert job.running
+    at.run()
+    assert healthy(at)
+    assert looks[-1] == page._BETWEEN_LOOKS
+    assert text("checkpoints.progress", "en", done=2, all=5) in at.get("progress")[0].proto.text
+    assert at.button(key="checkpoints_audit_begin").disabled
+    at.button(key="checkpoints_audit_cancel").click().run()
+    assert job.process.wait(60) != 0
+    job.process.stdin.close()
+    at.run()
+    assert any("cancelled" in each.value for each in at.caption)
+    assert not at.error
+    assert looks[-1] is None
+    # What was cancelled can be begun anew, and the page then shows what was found.
+    assert any("not compared" in each.value for each in compared(at, audited).warning)
 
 
 def test_an_audit_that_cannot_begin_says_why(audited):

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 
+import ml_dtypes
 import numpy
 import pytest
 import safetensors.torch
@@ -12,7 +13,7 @@ import torch
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.folder import MOST_OFFERED
-from tests.helpers.session import address, healthy, opened
+from tests.helpers.session import address, healthy, opened, panels
 
 
 @pytest.fixture
@@ -126,6 +127,20 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
         "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. "
         "Check where these entries lead and who may read them."
     ]
+
+
+def test_an_array_without_a_dtype_asks_for_it_and_its_link_says_it(folder):
+    x = numpy.array([[0.5, -1.0, 1.5], [2.0, 0.0, -0.25]], dtype="f4")
+    numpy.save(folder / "fp8.npy", x.astype(ml_dtypes.float8_e4m3fn))
+    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "fp8.npy")
+    assert any("Choose the type beside the tensor" in error.value for error in at.error)
+    at = healthy(choose(at, "folder_read_as", "float8_e4m3fn"))
+    assert shown(at).read_as == "float8_e4m3fn"
+    assert numpy.array_equal(panels(at)[0], x)
+    again = healthy(opened(**address(at)))
+    assert shown(again) == shown(at)
+    assert numpy.array_equal(panels(again)[0], x)
+    assert again.selectbox(key="folder_read_as").value == "float8_e4m3fn"
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):

@@ -108,6 +108,25 @@ def test_an_uploaded_quantized_weight_is_shown_decoded():
     assert any("Decoded from GPTQ" in info.value for info in at.info)
 
 
+def test_an_uploaded_array_without_a_dtype_asks_for_it():
+    import ml_dtypes
+
+    x = np.array([[0.5, -1.0, 1.5], [2.0, 0.0, -0.25]], dtype=np.float32)
+    buffer = io.BytesIO()
+    np.save(buffer, x.astype(ml_dtypes.float8_e4m3fn))
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    file = ("x.npy", buffer.getvalue(), "application/octet-stream")
+    at.file_uploader(key="tensor_file").set_value(file).run()
+    assert "Choose the type beside the tensor" in at.error[0].value
+    assert panels(at)[0].shape == (8, 8)
+    for dtype, wanted in (("float8_e4m3fn", x), ("float8_e4m3fnuz", x / 2)):
+        at.selectbox(key="file_read_as").set_value(dtype).run()
+        assert np.allclose(panels(healthy(at))[0], wanted[:, :3], equal_nan=True), dtype
+    source = at.session_state["lab_state"].source
+    assert "stored_as='float8_e4m3fnuz'" in "\n".join(source.code(False, "en"))
+
+
 def test_pickles_run_nothing():
     at = opened()
     at.selectbox(key="kind").set_value("file").run()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.checkpoints import cluster, reading, scanning, tasks
@@ -17,7 +18,11 @@ from quantviz.checkpoints.planning import plan
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scanning import run_scan
 from quantviz.checkpoints.table import table
+from quantviz.sources.files.mapped import Mapped
+from quantviz.sources.layouts.decoded import DecodedWeight
 from quantviz.streaming import kernel_access
+from quantviz.streaming import limits as streaming_limits
+from quantviz.tensors import lazy
 
 ROOT = Path(__file__).parents[2]
 #: The most anonymous memory, whatever the checkpoint.
@@ -53,6 +58,54 @@ def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
         other = rows[one.scheme]
         assert (other.scheme, other.status, other.max_error_at) == (one.scheme, "ok", one.max_error_at)
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["turned", "decoded"])
+def test_a_large_weight_that_is_turned_or_decoded_is_never_read_whole(tmp_path, monkeypatch, kind):
+    x = torch.randn(512, 48, generator=torch.Generator().manual_seed(0))
+    x[3, 5] = float("inf")
+    tensors, name = {"h.0.mlp.c_fc.weight": x}, "h.0.mlp.c_fc.weight"
+    if kind == "decoded":
+        scale = torch.rand(512, 1) + 0.1
+        tensors = {name: torch.randint(-127, 128, (512, 48), dtype=torch.int8), f"{name}_scale": scale}
+    save_file(tensors, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    schemes = [qv.RECIPES[each] for each in ("int8_per_row", "int8_per_column", "int4_per_tensor")]
+    schemes = [each.replace(nonfinite="ignore") for each in schemes]
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    (entry,) = list_checkpoint(tmp_path).entries
+    assert (entry.seen, entry.decoded) == (((48, 512), False) if kind == "turned" else ((512, 48), True))
+    (task,) = plan([entry], schemes)
+    (whole,) = tasks.measure_task(task)
+    largest = []
+    for module, limit, most in (
+        (reading, "MOST_HELD", 2**12),
+        (reading, "_AT_ONCE", 2**11),
+        (tasks, "BAND", 2**11),
+        (lazy, "_MOST_TURNED_AT_ONCE", 2**11),
+        (streaming_limits, "PIECE", 2**10),
+    ):
+        monkeypatch.setattr(module, limit, most)
+    for holder in (Mapped, DecodedWeight):
+        for reads in ("run", "read"):
+            own = getattr(holder, reads)
+
+            def noting(self, *asked, own=own):
+                made = own(self, *asked)
+                largest.append(made.numel() if isinstance(made, torch.Tensor) else len(made))
+                return made
+
+            monkeypatch.setattr(holder, reads, noting)
+    (banded,) = tasks.measure_task(task)
+    assert banded.problem is None
+    assert banded.content == whole.content
+    # What has one block for all rows is measured a piece at a time, and these are longer than this tensor.
+    largest.clear()
+    tasks.measure_task(plan([entry], schemes[:1])[0])
+    assert 0 < max(largest) <= 2**12 < x.numel()
+    rows = {row.scheme: row for row in banded.rows}
+    for one in whole.rows:
+        assert dict(rows[one.scheme].numbers) == pytest.approx(dict(one.numbers), rel=2e-6, nan_ok=True)
 
 
 def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -67,6 +68,24 @@ def measured(results, path, recipes=RECIPES, **how):
     """Scan, and return how many rows were measured for it."""
     with Results(results) as opened:
         return opened.scan(run_scan(opened, path, recipes, **how)).progress.measured
+
+
+def test_rows_of_before_the_ends_were_kept_are_measured_again(file, results):
+    measured(results, file, RECIPES[:1])
+    wanted = qv.scan(file, RECIPES[:1], results=results)
+    assert measured(results, file, RECIPES[:1]) == 0
+    kept = sqlite3.connect(results)
+    for content, scheme, numbers in kept.execute("SELECT content, scheme, numbers FROM measured").fetchall():
+        of_before = {
+            name: value for name, value in json.loads(numbers).items() if name not in ("low", "high")
+        }
+        values = json.dumps(of_before), content, scheme
+        kept.execute("UPDATE measured SET numbers = ? WHERE content = ? AND scheme = ?", values)
+    kept.commit()
+    (ok,) = kept.execute("SELECT count(*) FROM measured WHERE status = 'ok'").fetchone()
+    kept.close()
+    assert 0 < measured(results, file, RECIPES[:1]) == ok
+    assert qv.scan(file, RECIPES[:1], results=results).equals(wanted)
 
 
 def test_every_tensor_has_a_row_for_each_recipe_and_what_measure_says(file, results):

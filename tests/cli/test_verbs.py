@@ -170,6 +170,14 @@ def test_what_an_address_cannot_say_is_told_and_not_made_up():
         assert run("link", address, status=2).stdout == ""
 
 
+def test_an_address_of_before_says_what_was_corrected():
+    query = "t=normal(rows=4,cols=4,seed=1)&s=int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"
+    done = {version: run("link", f"?v={version}&{query}", "--format", "json") for version in ("1", "2")}
+    assert done["1"].stdout == done["2"].stdout
+    assert "made before onnxruntime was corrected" in done["1"].stderr
+    assert done["2"].stderr == ""
+
+
 # ---- figure -------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from quantviz.sources.files import open_tensors
 from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import InMemory, Matrix, Rounded, as_stored
 from tests.helpers.golden_codes import half_schemes
-from tests.helpers.offered import of_today
+from tests.helpers.offered import of_today, offered_schemes
 from tests.helpers.replay import replay
 from tests.helpers.walked import TENSORS, normal
 
@@ -128,6 +128,28 @@ def test_a_dtype_that_the_scheme_names_rounds_any_input(dtype):
         for path in ("reference", "chunked", "fused"):
             found = measure(InMemory(x), named, path=path)
             assert found.metrics["mse"] == pytest.approx(measure(half, base).metrics["mse"], rel=1e-6)
+
+
+def test_no_code_wraps_around_where_its_dtype_has_no_number_for_the_last_one():
+    """float16 has no 32767: clamped there it is 32768, and as int16 -32768."""
+    x = torch.linspace(-1, 1, 512)
+    asked = [
+        scheme
+        for convention in qv.CONVENTIONS.values()
+        for scheme in (*half_schemes(convention), *named_by_hand(convention))
+        if scheme.format in ("int16", "uint16") and not scheme.search and scheme.granularity.single
+    ]
+    assert {scheme.chosen.id for scheme in asked} >= {"torch_qat", "onnxruntime", "litert"}
+    for scheme in asked:
+        assert bool((qv.quantize(x, scheme).q.to(torch.int64).diff() >= 0).all()), scheme
+
+
+def named_by_hand(convention):
+    """Schemes of 16 bits whose convention names each dtype of half precision, or computes in it."""
+    for scheme in offered_schemes(convention, ("int16", "uint16")):
+        for dtype in HALVES:
+            for field in ("input_dtype", "apply_dtype"):
+                yield scheme.replace(convention=scheme.chosen.replace(**{field: dtype}))
 
 
 def test_what_half_precision_cannot_hold_is_refused():

@@ -324,6 +324,8 @@ REPORTED = torch.tensor([[1.0, math.inf, math.nan, -math.inf, 26.0]])
         # pytorch/pytorch 106780, 116992, 133557.
         ("torch_fake_quantize", "per_tensor", [10, 127, -128, -128, 127]),
         ("torch_fake_quantize", "per_channel(axis=0)", [10, -128, -128, -128, 127]),
+        ("torch_qat", "per_tensor", [10, 127, -128, -128, 127]),
+        ("torch_qat", "per_channel(axis=0)", [10, -128, -128, -128, 127]),
         ("torch", "per_tensor", [10, 127, 127, -128, 127]),
         ("torch", "per_channel(axis=0)", [10, 127, 0, -128, 127]),
         ("onnxruntime", "per_tensor", [10, 127, -128, -128, 127]),

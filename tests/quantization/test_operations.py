@@ -294,7 +294,9 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     beyond = qv.CONVENTIONS["course"].replace(overflow="inf")
     clipping = qv.Scheme("float8_e5m2", convention=beyond, nonfinite="clip")
-    used |= {operation.key for operation in code_operations(clipping)}
+    of_half = qv.Scheme("int16", convention=qv.CONVENTIONS["course"].replace(apply_dtype="float16"))
+    for scheme in (clipping, of_half):
+        used |= {operation.key for operation in code_operations(scheme)}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}
         assert used - words == set()

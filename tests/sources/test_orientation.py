@@ -342,7 +342,7 @@ def test_a_scan_takes_the_axis_by_name_and_says_what_it_guessed(untold, tmp_path
     numbers, notes = found(outputs_axis={"sec*": 1})
     assert numbers["first"] == pytest.approx(as_stored["first"], abs=1e-5)
     assert numbers["second"] == pytest.approx(turned["second"], abs=1e-5)
-    assert any("Of 1 weights nothing tells" in note for note in notes)
+    assert any("Of 1 weight nothing tells" in note for note in notes)
     # What was said once is not kept.
     assert found()[0]["second"] == pytest.approx(as_stored["second"], abs=1e-5)
 

@@ -128,6 +128,14 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
     return NpyHeader(name, lengths, order[1] == "True", swapped, size, offset, unnamed)
 
 
+def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
+    """Return the dtypes that an array may have whose header does not tell it; none for other problems."""
+    if problem is None or problem.key != "file.npy_unnamed":
+        return ()
+    size = problem.params["bytes"]
+    return _NAMED.get(size, ()) if isinstance(size, int) else ()
+
+
 def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
     """Return the header with the dtype that a person or the environment names, where it has none.
 

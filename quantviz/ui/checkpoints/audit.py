@@ -53,14 +53,33 @@ def show_audit(state: CheckpointsState) -> None:
         if job is None:
             st.caption(plain(say("checkpoints.audit.about")))
         elif job.running:
-            done, count = job.progress
-            st.progress(done / count if count else 0.0, text=_progress_words(done, count))
+            _show_running(job)
+        elif job.cancelled:
+            st.caption(say("checkpoints.audit.cancelled"))
         elif job.answer is None:
             st.error(say("checkpoints.audit.ended"))
         else:
             _show_answer(job.answer)
     except QuantVizError as problem:
         st.error(say_error(problem))
+
+
+def _show_running(job: Job) -> None:
+    """Show how far an audit is, and a button that ends it."""
+    done, count = job.progress
+    with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
+        st.progress(done / count if count else 0.0, text=_progress_words(done, count))
+        st.button(
+            say("checkpoints.cancel"),
+            key="checkpoints_audit_cancel",
+            on_click=session.safely(_cancel),
+            help=say("checkpoints.audit.cancel_help"),
+        )
+
+
+def _cancel() -> None:
+    state = current_state()
+    audit_process().cancel(path_of(state.chosen), path_of(state.original))
 
 
 def _progress_words(done: int, count: int) -> str:

@@ -26,6 +26,8 @@ from quantviz.ui.shell.words import plain, say, say_error, shape_text
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog, TensorInfo
 
+#: The control of the dtype of an array whose file does not tell it.
+_READ_AS = "folder_read_as"
 #: Names that a list offers at once; of more it offers those that fit what was typed.
 MOST_OFFERED = 200
 #: Names of files that cannot be read which are said.
@@ -36,7 +38,7 @@ _LISTING_SECONDS = 5
 
 def catalog_beside(source: Source) -> Catalog | None:
     """Return the tensors of the folder's file that a source lies in; none for other sources."""
-    return catalog_of(source.file) if isinstance(source, LocalTensor) else None
+    return catalog_of(source.file, source.read_as) if isinstance(source, LocalTensor) else None
 
 
 def show_folder(state: LabState) -> None:
@@ -46,14 +48,17 @@ def show_folder(state: LabState) -> None:
     if source:
         session.show("folder_file", source.file, "folder")
         session.show("folder_tensor", source.name, "folder")
+        session.show(_READ_AS, source.read_as, "folder")
     try:
         _choose_file(_listing(str(data_folder())))
         file = st.session_state.get("folder_file")
         if file:
-            catalog = catalog_of(file)
+            read_as = st.session_state.get(_READ_AS) or ""
+            catalog = catalog_of(file, read_as)
             choose_tensor(
                 "folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load
             )
+            choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # What a callback complained about is said below.
         if "folder" not in session.complaints():
@@ -109,6 +114,24 @@ def choose_tensor(
         disabled=locked("tensor"),
         **look,
     )
+
+
+def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[[], None]) -> None:
+    """Show the choice of a dtype in the widget `key`, where the file does not tell the chosen array's."""
+    from quantviz.sources.files.npy import dtypes_of
+
+    offered = dtypes_of(catalog.info(name).problem) if name in catalog.names else ()
+    if offered:
+        choose(
+            st.selectbox,
+            say("upload.read_as"),
+            ("", *offered),
+            key=key,
+            on_change=session.safely(change),
+            format_func=lambda dtype: dtype or say("upload.read_as_unknown"),
+            help=say("upload.read_as_help"),
+            disabled=locked("tensor"),
+        )
 
 
 def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
@@ -168,6 +191,7 @@ def _choose_file(listing: Listing) -> None:
 def _open_file() -> None:
     file = st.session_state["folder_file"]
     st.session_state["folder_tensor_filter"] = ""
+    st.session_state[_READ_AS] = ""
     if file is not None:
         with session.complaining("folder"):
             st.session_state["folder_tensor"] = first_readable(catalog_of(file))
@@ -184,8 +208,10 @@ def _load() -> None:
 def _take(file: str) -> None:
     """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
     name = st.session_state["folder_tensor"]
-    catalog = catalog_of(file)
-    source = as_opened(LocalTensor.of(file, name, catalog), catalog.orientation(name))
+    read_as = st.session_state.get(_READ_AS) or ""
+    catalog = catalog_of(file, read_as)
+    local = LocalTensor.of(file, name, catalog, read_as=read_as)
+    source = as_opened(local, catalog.orientation(name))
     take(session.state().with_source(source))
 
 

@@ -47,8 +47,8 @@ _UPLOAD_BYTES = 64 * 2**20
 class _Session(AtHand):
     """What this session has open: files of the server's folder, and what was uploaded."""
 
-    def catalog(self, file: str) -> Catalog:
-        return catalog_of(file)
+    def catalog(self, file: str, read_as: str = "") -> Catalog:
+        return catalog_of(file, read_as)
 
     def uploaded(self, source: Source) -> Stored:
         return _uploads()[source]
@@ -83,16 +83,16 @@ def stored_of(source: Source) -> Stored:
     return source.seen(tensor)
 
 
-def catalog_of(file: str) -> Catalog:
-    """Return the tensors of a file in the server's folder, open once for all sessions."""
+def catalog_of(file: str, read_as: str = "") -> Catalog:
+    """Return the tensors of a file in the server's folder, open once for all sessions; see `open_local`."""
     # Another version of the file is another file; and not every file's name is text that Streamlit can make a
     # key of.
-    return _catalog(f"{file!a} {local_version(file)}", file)
+    return _catalog(f"{file!a} {read_as} {local_version(file)}", file, read_as)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _catalog(key: str, _file: str) -> Catalog:
-    return open_local(_file)
+def _catalog(key: str, _file: str, _read_as: str) -> Catalog:
+    return open_local(_file, _read_as)
 
 
 def tensor_of(source: Source) -> torch.Tensor:

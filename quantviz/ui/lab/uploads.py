@@ -14,7 +14,7 @@ from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab.folder import choose_tensor, first_readable, label_of
+from quantviz.ui.lab.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import keep_upload
 from quantviz.ui.shell import session
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _DROPPED_PICTURE, _DROPPED_FILE = "dropped_picture", "dropped_file"
 _USUAL = Orientation()
 _PICTURES = ("png", "jpg", "jpeg")
+
+#: The control of the dtype of an array whose file does not tell it.
+_READ_AS = "file_read_as"
 
 
 def open_dropped(uploaded: Any) -> None:
@@ -98,6 +101,7 @@ def show_file(state: LabState) -> None:
     listed: dict[str, str] = st.session_state.get("file_tensors", {}) if _file() is not None else {}
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
+        _show_dtype()
     _complaint("file")
     with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
         from quantviz.sources.files import cut_out_snippet, reader_of
@@ -113,9 +117,20 @@ def show_file(state: LabState) -> None:
         st.code(cut_out_snippet(*named), language="python")
 
 
+def _show_dtype() -> None:
+    """Show the choice of a dtype where the uploaded file does not tell it."""
+    uploaded = _file()
+    if uploaded is not None and uploaded.name.lower().endswith((".npy", ".npz")):
+        from quantviz.sources.files import open_tensors
+
+        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+            choose_dtype(_READ_AS, catalog, st.session_state.get("file_tensor"), _load_tensor)
+
+
 def _open_file() -> None:
     uploaded = _file()
     st.session_state["file_tensors"] = {}
+    st.session_state[_READ_AS] = ""
     if uploaded is None:
         return
     from quantviz.sources.files import open_tensors
@@ -146,10 +161,12 @@ def _load(uploaded: Any, name: str) -> None:
 
     data = uploaded.getvalue()
     # It stays open: a quantized weight is decoded a part at a time.
-    catalog = model_tensors(catalog_of(FileData(data, uploaded.name)))
+    opened = FileData(data, uploaded.name)
+    opened.stored_as = read_as = st.session_state.get(_READ_AS) or ""
+    catalog = model_tensors(catalog_of(opened))
     info, tensor = catalog.info(name), catalog.stored(name)
     orientation = catalog.orientation(name)
-    place = UploadedFile(uploaded.name, name, source_type=info.source_type)
+    place = UploadedFile(uploaded.name, name, source_type=info.source_type, read_as=read_as)
     _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor, orientation)
 
 
