@@ -36,9 +36,9 @@ from tests.engines.data import Trial, tensors, trials
 
 ROOT = Path(__file__).parent.parent
 DATA = list(trials())
-#: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the
-#: number of distributions.
-STEP = 31
+#: One tensor in so many is tried with a case, other ones with the next case: of what has at least as many
+#: cases, with a wider step. None shares a divisor with the number of distributions.
+STEPS = {0: 31, 100: 67, 200: 127}
 #: The same of recorded tensors, which are few and small.
 RECORDED_STEP = 3
 #: Modules, each with one of its conventions.
@@ -75,8 +75,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def sample(data, number):
-    return [trial for index, trial in enumerate(data) if (index + number) % STEP == 0]
+def step_of(count):
+    """The step for so many cases."""
+    return STEPS[max(least for least in STEPS if least <= count)]
+
+
+def sample(data, number, step):
+    return [trial for index, trial in enumerate(data) if (index + number) % step == 0]
 
 
 def data_of(name):
@@ -90,11 +95,12 @@ def recorded_trials(name):
     return tuple(recorded()) if recorded else None
 
 
-def asked_trials(name, number):
+def asked_trials(name, number, count):
+    """What the case of that number is asked, of so many."""
     recorded = recorded_trials(name)
     if recorded is None:
-        return sample(DATA, number)
-    return [trial for index, trial in enumerate(recorded) if (index + number) % RECORDED_STEP == 0]
+        return sample(DATA, number, step_of(count))
+    return sample(recorded, number, RECORDED_STEP)
 
 
 def one_axis(shape, scheme):
@@ -191,7 +197,7 @@ def test_it_is_the_engine(name, convention):
     for variant in cases(name)[convention].values():
         tally = EngineTally()
         for number, (form, _, path) in enumerate(variant):
-            tally.add(path, form, asked_trials(name, number))
+            tally.add(path, form, asked_trials(name, number, len(variant)))
         assert not tally.examples, tally.examples
         assert {(scheme.format, scheme.granularity.id) for _, scheme, _ in variant} == tally.reached, (
             "something was compared of every format and granularity"
@@ -261,9 +267,10 @@ def test_each_path_answers_each_question_or_says_why_not(name):
 
 
 def test_every_tensor_is_in_some_sample():
-    assert {trial.label for number in range(STEP) for trial in sample(DATA, number)} == {
-        trial.label for trial in DATA
-    }
+    for least, step in STEPS.items():
+        numbers = range(max(least, min(STEPS.values())))
+        asked = {trial.label for number in numbers for trial in sample(DATA, number, step)}
+        assert asked == {trial.label for trial in DATA}
     assert len({trial.label for trial in DATA}) == len(DATA)
     assert {trial.question for trial in DATA} >= QUESTIONS.keys() - {"half and bfloat16 input"}
 

@@ -206,7 +206,8 @@ export class Play {
     const { toy, bits } = this;
     const { scheme } = toy.result(bits).variant;
     const { cell, view } = toy.place();
-    return { v: "1", t: toy.source, s: scheme, c: cell, a: view, lang: this.data.language };
+    const { link_version: v, language: lang } = this.data;
+    return { v, t: toy.source, s: scheme, c: cell, a: view, lang };
   }
 
   // ---- what moves

@@ -17,6 +17,7 @@ from quantviz.browser.packing import pack
 from quantviz.compiled.kept_programs import kept_programs
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, rgb
+from quantviz.lab.state import VERSION
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
@@ -153,6 +154,7 @@ def play_data(language: str, theme: str) -> bytes:
     header = {
         **programs,
         "language": language,
+        "link_version": VERSION,
         "writing": asdict(WRITING),
         "toys": toys,
         "words": {name: text(f"home.{name}", language, **kept) for name in _WORDS},
