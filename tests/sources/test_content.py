@@ -2,6 +2,7 @@
 is of a format that is not read has a sentence of its own, with a way out for who downloaded it.
 """
 
+import ast
 import hashlib
 import os
 import re
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 import quantviz as qv
 from quantviz.checkpoints.listing import list_checkpoint
 from quantviz.checkpoints.offered import checkpoint_path
+from quantviz.checkpoints.opening import open_model
 from quantviz.cli import quantviz
 from quantviz.cli.lab_source import lab_source, offered
 from quantviz.cli.serve import _opening
@@ -354,3 +356,31 @@ def test_no_remedy_is_only_for_who_made_the_file():
             assert not re.search(
                 r"\bSave (it|the file|the tensor) again\b(?! if it is your own)", sentence
             ), key
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", ["keras", "coreml", "openvino", "msgpack"])
+def test_the_way_out_of_a_format_is_python(name, language):
+    """Each was run with its package (Keras 3.15, coremltools 9.0, OpenVINO 2026.4, Flax 0.12), and what it
+    saved opened here.
+    """
+    sentence = QuantVizError(f"file.is_{name}", file="a b.x").message(language)
+    code = re.split(r"[:：]\s*(?=(?:model|nodes|tree) = )", sentence)[1]
+    tree = ast.parse(code)
+    assert ast.unparse(tree.body[-1]).startswith("numpy.savez('weights.npz', **")
+
+
+def test_the_way_out_of_a_distributed_checkpoint(tmp_path):
+    import torch.distributed.checkpoint as distributed
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    x = torch.randn(3, 4)
+    with pytest.warns(UserWarning, match="single process"):
+        distributed.save({"model": {"a.weight": x}}, checkpoint_id=tmp_path / "folder", no_dist=True)
+    (part,) = (tmp_path / "folder").glob("*.distcp")
+    for path in (part, tmp_path / "folder"):
+        with pytest.raises(QuantVizError, match="dcp_to_torch FOLDER"), open_model(path):
+            pass
+    dcp_to_torch_save(tmp_path / "folder", tmp_path / "weights.pt")
+    with open_model(tmp_path / "weights.pt") as model:
+        assert torch.equal(model.tensors.load("model.a.weight"), x)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.analysis import study as studies
@@ -123,3 +124,13 @@ def test_under_a_damaged_configuration_a_weight_says_that_it_is_damaged(folder):
     (folder / "config.json").write_text("{")
     problem = open_local("x.safetensors").info("layer.weight").problem
     assert "config.json" in str(problem)
+
+
+def test_a_tensor_without_a_name_is_no_decoded_weight(tmp_path):
+    save_file({"": torch.ones(4, 4)}, tmp_path / "x.safetensors")
+    with qv.open_tensors(tmp_path / "x.safetensors") as opened:
+        model = model_tensors(opened)
+        assert model.names == ("",)
+        assert model.stored("").read((0, slice(None))).tolist() == [1.0] * 4
+        assert model.load("").tolist() == model.cut("").tolist() == [[1.0] * 4] * 4
+        assert model.raw("") is not None

@@ -3,17 +3,21 @@ and it takes little.
 """
 
 import json
+import random
+import resource
 import subprocess
 import sys
 
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import READERS
+from quantviz.sources.files import READERS, Limits
 from quantviz.sources.image import read_image
 from tests.helpers import ROOT
+from tests.helpers.damage import damaged
 from tests.helpers.hostile import BOMBS, CANARY, CASES, PICTURES, Case, check, check_words, fate
 from tests.helpers.offered import of_today
+from tests.helpers.quantized_files import QUANTIZED, read_weights
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:TypedStorage is deprecated")
@@ -115,3 +119,18 @@ def test_bombs_in_little_memory():
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert json.loads(ran.stdout) == dict.fromkeys(bombs, "")
+
+
+@pytest.mark.parametrize("reader", QUANTIZED)
+def test_damaged_files_of_quantized_weights_are_read_in_bounds_or_refused(reader):
+    """Another sample each day; `python -m tests.fuzz READER` goes on for minutes."""
+    chance, pool = random.Random(f"{reader} {of_today(range(10**6), 1)}"), list(QUANTIZED[reader]())
+    filename = {"layouts": "x.safetensors"}.get(reader, f"x.{reader}")
+    limits = Limits(elements=2**20)
+    for data in pool:
+        read_weights(data, filename, limits)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(300):
+        read_weights(damaged(chance.choice(pool), pool, chance), filename, limits)
+    # Kilobytes: none of them has made the process larger than a few copies of what the limits allow.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**17

@@ -193,20 +193,20 @@ class ModelTensors(Catalog):
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         name = self._known_as(name)
-        if tensor := self._in_file.get(name, name):
+        if (tensor := self._in_file.get(name, name)) is not None:
             return self.file.read(tensor, index)
         window, _ = self._asked(name, index)
         return Loaded(self.stored(name).read(window), self.info(name).notes)
 
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
         name = self._known_as(name)
-        if tensor := self._in_file.get(name, name):
+        if (tensor := self._in_file.get(name, name)) is not None:
             return self.file.cut(tensor, index)
         return self.read(name, index).tensor
 
     def stored(self, name: str) -> Stored:
         name = self._known_as(name)
-        if tensor := self._in_file.get(name, name):
+        if (tensor := self._in_file.get(name, name)) is not None:
             return self.file.stored(tensor)
         self._readable(name)
         return DecodedWeight(self.weights[name], self._data.check)
@@ -214,7 +214,7 @@ class ModelTensors(Catalog):
     def raw(self, name: str) -> Raw | None:
         name = self._known_as(name)
         tensor = self._in_file.get(name, name)
-        return self.file.raw(tensor) if tensor else None
+        return None if tensor is None else self.file.raw(tensor)
 
     def stored_bytes(self, name: str) -> int:
         return sum(map(self.file.stored_bytes, self.tensors_of(name)))
