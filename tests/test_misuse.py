@@ -3,6 +3,7 @@ is none must simply work.
 """
 
 import random
+import re
 import string
 import time
 
@@ -506,10 +507,14 @@ def test_a_scale_of_nan_is_not_told_to_be_smaller():
     assert "smaller scale" not in str(refused.value)
 
 
-def test_seven_bits_of_an_engine_that_reduces_ranges_name_that_option():
+@pytest.mark.parametrize(("engine", "most"), [("torch", 127), ("onnxruntime", 127)])
+def test_seven_bits_of_an_engine_that_reduces_ranges_name_that_option(engine, most):
     with pytest.raises(qv.QuantVizError) as refused:
-        qv.Scheme("uint7", convention="torch")
-    assert "reduce_range" in str(refused.value)
+        qv.Scheme("uint7", convention=engine)
+    (named,) = re.findall(rf"{engine}\(reduce_range=[^)]+\)", str(refused.value))
+    scheme = qv.Scheme.parse(f"uint8,asymmetric,per_tensor,min_max,{named}")
+    assert (scheme.range_code_max, scheme.code_max) == (most, 255)
+    assert qv.quantize([0.0, 1.0], scheme).q.tolist() == [0, most]
     assert qv.Scheme("uint7", convention="torch_fake_quantize").code_max == 127
 
 

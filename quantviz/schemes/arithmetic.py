@@ -216,7 +216,12 @@ class Arithmetic:
     narrow_range: bool = False
     #: The same in symmetric mode only, from this many bits on; 0 for never.
     narrow_symmetric_from: int = 0
-    #: Whether codes are clamped to that narrow range as well, or only the scale is made for it.
+    #: Whether the range is made for half of an integer format's codes, so that sums of products fit where
+    #: they are added up in 16 bits: "none"; "half", -64 ... 63 or 0 ... 127 of 8 bits; "half_and_one", with
+    #: one more above 0 from 8 signed bits on, -64 ... 64, and the zero point of symmetric unsigned in the
+    #: middle of these.
+    reduce_range: str = "none"
+    #: Whether codes are clamped to what the range is made for, or to all the codes of the format.
     narrow_clamp: bool = True
     #: The integers to which a rounded value is cast before it is clamped: "none" or "int64", where NaN, and
     #: what is beyond, becomes -2^63.

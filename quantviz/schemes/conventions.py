@@ -412,6 +412,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "truncate",
         ),
         "narrow_range": (False, True),
+        "reduce_range": ("none", "half", "half_and_one"),
         "narrow_clamp": (True, False),
         "cast_before_clamp": ("none", "int64"),
         "block_cast_before_clamp": ("same", "none", "int64"),

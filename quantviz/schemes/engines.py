@@ -142,8 +142,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         ),
     ),
     # torchao.quantization.quant_primitives: MappingType.SYMMETRIC and ASYMMETRIC. Others of its
-    # variants are replacements: SYMMETRIC_NO_CLIPPING_ERR (scale.rule=without_clipping), Int8Tensor
-    # (scale.floor=2^-23), _dont_preserve_zero (zero_in_range=false).
+    # variants are replacements: SYMMETRIC_NO_CLIPPING_ERR (scale.rule=without_clipping) and
+    # _dont_preserve_zero (zero_in_range=false).
     Arithmetic(
         "torchao",
         ScaleSpec("absmax_over_half_range", floor=_NORMAL),
@@ -166,6 +166,20 @@ ENGINES: tuple[Arithmetic, ...] = (
             _ids("int1-8", "int16", "uint1-8"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
         ),
+    ),
+    # Int8Tensor, which Int8WeightOnlyConfig makes: the same with a larger smallest scale.
+    Arithmetic(
+        "torchao_int8",
+        ScaleSpec("absmax_over_half_range", floor=2.0**-23),
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        order="multiply_round_add",
+        zero_width="as_any",
+        # It keeps a scale as float32 and computes with that.
+        half_input=(_half("scale_math", "result_dtype"),),
+        purpose="llm_weights",
+        known_as=("Int8WeightOnly", "Int8Tensor"),
+        offer=Offer(("int8",), granularities=("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # _choose_qparams_affine_tinygemm: the zero point is the value of the middle code.
     Arithmetic(

@@ -23,6 +23,8 @@ def level_count(scheme: Scheme) -> int:
     (15, 16, 16)
     >>> level_count(Scheme.parse("int4,symmetric,per_tensor,percentile(p=99.0),course"))
     16
+    >>> level_count(Scheme.parse("int8,asymmetric,per_tensor,min_max,torch(reduce_range=half)"))
+    128
     >>> level_count(Scheme("float4_e2m1fn")), level_count(Scheme("float8_e4m3fn"))
     (15, 253)
     """
@@ -41,7 +43,11 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
     fmt = scheme.number_format
     if fmt.kind == "integer":
         zero = scheme.symmetric_zero_point if scheme.mode == "symmetric" else 0
-        return tuple(float(code - zero) for code in range(scheme.code_min, scheme.code_max + 1))
+        low, high = scheme.code_min, scheme.code_max
+        if isinstance(scheme.calibration, MinMax) and scheme.arithmetic.reduce_range != "none":
+            # The range holds all values, and is made for these codes.
+            low, high = scheme.range_code_min, scheme.range_code_max
+        return tuple(float(code - zero) for code in range(low, high + 1))
     return tuple(sorted({value for value, _ in fmt.finite}))
 
 

@@ -22,7 +22,10 @@ MODES = ("symmetric", "asymmetric")
 #: out.
 NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
-_REDUCES_RANGE = ("torch", "onnxruntime", "onnxruntime_blocked")
+_REDUCES_RANGE = {
+    "torch": "reduce_range=half,narrow_clamp=false",
+    "onnxruntime": "reduce_range=half_and_one",
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ class Scheme:
         (-127, -128)
         """
         fmt = self.number_format
+        if self._reduced:
+            return fmt.code_min // 2
         # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
         return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
 
@@ -133,11 +138,25 @@ class Scheme:
     def range_code_max(self) -> int:
         """Return the code that the upper end of the range is made for: the largest in use, or one below
         it.
+
+        >>> Scheme.parse("int8,symmetric,per_tensor,min_max,torch(reduce_range=half)").range_code_max
+        63
         """
         fmt = self.number_format
+        if self._reduced:
+            more = self.arithmetic.reduce_range == "half_and_one" and fmt.signed and fmt.bits >= 8
+            return fmt.code_max // 2 + (1 if more else 0)
         middle = self.mode == "symmetric" and self.symmetric_zero_point > 0
         spared = self._narrow and middle and self.arithmetic.unsigned_zero == "lower_middle"
         return fmt.code_max - (1 if spared else 0)
+
+    @property
+    def _reduced(self) -> bool:
+        """Return whether the range is made for half of the codes. Of three codes or less none can be
+        spared.
+        """
+        fmt = self.number_format
+        return self.arithmetic.reduce_range != "none" and fmt.kind == "integer" and fmt.levels > 3
 
     @property
     def _narrow(self) -> bool:
@@ -179,6 +198,8 @@ class Scheme:
             return 0
         if rule == "lower_middle":
             return fmt.code_max // 2
+        if self._reduced and self.arithmetic.reduce_range == "half_and_one":
+            return (self.range_code_max + 1) // 2
         return (fmt.code_max + (1 if rule == "middle" or fmt.bits in (8, 16) else 0)) // 2
 
     @property
@@ -599,6 +620,7 @@ class Scheme:
                     convention=name,
                     what=what,
                     got=value,
+                    option=_REDUCES_RANGE.get(name, ""),
                     offered=", ".join(map(str, offered)),
                 )
 

@@ -108,7 +108,9 @@ def _answer(
     )
 
 
-def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _parameters(
+    fmt: str, mode: str, values: np.ndarray, reduced: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Zero point and scale of one block by the tool."""
     if fmt in _OPERATOR_ONLY:
         low, high = (np.array(bound, np.uint8 if fmt[0] == "u" else np.int8) for bound in _OPERATOR_ONLY[fmt])
@@ -117,7 +119,7 @@ def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np
         )
     else:
         zero_point, scale = quant_utils.compute_data_quant_params(
-            values, getattr(TensorProto, fmt.upper()), mode == "symmetric"
+            values, getattr(TensorProto, fmt.upper()), mode == "symmetric", reduce_range=reduced
         )
     return np.asarray(zero_point), np.asarray(scale)
 
@@ -170,7 +172,7 @@ def _refuse_beyond_int32(fmt: str, x: torch.Tensor, scale: np.ndarray, quantizer
             raise Undefined("of 2 and 4 bits, what is beyond int32 is cast to it where a code is half a byte")
 
 
-def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenCase:
+def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer, reduced: bool = False) -> GivenCase:
     def case(seen: torch.Tensor, x: torch.Tensor) -> Answer:
         data = _array(seen)
         if axis is not None and axis >= data.ndim:
@@ -178,7 +180,7 @@ def _tool(fmt: str, mode: str, axis: int | None, quantizer: Quantizer) -> GivenC
         blocks = (
             [data.ravel()] if axis is None else [data.take(i, axis).ravel() for i in range(data.shape[axis])]
         )
-        pairs = [_parameters(fmt, mode, block) for block in blocks]
+        pairs = [_parameters(fmt, mode, block, reduced) for block in blocks]
         zero_point, scale = (
             np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True)
         )
@@ -283,6 +285,11 @@ def _tool_cases(quantizer: Quantizer, formats: tuple[str, ...]) -> Iterator[tupl
                 f"{fmt},{mode},{granularity},min_max,onnxruntime",
                 _tool(fmt, mode, axis, quantizer),
             )
+            if fmt not in _OPERATOR_ONLY:
+                yield (
+                    f"{fmt},{mode},{granularity},min_max,onnxruntime(reduce_range=half_and_one)",
+                    _tool(fmt, mode, axis, quantizer, reduced=True),
+                )
 
 
 def _blocked_cases(quantizer: Quantizer, sizes: tuple[int, ...]) -> Iterator[tuple[str, GivenCase]]:

@@ -67,6 +67,11 @@ def _cases(granularity: str) -> dict[str, GivenCase]:
                 cases[scheme] = case
                 if bits == 8:
                     cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
+                    # Symmetric uint8 keeps the zero point 128, which fewer codes do not have.
+                    if fmt == "int8" or mode == "asymmetric":
+                        cases[f"{scheme}(reduce_range=half)"] = partial(
+                            case, codes=(low // 2, (low + 255) // 2), reduce_range=True
+                        )
                 if fmt == "int8":
                     cases[f"{scheme}(narrow_range=true)"] = partial(case, codes=(-127, 127), told=True)
     return cases

@@ -215,7 +215,7 @@ def _integer_cases() -> Iterator[tuple[str, GivenCase]]:
                 )
         for mode in ("symmetric", "asymmetric"):
             yield (
-                f"int8,{mode},{granularity},min_max,torchao(scale.floor={2.0**-23!r})",
+                f"int8,{mode},{granularity},min_max,torchao_int8",
                 _int8_class(mode, choice),
             )
 

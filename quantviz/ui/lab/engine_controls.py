@@ -37,6 +37,7 @@ _FIRST = (
     "zero_in_range",
     "zero_domain",
     "narrow_range",
+    "reduce_range",
 )
 
 
