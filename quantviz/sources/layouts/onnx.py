@@ -1,7 +1,7 @@
 """Quantized weights of ONNX models, as the nodes of the graph tell which tensors belong together.
 
 - DequantizeLinear: x codes, x_scale, x_zero_point; one scale for all, for each index of `axis`, or for each
-  `block_size` along it. A value is (code − zero point) · scale.
+  `block_size` along it. A value is (code − zero point) · scale. Codes of int32 and one axis are a bias.
 - QuantizeLinear before it: x is the weight in float, whose codes follow from it; TensorRT's models have it.
 - QLinearMatMul, QLinearConv, QGemm, DynamicQuantizeMatMul, MatMulIntegerToFloat: scales are inputs beside the
   codes. MatMulInteger and ConvInteger, whose results are scaled later: the scales of `X_quantized` are
@@ -32,7 +32,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.layouts.affine import AffineCodes
+from quantviz.sources.layouts.affine import AffineCodes, bias
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -116,7 +116,8 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
             found = _found(catalog, node)
             if found and found.codes not in seen:
                 seen.add(found.codes)
-                yield attempted(ID, found.name, found.parts, functools.partial(_weight, catalog, found))
+                make = _bias if len(catalog.info(found.codes).shape) == 1 else _weight
+                yield attempted(ID, found.name, found.parts, functools.partial(make, catalog, found))
 
 
 # ---- codes beside their scales ------------------------------------------------------------------
@@ -164,9 +165,10 @@ def _rounds_to(number: int) -> str:
 def _described(
     catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, *, rounded: bool = False
 ) -> _Found | None:
-    """Return the tensors of a weight; none where they are an input's scale or a bias of one axis."""
+    """Return the tensors of a weight or of a bias; none where they are an input's scale."""
     info = catalog.info(codes)
-    if len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS):
+    is_bias = node.operator == "DequantizeLinear" and len(info.shape) == 1 and info.dtype == "int32"
+    if not is_bias and (len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS)):
         return None
     axis = 0 if node.operator in _OUTPUTS_FIRST else len(info.shape) - 1
     block = 0
@@ -180,6 +182,19 @@ def _described(
     if node.operator == "DequantizeLinear" and name == codes:
         name = _OF_VALUES.sub("", output) or codes
     return _Found(codes, scale, zero, axis, block, name if name != codes else output)
+
+
+def _bias(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
+    zeros = catalog.cut(found.zero).to(torch.int64) if found.zero else None
+    return bias(
+        ID,
+        catalog,
+        found.name,
+        found.parts,
+        lambda: catalog.load(found.scale),
+        zeros,
+        catalog.info(found.scale).dtype,
+    )
 
 
 def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
