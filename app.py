@@ -22,9 +22,9 @@ from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.imports import Announced, frames, starting
 from quantviz.ui.shell.narrow import close_sidebar_at_first
-from quantviz.ui.shell.session import arrive, leave
+from quantviz.ui.shell.session import arrive, is_behind, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
-from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one
+from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one, take_messages_whole
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import say
@@ -34,6 +34,7 @@ def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
     look_up_one_by_one()
+    take_messages_whole(is_behind)
     classroom.begin()
     words.begin()
     tab.begin()

@@ -7,6 +7,7 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 import streamlit
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
@@ -20,6 +21,7 @@ from quantviz.ui.shell import streamlit_private
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
 WHOLE = SafeSessionState.filtered_state
+USUAL = SafeSessionState.on_script_will_rerun
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
@@ -49,7 +51,9 @@ def page_of_two_steps():
     from streamlit.runtime.scriptrunner import get_script_run_ctx
     from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
-    from quantviz.ui.shell import session
+    from quantviz.ui.shell.streamlit_private import take_messages_whole
+
+    take_messages_whole(lambda repeated: False)
 
     def both():
         st.session_state["first"] = 1
@@ -57,17 +61,81 @@ def page_of_two_steps():
         get_script_run_ctx().script_requests.request_rerun(RerunData())
         st.session_state["second"] = 2
 
-    st.button("Both", key="both", on_click=session.safely(both))
+    st.button("Both", key="both", on_click=both)
 
 
-def test_a_callback_comes_to_its_end_although_another_message_arrives():
-    """Of two quick clicks the first was lost: Streamlit ends a callback where it next looks into the
-    session's state.
+@pytest.fixture
+def streamlits_own():
+    """Messages as Streamlit takes them: an app that ran before in this process has put ours there."""
+
+    def put_back():
+        SafeSessionState.on_script_will_rerun = USUAL
+        streamlit_private.take_messages_whole.clear()
+
+    put_back()
+    yield
+    put_back()
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_any_callback_comes_to_its_end_although_another_message_arrives():
+    """Of two quick clicks the first was lost, and of a click while the window changed its width: Streamlit
+    ends a callback where it next looks into the session's state.
     """
     at = AppTest.from_function(page_of_two_steps, default_timeout=30).run()
     at.button(key="both").click().run()
     assert not at.exception
     assert (at.session_state["first"], at.session_state["second"]) == (1, 2)
+
+
+def page_of_one_choice_in_three_places():
+    import streamlit as st
+
+    from quantviz.ui.shell import address, session
+    from quantviz.ui.shell.streamlit_private import take_messages_whole
+
+    take_messages_whole(session.is_behind)
+
+    def take(key):
+        st.session_state["bits"] = st.session_state[key]
+
+    address.arrive("page")
+    bits = st.session_state.setdefault("bits", 4)
+    for key in ("wide", "narrow", "recipe"):
+        st.selectbox(key, [4, 8], key=session.show(key, bits), on_change=take, args=(key,))
+    st.session_state["again"] = st.button("Again", key="again_button")
+    if st.session_state.pop("broken_off", False):
+        st.stop()
+    address.write({"bits": str(bits)})
+    address.leave()
+
+
+@pytest.mark.usefixtures("streamlits_own")
+@pytest.mark.parametrize("behind", ["the screen", "the address", "an answer that was broken off"])
+def test_a_message_sent_before_the_last_answer_came_sets_nothing_back(behind):
+    """It repeats what the browser knew of each widget, and the answer had changed some of them."""
+    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
+    at.run()  # the message that says what each widget shows
+    at.session_state["broken_off"] = behind == "an answer that was broken off"
+    at.selectbox(key="wide").select(8).run()
+    assert at.selectbox(key="narrow").value == at.selectbox(key="recipe").value == 8
+    if behind == "the address":
+        at.query_params["bits"] = "4"
+    if behind == "the screen":
+        at.selectbox(key="recipe").select(4)
+    at.selectbox(key="narrow").select(4)
+    at.button(key="again_button").click().run()
+    assert at.session_state["again"]
+    assert at.session_state["bits"] == at.selectbox(key="narrow").value == 8
+
+
+@pytest.mark.usefixtures("streamlits_own")
+def test_the_value_before_can_be_chosen_again():
+    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
+    at.run()
+    at.selectbox(key="wide").select(8).run()
+    at.selectbox(key="narrow").select(4).run()
+    assert at.session_state["bits"] == at.selectbox(key="wide").value == 4
 
 
 def page_of_a_select_box():

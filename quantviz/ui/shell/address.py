@@ -8,6 +8,8 @@ import streamlit as st
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE, _FROM = "page_shown", "page_before"
+#: Whether the last run came to its end.
+_ANSWERED = "page_answered"
 #: What each page wrote to the address last, by its path.
 _WRITTEN = "addresses_written"
 
@@ -17,6 +19,12 @@ def arrive(page: str) -> None:
     before = st.session_state.get(_PAGE)
     st.session_state[_FROM] = before if before != page else None
     st.session_state[_PAGE] = page
+    st.session_state[_ANSWERED] = False
+
+
+def leave() -> None:
+    """Note that this run came to its end: the browser is told all of it."""
+    st.session_state[_ANSWERED] = True
 
 
 def page_shown() -> str:
@@ -45,6 +53,14 @@ def asks_anew() -> bool:
         return False
     _remember(asked)
     return True
+
+
+def is_behind() -> bool:
+    """Return whether the browser sent its message before the answer to the one before had come: from an older
+    address than the page wrote last, or although that answer was broken off.
+    """
+    answered = st.session_state.get(_ANSWERED, True)
+    return not answered or st.query_params.to_dict() != _written(page_shown())
 
 
 def _remember(address: dict[str, str]) -> None:

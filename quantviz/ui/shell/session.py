@@ -26,7 +26,7 @@ from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
-from quantviz.ui.shell import address, classroom, streamlit_private
+from quantviz.ui.shell import address, classroom
 from quantviz.ui.shell.desks import LAB, sit_at
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
 from quantviz.ui.shell.startup import turns
@@ -427,7 +427,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            with streamlit_private.uninterrupted(), at_once():
+            with at_once():
                 callback(*args)
         except QuantVizError as error:
             st.session_state[_NAMED] = (error,)
@@ -473,8 +473,24 @@ def show(key: str, value: object, field: str = "", *, folded: bool = False) -> s
     again = folded or widgets.language != language() or key not in widgets.shown
     widgets.showing.setdefault(key, ())
     if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in complaints():
+        if st.session_state.get(key, _UNSET) != value:
+            widgets.unseen.add(key)
         st.session_state[key] = value
     return key
+
+
+def is_behind(repeated: Mapping[str, bool]) -> bool:
+    """Return whether the browser sent its message before the answer to the one before was on its screen: its
+    widgets, by key, still have the values that the answer has replaced.
+
+    With one such widget it may be a person who wants the value before: the address tells then.
+    """
+    unseen = _widgets().unseen
+    waiting = [repeated[key] for key in unseen if key in repeated]
+    behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
+    if not behind:
+        unseen.clear()
+    return behind
 
 
 def tell_again(key: str, labels: tuple[str, ...]) -> None:
@@ -495,6 +511,8 @@ class _Widgets:
     shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Those whose value the app has changed, and the browser has not been heard of since.
+    unseen: set[str] = field(default_factory=set)
     #: The language that the Lab was last shown in.
     language: str | None = None
 
@@ -516,6 +534,7 @@ def arrive(page: str) -> None:
 def leave() -> None:
     """Note that this run came to its end."""
     _widgets().shown = dict(_widgets().showing)
+    address.leave()
 
 
 def write_address() -> QuantVizError | None:

@@ -6,7 +6,7 @@ Tried on Streamlit `TRIED`. A test names what another release has changed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ import streamlit
 import streamlit as st
 from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.state import SafeSessionState
 
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
+#: What the browser's last message said of each widget, by the widget's id.
+_SAID = "browser_said"
 
 
 def pages_are_unknown() -> bool:
@@ -62,10 +65,8 @@ def expire_sessions() -> set[str]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let a callback come to its end although the browser has sent something else meanwhile.
-
-    Streamlit ends a callback at its next look into the session's state where another message is waiting, and
-    does not run it again: of two quick clicks the first would be lost, or half of what it does.
+    """Let what follows come to its end although the browser has sent something else meanwhile: Streamlit ends
+    a run at its next look into the session's state where another message is waiting.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
@@ -78,6 +79,54 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         object.__setattr__(state, "_yield_callback", usual)
+
+
+@st.cache_resource(show_spinner=False)
+def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> bool:
+    """Have every callback come to its end, whichever widget calls it, and a message of the browser count for
+    what a person did.
+
+    Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
+    width of the window, the first would be lost, or half of what it does. And each message repeats the value
+    of every widget: one that was sent before the answer to the last was on the screen would set back
+    whatever that answer has changed. `_is_behind` tells such a message, from the keys of its widgets, each
+    with whether it repeats its value from the message before.
+    """
+    usual = SafeSessionState.on_script_will_rerun
+
+    def whole(state: SafeSessionState, fresh: WidgetStates | None, *args: Any, **kwargs: Any) -> None:
+        with uninterrupted():
+            usual(state, fresh and _without_repeats(fresh, _is_behind), *args, **kwargs)
+
+    setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
+    return True
+
+
+def _without_repeats(fresh: WidgetStates, is_behind: Callable[[Mapping[str, bool]], bool]) -> WidgetStates:
+    """Return the widgets of a message, without those that it repeats if it is behind."""
+    before = st.session_state.get(_SAID, {})
+    said = {widget.id: widget.SerializeToString() for widget in fresh.widgets}
+    st.session_state[_SAID] = said
+    repeats = {
+        widget.id: before.get(widget.id) == said[widget.id] and not _is_event(widget)
+        for widget in fresh.widgets
+    }
+    if not is_behind({_key_of(name): repeated for name, repeated in repeats.items()}):
+        return fresh
+    return WidgetStates(widgets=[widget for widget in fresh.widgets if not repeats[widget.id]])
+
+
+def _key_of(widget_id: str) -> str:
+    """Return the key that the app gave a widget; "" or "None" where it gave none."""
+    return widget_id.split("-", 2)[-1]
+
+
+def _is_event(widget: WidgetState) -> bool:
+    """Return whether a widget's value is an event, such as a click, and not a state: two are two, however
+    equal.
+    """
+    kind = widget.WhichOneof("value") or ""
+    return "trigger" in kind or kind == "chat_input_value"
 
 
 class SessionValues(Mapping[str, Any]):
