@@ -94,7 +94,7 @@ def test_what_was_permuted_renamed_and_dropped_is_accounted_for(tmp_path, seed):
     assert set(pairs) == set(here) - dropped_there - renamed
     assert {each.status for each in audit.tensors if each.original and each.tensor} <= {"ok", "same"}
     lost = dropped_here | dropped_there | renamed
-    assert audit.is_complete == (not lost)
+    assert audit.is_complete == audit.account.is_complete == (not lost)
     assert audit.is_sound == (not lost)
     unmatched = audit.unmatched
     assert set(unmatched.quantized) == (dropped_there | renamed) - dropped_here

@@ -446,11 +446,26 @@ def test_every_layout_in_modules_has_a_sample_of_an_unknown_sibling(tmp_path):
 
 @pytest.mark.parametrize("layout", NAMED)
 def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
+    """Their tensors are called so by
+
+    - EXL2: https://github.com/turboderp/exllamav2 exllamav2/module.py (b9c025b);
+    - EXL3: https://github.com/turboderp-org/exllamav3 exllamav3/modules/linear.py (4f8ad01);
+    - AQLM: https://github.com/Vahe1994/AQLM inference_lib/src/aqlm/inference.py (e79a896);
+    - QuIP#: https://github.com/Cornell-RelaxML/quip-sharp lib/linear/quantized_linear.py (1d8f873);
+    - VPTQ: https://github.com/microsoft/VPTQ vptq/layers/vqlinear.py (950716d);
+    - SpQR: https://github.com/Vahe1994/SpQR inference_lib/src/spqr_quant/inference.py (543d10e);
+    - Marlin: https://github.com/IST-DASLab/marlin marlin/__init__.py (0f102e1);
+    - MLC: https://github.com/mlc-ai/mlc-llm python/mlc_llm/quantization/group_quantization.py (79d603f);
+    - Nunchaku: https://github.com/nunchaku-tech/nunchaku nunchaku/models/linear.py (3a3cc3d);
+    - HIGGS and EETQ: transformers 5.24, integrations/higgs.py and integrations/eetq.py.
+    """
     for form in NAMED[layout]:
         tensors = {
             f"x.{part}": torch.zeros(4, 4, dtype=getattr(torch, dtypes[0]))
             for part, dtypes in form.parts.items()
         }
+        if layout == "vptq":
+            tensors["x.centroids.weight"] = torch.zeros(1, 64)
         ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
         assert (weight.layout, weight.problem.key) == (layout, "layouts.kernels")
         assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
