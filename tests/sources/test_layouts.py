@@ -471,6 +471,39 @@ def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
         assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
 
 
+def _quanto_without_a_bias(folder, layer, config):
+    own, theirs = written("quanto_int4", folder / "x.safetensors")
+    renamed = {name.replace("x.", f"model.layers.0.{layer}.", 1): t for name, t in own.items()}
+    renamed.pop(f"model.layers.0.{layer}.bias")
+    save_file(renamed, folder / "x.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    ((weight, coded),) = weights_of(folder / "x.safetensors").values()
+    return weight, coded, theirs
+
+
+@pytest.mark.parametrize(
+    ("layer", "config"),
+    [
+        ("self_attn.q_proj", {"hidden_size": 256}),
+        ("mlp.down_proj", {"hidden_size": 64, "intermediate_size": 256}),
+        ("self_attn.o_proj", {"hidden_size": 64, "num_attention_heads": 8, "head_dim": 32}),
+        ("self_attn.o_proj", {"text_config": {"d_model": 256}}),
+    ],
+)
+def test_rows_of_quanto_without_a_bias_follow_from_the_configuration(tmp_path, layer, config):
+    weight, coded, theirs = _quanto_without_a_bias(tmp_path, layer, config)
+    assert weight.problem is None
+    assert torch.equal(coded.x_hat, theirs.float())
+
+
+@pytest.mark.parametrize(
+    "config", [{}, [], {"hidden_size": 100}, {"hidden_size": "256"}, {"hidden_size": 2**40}]
+)
+def test_a_configuration_that_does_not_tell_quantos_rows_is_said(tmp_path, config):
+    weight, _, _ = _quanto_without_a_bias(tmp_path, "self_attn.q_proj", config)
+    assert weight.problem.key == "layouts.no_shape"
+
+
 @pytest.mark.parametrize(
     ("packing", "less"), [("auto_round:auto_gptq", 1), ("auto_round", 0), ("auto_round:gptqmodel", 0)]
 )
