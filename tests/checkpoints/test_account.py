@@ -152,6 +152,8 @@ def test_an_audit_says_how_much_it_read_in_every_form(tmp_path, language):
     assert "<b>a" not in page
     assert f"{first}.weight".replace("_", "\\_") in lines
     assert all(line.count("|") - line.count("\\|") in (0, 4, 7, 9) for line in lines.splitlines())
+    assert qv.report(qv.audit(*paths), tmp_path / "x.html", title="q.safetensors", language=language) == page
+    assert (tmp_path / "x.html").read_text() == page
     # Both say what became of everything, as the account has it.
     part = qv.audit(*paths).account.coverage("quantized").not_read
     assert f"| {part.tensors} | {part.weights} |" in lines
