@@ -681,3 +681,31 @@ def test_a_bias_of_int32_is_read_with_its_scale_and_counts_as_no_weight(tmp_path
     assert next(each for each in audit.tensors if each.tensor == "fc.bias").metrics["sqnr_db"] > 40
     assert audit.verdict.startswith("1 quantized weight compared")
     assert audit.account.coverage("quantized").whole.weights == 1
+
+
+def test_a_bias_of_codes_that_are_multiplied_has_the_product_of_both_scales():
+    """With zeros as inputs ONNX Runtime gives the bias, in codes of this very scale."""
+    scales = {"s_x": numpy.float32(0.5), "s_w": numpy.float32(0.25), "s_y": numpy.float32(0.125)}
+    zeros = {name: numpy.zeros((), "i1") for name in ("z_x", "z_w", "z_y")}
+    codes = numpy.random.default_rng(0).integers(-9, 9, (OUTPUTS, INPUTS)).astype("i1")
+    whole = numpy.arange(-12, OUTPUTS - 12, dtype="i4")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s_x", "z_x"], ["x_q"]),
+        helper.make_node(
+            *(
+                "QGemm",
+                ["x_q", "s_x", "z_x", "w_q", "s_w", "z_w", "fc.bias_quantized", "s_y", "z_y"],
+                ["y_q"],
+            ),
+            domain="com.microsoft",
+            transB=1,
+        ),
+        helper.make_node("DequantizeLinear", ["y_q", "s_y", "z_y"], ["y"]),
+    ]
+    made = model(nodes, {**scales, **zeros, "w_q": codes, "fc.bias_quantized": whole})
+    with open_tensors(made.SerializeToString(), "m.onnx") as catalog:
+        weights = {weight.name: weight for weight in quantized_weights(catalog)}
+        assert weights["fc.bias"].parts == ("fc.bias_quantized", "s_x", "s_w")
+        stored = model_tensors(catalog).stored("fc.bias")
+        theirs = run(made, numpy.zeros((1, INPUTS), "f4"))[0]
+        assert stored.run(0, OUTPUTS).tolist() == theirs.tolist() == (whole * 0.125).tolist()

@@ -56,6 +56,8 @@ _INPUTS = {
     "DynamicQuantizeMatMul": (1, 2, 3),
     "MatMulIntegerToFloat": (1, 3, 5),
 }
+#: Where a bias of int32 is among them, and the scales of inputs and weights, whose product is its scale.
+_BIASES = {"QLinearConv": (8, 1, 4), "QGemm": (6, 1, 4)}
 #: Where codes and zero points are among those of nodes whose result is scaled later.
 _SCALED_LATER = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3)}
 #: Nodes whose codes are a convolution's: outputs first.
@@ -118,6 +120,7 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
                 seen.add(found.codes)
                 make = _bias if len(catalog.info(found.codes).shape) == 1 else _weight
                 yield attempted(ID, found.name, found.parts, functools.partial(make, catalog, found))
+            yield from _bias_of(catalog, node, seen)
 
 
 # ---- codes beside their scales ------------------------------------------------------------------
@@ -182,6 +185,33 @@ def _described(
     if node.operator == "DequantizeLinear" and name == codes:
         name = _OF_VALUES.sub("", output) or codes
     return _Found(codes, scale, zero, axis, block, name if name != codes else output)
+
+
+def _bias_of(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
+    """Yield the bias of a node that multiplies codes, where both scales of its products are constants."""
+    if node.operator not in _BIASES:
+        return
+    codes, *scales = (_listed(catalog, node, place) for place in _BIASES[node.operator])
+    if codes is None or codes in seen or len(catalog.info(codes).shape) != 1:
+        return
+    known = [each for each in scales if each is not None]
+    if len(known) < 2 or catalog.info(codes).dtype != "int32":
+        return
+    seen.add(codes)
+    first, second = known
+    name = _OF_CODES.sub("", codes)
+    parts = (codes, first, second)
+    make = functools.partial(
+        bias,
+        ID,
+        catalog,
+        name,
+        parts,
+        lambda: catalog.load(first).flatten() * catalog.load(second).flatten(),
+        None,
+        catalog.info(second).dtype,
+    )
+    yield attempted(ID, name, parts, make)
 
 
 def _bias(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
