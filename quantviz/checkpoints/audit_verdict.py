@@ -110,7 +110,7 @@ def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
 
 def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
     """Return the quantized weights that were compared and are neither constant nor not finite."""
-    return [each for each in _with_status(tensors, "ok") if not each.oddities]
+    return [each for each in _with_status(tensors, "ok") if each.is_weight and not each.oddities]
 
 
 def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:

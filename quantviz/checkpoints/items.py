@@ -55,9 +55,9 @@ class Item:
     @property
     def is_weight(self) -> bool:
         """Return whether it counts as a weight: not a norm, a bias, an index or a mask."""
-        return self.kind in ("weight", "unread") or (
-            self.kind == "plain" and counts_as_weight(self.name, self.shape)
-        )
+        if self.kind == "weight":
+            return len(self.shape) > 1
+        return self.kind == "unread" or (self.kind == "plain" and counts_as_weight(self.name, self.shape))
 
 
 def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:

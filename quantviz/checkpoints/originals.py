@@ -19,7 +19,7 @@ from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.tensors.lazy import Matrix, Oriented, Stored, Values
+from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
 
 #: Elements that are compared at a time.
 AT_ONCE = 2**21
@@ -83,6 +83,22 @@ class Original:
     def replace(self, *notes: Note, **changes: object) -> Original:
         """Return the same with something more done to it."""
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
+
+
+class Column(Over):
+    """A tensor of one axis as a matrix of one column."""
+
+    @property
+    def shape(self) -> Shape:
+        return (*self._stored.shape, 1)
+
+    def run(self, start: int, stop: int) -> Values:
+        return self._stored.run(start, stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, _ = index
+        part = self._stored.read((rows,))
+        return part.unsqueeze(-1) if isinstance(rows, slice) else part
 
 
 class JoinedRows(Stored):
@@ -179,7 +195,9 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
         return Original(Oriented(one, own), done=_TURNED_NOTE) if own.outputs == (1,) else Original(one)
     if orientation.is_turned and orientation.fits(stored.shape):
         return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
-    return Original(Matrix(stored) if axes == 2 and len(stored.shape) > 2 else stored)
+    if axes == 2 and len(stored.shape) != 2:
+        return Original(Column(stored) if len(stored.shape) == 1 else Matrix(stored))
+    return Original(stored)
 
 
 def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:

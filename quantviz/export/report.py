@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from quantviz.errors import QuantVizError
+from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
@@ -62,15 +63,15 @@ def report(
     recipe: str | None = None,
     language: str = DEFAULT_LANGUAGE,
 ) -> str:
-    """Return a scan's table as one page of HTML that needs no other file, and write it to `path`.
+    """Return a scan's table or an audit as one page of HTML that needs no other file; write it to `path`.
 
     It says first which tensors are worst, why, and what would help; then a map of layers by kinds, the
     recipes side by side, the worst tensors, and what was not measured. Names are text, whatever is in them.
 
     Args:
-        table: What `scan` gives: a DataFrame, or records with `tensor`, `recipe`, `status` and `sqnr_db`; of
-            `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`, `zeroed_share` and `reason`
-            what is there is used.
+        table: What `audit` gives, or what `scan` gives: a DataFrame, or records with `tensor`, `recipe`,
+            `status` and `sqnr_db`; of `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`,
+            `zeroed_share` and `reason` what is there is used.
         path: Where the page is written; nowhere if None.
         title: Its heading.
         recipe: Whose worst tensors are told; the first of the table if None.
@@ -84,11 +85,18 @@ def report(
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
     """
+    from quantviz.checkpoints.auditing import Audit
+
+    if isinstance(table, Audit):
+        return _put(audit_html(table, title=title, language=language), path)
     summary = summary_of(table)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
-    page = _Page(summary, recipe or known[0], language).written(title)
+    return _put(_Page(summary, recipe or known[0], language).written(title), path)
+
+
+def _put(page: str, path: str | PurePath | None) -> str:
     if path is not None:
         Path(path).write_text(page, encoding="utf-8")
     return page

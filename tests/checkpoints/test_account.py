@@ -94,7 +94,7 @@ def test_what_was_permuted_renamed_and_dropped_is_accounted_for(tmp_path, seed):
     assert set(pairs) == set(here) - dropped_there - renamed
     assert {each.status for each in audit.tensors if each.original and each.tensor} <= {"ok", "same"}
     lost = dropped_here | dropped_there | renamed
-    assert audit.is_complete == (not lost)
+    assert audit.is_complete == audit.account.is_complete == (not lost)
     assert audit.is_sound == (not lost)
     unmatched = audit.unmatched
     assert set(unmatched.quantized) == (dropped_there | renamed) - dropped_here
@@ -152,6 +152,8 @@ def test_an_audit_says_how_much_it_read_in_every_form(tmp_path, language):
     assert "<b>a" not in page
     assert f"{first}.weight".replace("_", "\\_") in lines
     assert all(line.count("|") - line.count("\\|") in (0, 4, 7, 9) for line in lines.splitlines())
+    assert qv.report(qv.audit(*paths), tmp_path / "x.html", title="q.safetensors", language=language) == page
+    assert (tmp_path / "x.html").read_text() == page
     # Both say what became of everything, as the account has it.
     part = qv.audit(*paths).account.coverage("quantized").not_read
     assert f"| {part.tensors} | {part.weights} |" in lines

@@ -446,14 +446,62 @@ def test_every_layout_in_modules_has_a_sample_of_an_unknown_sibling(tmp_path):
 
 @pytest.mark.parametrize("layout", NAMED)
 def test_layouts_of_kernels_are_named_and_not_read(tmp_path, layout):
+    """Their tensors are called so by
+
+    - EXL2: https://github.com/turboderp/exllamav2 exllamav2/module.py (b9c025b);
+    - EXL3: https://github.com/turboderp-org/exllamav3 exllamav3/modules/linear.py (4f8ad01);
+    - AQLM: https://github.com/Vahe1994/AQLM inference_lib/src/aqlm/inference.py (e79a896);
+    - QuIP#: https://github.com/Cornell-RelaxML/quip-sharp lib/linear/quantized_linear.py (1d8f873);
+    - VPTQ: https://github.com/microsoft/VPTQ vptq/layers/vqlinear.py (950716d);
+    - SpQR: https://github.com/Vahe1994/SpQR inference_lib/src/spqr_quant/inference.py (543d10e);
+    - Marlin: https://github.com/IST-DASLab/marlin marlin/__init__.py (0f102e1);
+    - MLC: https://github.com/mlc-ai/mlc-llm python/mlc_llm/quantization/group_quantization.py (79d603f);
+    - Nunchaku: https://github.com/nunchaku-tech/nunchaku nunchaku/models/linear.py (3a3cc3d);
+    - HIGGS and EETQ: transformers 5.24, integrations/higgs.py and integrations/eetq.py.
+    """
     for form in NAMED[layout]:
         tensors = {
             f"x.{part}": torch.zeros(4, 4, dtype=getattr(torch, dtypes[0]))
             for part, dtypes in form.parts.items()
         }
+        if layout == "vptq":
+            tensors["x.centroids.weight"] = torch.zeros(1, 64)
         ((weight, _),) = weights_of(layouts.write(tmp_path / "x.safetensors", tensors)).values()
         assert (weight.layout, weight.problem.key) == (layout, "layouts.kernels")
         assert text(f"notes.layouts.names.{layout}") in str(weight.problem)
+
+
+def _quanto_without_a_bias(folder, layer, config):
+    own, theirs = written("quanto_int4", folder / "x.safetensors")
+    renamed = {name.replace("x.", f"model.layers.0.{layer}.", 1): t for name, t in own.items()}
+    renamed.pop(f"model.layers.0.{layer}.bias")
+    save_file(renamed, folder / "x.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    ((weight, coded),) = weights_of(folder / "x.safetensors").values()
+    return weight, coded, theirs
+
+
+@pytest.mark.parametrize(
+    ("layer", "config"),
+    [
+        ("self_attn.q_proj", {"hidden_size": 256}),
+        ("mlp.down_proj", {"hidden_size": 64, "intermediate_size": 256}),
+        ("self_attn.o_proj", {"hidden_size": 64, "num_attention_heads": 8, "head_dim": 32}),
+        ("self_attn.o_proj", {"text_config": {"d_model": 256}}),
+    ],
+)
+def test_rows_of_quanto_without_a_bias_follow_from_the_configuration(tmp_path, layer, config):
+    weight, coded, theirs = _quanto_without_a_bias(tmp_path, layer, config)
+    assert weight.problem is None
+    assert torch.equal(coded.x_hat, theirs.float())
+
+
+@pytest.mark.parametrize(
+    "config", [{}, [], {"hidden_size": 100}, {"hidden_size": "256"}, {"hidden_size": 2**40}]
+)
+def test_a_configuration_that_does_not_tell_quantos_rows_is_said(tmp_path, config):
+    weight, _, _ = _quanto_without_a_bias(tmp_path, "self_attn.q_proj", config)
+    assert weight.problem.key == "layouts.no_shape"
 
 
 @pytest.mark.parametrize(

@@ -650,3 +650,62 @@ def test_an_audit_of_what_people_ship(tmp_path):
         ["measure", str(tmp_path / "qdq.onnx"), "fc.weight", "-s", "int8_per_row", "--format", "json"],
     )
     assert json.loads(measured.stdout)[0]["shape"] == [OUTPUTS, INPUTS]
+
+
+@pytest.mark.parametrize("one_scale", [False, True])
+def test_a_bias_of_int32_is_read_with_its_scale_and_counts_as_no_weight(tmp_path, one_scale):
+    codes, scale = codes_and_scale(W, "i1", axis=1)
+    bias = numpy.random.default_rng(1).standard_normal(OUTPUTS).astype("f4")
+    of_bias = numpy.float32(0.001) if one_scale else (scale * numpy.float32(0.01))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["fc.weight_quantized", "s"], ["fc.weight"], axis=1),
+        helper.make_node("DequantizeLinear", ["fc.bias_quantized", "s_bias"], ["fc.bias"], axis=0),
+        helper.make_node("MatMul", ["x", "fc.weight"], ["z"]),
+        helper.make_node("Add", ["z", "fc.bias"], ["y"]),
+    ]
+    whole = numpy.rint(bias / of_bias).astype("i4")
+    tensors = {"fc.weight_quantized": codes, "s": scale, "fc.bias_quantized": whole, "s_bias": of_bias}
+    made = model(nodes, tensors)
+    with open_tensors(made.SerializeToString(), "m.onnx") as catalog:
+        stored = model_tensors(catalog).stored("fc.bias")
+        assert stored.shape == (OUTPUTS,)
+        assert stored.run(3, 7).tolist() == stored.read((slice(3, 7),)).tolist()
+        theirs = run(made, numpy.zeros((1, INPUTS), "f4"))[0]
+        assert numpy.allclose(stored.run(0, OUTPUTS), theirs, rtol=1e-6)
+    onnx.save(made, tmp_path / "qdq.onnx")
+    float_nodes = nodes[2:]
+    onnx.save(model(float_nodes, {"fc.weight": W, "fc.bias": bias}), tmp_path / "float.onnx")
+    audit = qv.audit(tmp_path / "qdq.onnx", tmp_path / "float.onnx")
+    assert audit.is_sound, audit.messages()
+    assert {each.tensor: each.status for each in audit.tensors} == {"fc.weight": "ok", "fc.bias": "ok"}
+    assert next(each for each in audit.tensors if each.tensor == "fc.bias").metrics["sqnr_db"] > 40
+    assert audit.verdict.startswith("1 quantized weight compared")
+    assert audit.account.coverage("quantized").whole.weights == 1
+
+
+def test_a_bias_of_codes_that_are_multiplied_has_the_product_of_both_scales():
+    """With zeros as inputs ONNX Runtime gives the bias, in codes of this very scale."""
+    scales = {"s_x": numpy.float32(0.5), "s_w": numpy.float32(0.25), "s_y": numpy.float32(0.125)}
+    zeros = {name: numpy.zeros((), "i1") for name in ("z_x", "z_w", "z_y")}
+    codes = numpy.random.default_rng(0).integers(-9, 9, (OUTPUTS, INPUTS)).astype("i1")
+    whole = numpy.arange(-12, OUTPUTS - 12, dtype="i4")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s_x", "z_x"], ["x_q"]),
+        helper.make_node(
+            *(
+                "QGemm",
+                ["x_q", "s_x", "z_x", "w_q", "s_w", "z_w", "fc.bias_quantized", "s_y", "z_y"],
+                ["y_q"],
+            ),
+            domain="com.microsoft",
+            transB=1,
+        ),
+        helper.make_node("DequantizeLinear", ["y_q", "s_y", "z_y"], ["y"]),
+    ]
+    made = model(nodes, {**scales, **zeros, "w_q": codes, "fc.bias_quantized": whole})
+    with open_tensors(made.SerializeToString(), "m.onnx") as catalog:
+        weights = {weight.name: weight for weight in quantized_weights(catalog)}
+        assert weights["fc.bias"].parts == ("fc.bias_quantized", "s_x", "s_w")
+        stored = model_tensors(catalog).stored("fc.bias")
+        theirs = run(made, numpy.zeros((1, INPUTS), "f4"))[0]
+        assert stored.run(0, OUTPUTS).tolist() == theirs.tolist() == (whole * 0.125).tolist()

@@ -375,3 +375,13 @@ def test_cut_and_flipped_models_give_a_sentence_or_tensors():
         read(bytes(damaged))
     for length in rng.integers(0, len(whole), 60):
         read(whole[:length])
+
+
+def test_a_bias_of_int32_is_read_with_the_scales_in_its_description():
+    codes = np.arange(-12, 12, dtype="i4")
+    scales = (np.arange(24) + 1).astype("f4") / 64
+    made = written([("b", codes, quantization(scales))])
+    with open_tensors(made, "m.tflite") as catalog:
+        stored = model_tensors(catalog).stored("b")
+        assert stored.shape == (24,)
+        assert stored.run(0, 24).tolist() == (codes * scales).tolist()

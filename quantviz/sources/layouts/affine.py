@@ -18,7 +18,13 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.layouts.weight import Coded, plain_scheme
+from quantviz.sources.layouts.weight import (
+    Coded,
+    QuantizedWeight,
+    bits_stored,
+    plain_scheme,
+    values_only,
+)
 from quantviz.tensors.blocks import oriented
 
 if TYPE_CHECKING:
@@ -99,6 +105,38 @@ class AffineCodes:
     def misfit(self) -> QuantVizError:
         """Return the error that the scales do not fit the codes."""
         return QuantVizError("layouts.scales", name=self.name, shape=self.tensor, scales=self.of_scale)
+
+
+def bias(
+    layout: str,
+    catalog: Catalog,
+    name: str,
+    parts: tuple[str, ...],
+    scale: Callable[[], torch.Tensor],
+    zeros: torch.Tensor | None,
+    scale_dtype: str,
+) -> QuantizedWeight:
+    """Return a bias of whole numbers, of which the scales are one or one each; there are only values.
+
+    Raises:
+        QuantVizError: The scales do not fit.
+    """
+    codes, of_scale = catalog.info(parts[0]), scale().flatten()
+    (count,) = codes.shape
+    if len(of_scale) not in (1, count) or (zeros is not None and zeros.numel() not in (1, len(of_scale))):
+        raise QuantVizError("layouts.scales", name=name, shape=codes.shape, scales=tuple(of_scale.shape))
+    shift = torch.zeros(1) if zeros is None else zeros.flatten()
+
+    def coded(start: int, stop: int) -> Coded:
+        own, middle = (
+            each.expand(count)[start:stop] if len(each) == 1 else each[start:stop]
+            for each in (scale().flatten().float(), shift)
+        )
+        values = catalog.cut(parts[0], (slice(start, stop),)).to(torch.int64)
+        return values_only(((values - middle.to(torch.int64)).float() * own).unsqueeze(1))
+
+    bits = bits_stored(catalog, parts, codes.shape)
+    return QuantizedWeight(layout, name, (count, 1), parts, None, scale_dtype, coded, bits, is_vector=True)
 
 
 def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:

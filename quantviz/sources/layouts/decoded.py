@@ -50,7 +50,7 @@ class DecodedWeight(Stored):
 
     @property
     def shape(self) -> Shape:
-        return self._weight.shape
+        return self._weight.own_shape
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -60,12 +60,14 @@ class DecodedWeight(Stored):
         self._check()
 
     def run(self, start: int, stop: int) -> Values:
-        columns = self.shape[1]
+        columns = self._weight.shape[1]
         first, last = start // columns, -(-stop // columns)
         values: Values = self._rows(first, last).flatten().numpy()[start - first * columns :][: stop - start]
         return np.ascontiguousarray(values)
 
     def read(self, index: Window) -> torch.Tensor:
+        if self._weight.is_vector:
+            index = (*index, 0)
         rows, columns = index
         if not isinstance(rows, slice):
             return self._rows(rows, rows + 1)[0, columns]
@@ -163,7 +165,7 @@ class ModelTensors(Catalog):
         weight = self.weights[name]
         if not weight.problem:
             kind = self.file.info(weight.parts[0]).source_type or weight.layout
-            return TensorInfo("float32", weight.shape, kind, _notes(weight))
+            return TensorInfo("float32", weight.own_shape, kind, _notes(weight))
         codes = self.file.info(weight.parts[0])
         return TensorInfo(codes.dtype, weight.shape or codes.shape, weight.layout, problem=weight.problem)
 

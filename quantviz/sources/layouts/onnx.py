@@ -1,7 +1,7 @@
 """Quantized weights of ONNX models, as the nodes of the graph tell which tensors belong together.
 
 - DequantizeLinear: x codes, x_scale, x_zero_point; one scale for all, for each index of `axis`, or for each
-  `block_size` along it. A value is (code − zero point) · scale.
+  `block_size` along it. A value is (code − zero point) · scale. Codes of int32 and one axis are a bias.
 - QuantizeLinear before it: x is the weight in float, whose codes follow from it; TensorRT's models have it.
 - QLinearMatMul, QLinearConv, QGemm, DynamicQuantizeMatMul, MatMulIntegerToFloat: scales are inputs beside the
   codes. MatMulInteger and ConvInteger, whose results are scaled later: the scales of `X_quantized` are
@@ -32,7 +32,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.layouts.affine import AffineCodes
+from quantviz.sources.layouts.affine import AffineCodes, bias
 from quantviz.sources.layouts.weight import (
     Coded,
     Config,
@@ -56,6 +56,8 @@ _INPUTS = {
     "DynamicQuantizeMatMul": (1, 2, 3),
     "MatMulIntegerToFloat": (1, 3, 5),
 }
+#: Where a bias of int32 is among them, and the scales of inputs and weights, whose product is its scale.
+_BIASES = {"QLinearConv": (8, 1, 4), "QGemm": (6, 1, 4)}
 #: Where codes and zero points are among those of nodes whose result is scaled later.
 _SCALED_LATER = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3)}
 #: Nodes whose codes are a convolution's: outputs first.
@@ -116,7 +118,9 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
             found = _found(catalog, node)
             if found and found.codes not in seen:
                 seen.add(found.codes)
-                yield attempted(ID, found.name, found.parts, functools.partial(_weight, catalog, found))
+                make = _bias if len(catalog.info(found.codes).shape) == 1 else _weight
+                yield attempted(ID, found.name, found.parts, functools.partial(make, catalog, found))
+            yield from _bias_of(catalog, node, seen)
 
 
 # ---- codes beside their scales ------------------------------------------------------------------
@@ -164,9 +168,10 @@ def _rounds_to(number: int) -> str:
 def _described(
     catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, *, rounded: bool = False
 ) -> _Found | None:
-    """Return the tensors of a weight; none where they are an input's scale or a bias of one axis."""
+    """Return the tensors of a weight or of a bias; none where they are an input's scale."""
     info = catalog.info(codes)
-    if len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS):
+    is_bias = node.operator == "DequantizeLinear" and len(info.shape) == 1 and info.dtype == "int32"
+    if not is_bias and (len(info.shape) < 2 or (not rounded and info.dtype not in _FORMATS)):
         return None
     axis = 0 if node.operator in _OUTPUTS_FIRST else len(info.shape) - 1
     block = 0
@@ -180,6 +185,46 @@ def _described(
     if node.operator == "DequantizeLinear" and name == codes:
         name = _OF_VALUES.sub("", output) or codes
     return _Found(codes, scale, zero, axis, block, name if name != codes else output)
+
+
+def _bias_of(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
+    """Yield the bias of a node that multiplies codes, where both scales of its products are constants."""
+    if node.operator not in _BIASES:
+        return
+    codes, *scales = (_listed(catalog, node, place) for place in _BIASES[node.operator])
+    if codes is None or codes in seen or len(catalog.info(codes).shape) != 1:
+        return
+    known = [each for each in scales if each is not None]
+    if len(known) < 2 or catalog.info(codes).dtype != "int32":
+        return
+    seen.add(codes)
+    first, second = known
+    name = _OF_CODES.sub("", codes)
+    parts = (codes, first, second)
+    make = functools.partial(
+        bias,
+        ID,
+        catalog,
+        name,
+        parts,
+        lambda: catalog.load(first).flatten() * catalog.load(second).flatten(),
+        None,
+        catalog.info(second).dtype,
+    )
+    yield attempted(ID, name, parts, make)
+
+
+def _bias(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
+    zeros = catalog.cut(found.zero).to(torch.int64) if found.zero else None
+    return bias(
+        ID,
+        catalog,
+        found.name,
+        found.parts,
+        lambda: catalog.load(found.scale),
+        zeros,
+        catalog.info(found.scale).dtype,
+    )
 
 
 def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:

@@ -3,7 +3,8 @@ a row or all. 4 and 2 bits: `X.weight._data._data` uint8, the weight's groups on
 half (quarter) of the lines in the lowest bits; `X.weight._scale` and `X.weight._shift` of each group. A
 value is scale · code − shift, or scale · (code − shift) where the shift is int8.
 
-The file does not say how many groups a row has: the bias tells, or there is one.
+The file does not say how many groups a row has: the bias tells, else the sizes in the model's config.json by
+the layer's name.
 
 Source: optimum-quanto 0.2.7, `tensor/packed.py`, `tensor/grouped.py`, `tensor/qbits.py`.
 """
@@ -25,6 +26,40 @@ from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 _CODES, _SCALE, _SHIFT = "weight._data._data", "weight._scale", "weight._shift"
 
 
+#: What configurations call the size of a model's hidden states.
+_HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
+#: What a model's configuration calls the inputs of layers of these names.
+_INPUTS = (
+    (("q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj", "fc1"), _HIDDEN),
+    (("query", "key", "value", "query_key_value", "dense_h_to_4h", "w1", "w3", "lm_head"), _HIDDEN),
+    (("down_proj", "fc2", "dense_4h_to_h", "w2"), ("intermediate_size", "ffn_dim", "ffn_hidden_size")),
+)
+_OF_HEADS = ("o_proj", "out_proj")
+
+
+def _rows_by_config(claim: Claim, count: int, width: int) -> int:
+    """Return the rows of a weight of so many elements in groups of `width`, as the model's configuration and
+    the layer's name tell; 0 where they do not.
+    """
+    said = claim.catalog.json_beside("config.json")
+    if not isinstance(said, dict):
+        return 0
+    text = said.get("text_config")
+    said = {**said, **text} if isinstance(text, dict) else said
+    layer = claim.module.rpartition(".")[2]
+    keys = next((keys for names, keys in _INPUTS if layer in names), ())
+    inputs = next((said[key] for key in keys if key in said), 0)
+    if layer in _OF_HEADS:
+        hidden, heads = (
+            next((said[key] for key in _HIDDEN if key in said), 0),
+            said.get("num_attention_heads"),
+        )
+        size = said.get("head_dim")
+        inputs = heads * size if type(heads) is int and type(size) is int else hidden
+    sound = type(inputs) is int and inputs > 0 and inputs % width == 0 and count % inputs == 0
+    return count // inputs if sound else 0
+
+
 def _few_bits(claim: Claim) -> QuantizedWeight:
     packed, scales = claim.shape(_CODES), claim.shape(_SCALE)
     if len(packed) != 2 or len(scales) != 2 or scales[1] != 1 or claim.shape(_SHIFT) != scales:
@@ -32,7 +67,8 @@ def _few_bits(claim: Claim) -> QuantizedWeight:
     lines, width = scales[0], packed[1]
     bits = next((n for n in (4, 2) if packed[0] == -(-lines * n // 8)), 0)
     bias = f"{claim.module}.bias"
-    rows = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog.names else 0
+    of_bias = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog.names else 0
+    rows = of_bias or _rows_by_config(claim, lines * width, width)
     if not bits or (rows and lines % rows):
         raise claim.misfit(_SCALE)
     if not rows:

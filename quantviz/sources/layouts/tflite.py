@@ -16,15 +16,16 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files.tflite import Quantized, TfliteCatalog
-from quantviz.sources.layouts.affine import AffineCodes
+from quantviz.sources.layouts.affine import AffineCodes, bias
 from quantviz.sources.layouts.weight import Config, QuantizedWeight, attempted, bits_stored
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
 ID = "tflite"
-#: The dtypes of codes; wider ones are those of biases.
+#: The dtypes of codes, and of biases.
 _CODES = frozenset(("int2", "int4", "uint4", "int8", "uint8", "int16"))
+_OF_BIASES = ("int32", "int64")
 
 
 def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
@@ -36,6 +37,13 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
         if info.dtype in _CODES and len(info.shape) > 1:
             parts = (name, *(part for part in (quantized.scale_tensor, quantized.zero_tensor) if part))
             yield attempted(ID, name, parts, functools.partial(_weight, catalog, name, quantized, parts))
+        elif info.dtype in _OF_BIASES and len(info.shape) == 1 and quantized.scales and not info.problem:
+            yield attempted(ID, name, (name,), functools.partial(_bias, catalog, name, quantized))
+
+
+def _bias(catalog: TfliteCatalog, name: str, quantized: Quantized) -> QuantizedWeight:
+    scales, zeros = torch.tensor(quantized.scales), torch.tensor(quantized.zeros, dtype=torch.int64)
+    return bias(ID, catalog, name, (name,), lambda: scales, zeros if len(zeros) else None, "float32")
 
 
 def _weight(

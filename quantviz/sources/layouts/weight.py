@@ -66,8 +66,15 @@ class QuantizedWeight:
     #: where columns are in place.
     columns: torch.Tensor | None = None
     notes: tuple[Note, ...] = ()
+    #: Whether it is a bias: one axis in the model, here a column.
+    is_vector: bool = False
     #: Why it cannot be decoded; then its shape may be () and nothing else counts.
     problem: QuantVizError | None = None
+
+    @property
+    def own_shape(self) -> Shape:
+        """Return the shape that it has in the model."""
+        return self.shape[:1] if self.is_vector else self.shape
 
     @property
     def bits(self) -> int:
