@@ -23,7 +23,7 @@ def test_a_try_is_told_and_kept_in_the_address():
     assert "8.5 bits a weight: over the budget" in said(at)
     healthy(at.button(key="golf_try_it").click().run())
     assert "does not count" in said(at)
-    assert "Round: −6.23 dB, 1 of 5 tensors" in said(at)
+    assert "Round: +6.23 dB to par, 1 of 5 tensors" in said(at)
     healthy(at.button(key="golf_use_0").click().run())
     assert at.selectbox(key="recipe").value == "int4_per_tensor"
     healthy(at.button(key="golf_try_it").click().run())

@@ -8,7 +8,7 @@ import streamlit as st
 
 from quantviz.teaching.golf import HOLES, GolfRound, Standing, total
 from quantviz.ui.golf.state import standing
-from quantviz.ui.golf.words import db_words, gain_words
+from quantviz.ui.golf.words import db_words, score_words
 from quantviz.ui.shell.words import plain, say
 
 
@@ -16,7 +16,7 @@ def show_round(standings: tuple[Standing, ...]) -> None:
     """Show the round's score in a line."""
     played = sum(each.score is not None for each in standings)
     words = (
-        say("golf.round", total=gain_words(total(standings)), played=played, all=len(standings))
+        say("golf.round", total=score_words(total(standings)), played=played, all=len(standings))
         if played
         else say("golf.round_none")
     )
@@ -30,7 +30,7 @@ def show_scorecard(played: GolfRound) -> tuple[Standing, ...]:
     head = (say("golf.tensor"), say("golf.par"), say("golf.yours"), say("golf.against"))
     lines = [_line(each) for each in standings]
     scored = any(each.score is not None for each in standings)
-    lines.append((say("golf.total"), "", "", gain_words(total(standings)) if scored else "–"))
+    lines.append((say("golf.total"), "", "", score_words(total(standings)) if scored else "–"))
     cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines]
     here = list(HOLES).index(played.hole)
     rows = "".join(
@@ -48,5 +48,5 @@ def _line(each: Standing) -> tuple[str, ...]:
         say(f"golf.holes.{each.hole.id}.name"),
         db_words(each.par.sqnr_db),
         db_words(best.sqnr_db) if best else "–",
-        gain_words(score) if score is not None else "–",
+        score_words(score) if score is not None else "–",
     )

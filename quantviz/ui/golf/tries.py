@@ -10,7 +10,7 @@ from quantviz.teaching.golf import Standing, counts
 from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls
-from quantviz.ui.golf.words import bits_words, db_words, gain_words
+from quantviz.ui.golf.words import bits_words, db_words, score_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import plain, say
@@ -36,7 +36,7 @@ def show_tries(now: Standing) -> None:
 
 def _try(now: Standing, at: int) -> None:
     row = now.tries[at]
-    against = gain_words(now.gain(row)) if counts(row) else say("golf.over_short")
+    against = score_words(now.gain(row)) if counts(row) else say("golf.over_short")
     numbers = plain(f"{bits_words(row.bits)} · {db_words(row.sqnr_db)} dB · {against}")
     mark = " ★" if row is now.best else ""
     with st.container(

@@ -23,10 +23,10 @@ def db_words(db: float) -> str:
     return f"{db:.{DECIMALS}f}"
 
 
-def gain_words(gain: float) -> str:
-    """Return by how many dB something is better than par.
+def score_words(gain: float) -> str:
+    """Return the score of what is better than par by `gain` dB: as in golf, less is better.
 
-    >>> gain_words(0.5), gain_words(-1.25), gain_words(0.0)
-    ('+0.50', '−1.25', '0.00')
+    >>> score_words(0.5), score_words(-1.25), score_words(0.0)
+    ('−0.50', '+1.25', '0.00')
     """
-    return f"{gain:+.{DECIMALS}f}".replace("-", "−") if gain else f"{0:.{DECIMALS}f}"
+    return f"{-gain:+.{DECIMALS}f}".replace("-", "−") if gain else f"{0:.{DECIMALS}f}"
