@@ -776,3 +776,27 @@ def test_withheld_answers_have_no_second_try():
     assert at.info[0].value == catalogue("en")["lessons.withheld"]
     assert not at.warning
     assert not [button for button in at.button if button.key == "commit"]
+
+
+def test_a_withheld_answer_is_kept_on_the_device_and_the_way_on_is_next():
+    """“Noted” and “Skip” said that somebody had received it, and that nothing was answered."""
+    at = opened(l="range_to_grid", p="3", k="withheld")
+    onward = at.button(key="lesson_next").label
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
+    commit(at)
+    assert "Kept on this phone" in at.info[0].value
+    assert (onward, at.button(key="lesson_next").label) == (
+        catalogue("en")["lessons.skip"],
+        catalogue("en")["lessons.next"],
+    )
+
+
+def test_a_handout_has_the_question_of_a_step_where_nothing_was_moved():
+    """The style shows it on paper alone (`lesson_on_paper`), in place of the wish to move something."""
+    at = opened(l="symmetric", p="4")
+    step = lessons()["symmetric"].steps[3]
+    assert at.info[0].value == catalogue("en")["lessons.move_first"]
+    scenes = step.scenes()
+    assert [f"## {each.ask.say(scenes)}" for each in step.questions] == [
+        words.value for words in at.markdown if words.value.startswith("## ")
+    ]

@@ -278,7 +278,7 @@ def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(ne
     drawn(page)
     assert page.evaluate("window.qvOpen") == 0
     assert "step 3 of" in page.inner_text(".qv-place")
-    assert "Noted." in page.inner_text(".st-key-lesson_question")
+    assert "Kept on this phone" in page.inner_text(".st-key-lesson_question")
     shot(page, "reloaded")
     # Nobody else's browser knows of it.
     other = opened(new_page(), url, l="range_to_grid", p=3, lang="en")

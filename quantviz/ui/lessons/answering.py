@@ -16,7 +16,7 @@ from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.moving import has_moved, in_hand
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.progress import keep_answer
+from quantviz.ui.lessons.progress import keep_answer, refused
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import say, sentences
@@ -35,7 +35,12 @@ def _told_key(now: Now, i: int) -> str:
 
 def show_questions(now: Now) -> None:
     if not _is_asked(now):
-        st.info(say("lessons.move_first"))
+        with st.container(key="lesson_move_first"):
+            st.info(say("lessons.move_first"))
+        # On paper nothing can be moved.
+        with st.container(key="lesson_on_paper"):
+            for question in now.step.questions:
+                st.markdown(f"## {question.ask.say(now.scenes)}")
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
         with st.container(key=f"lesson_ask_{i}"):
@@ -56,7 +61,7 @@ def show_questions(now: Now) -> None:
                 f"{html.escape(now.step.rule.say(now.scenes))}</p>"
             )
     elif now.step.questions and now.complete:
-        st.info(say("lessons.withheld"))
+        st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
 
 
 def _is_asked(now: Now) -> bool:

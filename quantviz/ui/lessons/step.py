@@ -127,10 +127,11 @@ def _onward(now: Now) -> None:
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
         after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
         # What is to be done next stands out: the answer while there is one to give.
+        done = now.revealed or now.complete
         st.button(
-            say(after if now.revealed else "lessons.skip"),
+            say(after if done else "lessons.skip"),
             key="lesson_next",
-            type="primary" if now.revealed else "tertiary",
+            type="primary" if done else "tertiary",
             on_click=session.safely(go),
             args=goal,
         )
