@@ -150,7 +150,7 @@ NARROWER = {
     },
     **{
         (convention, PerChannel): single_elements
-        for convention in ("torchao", "torchao_tinygemm", "torchao_float8")
+        for convention in ("torchao", "torchao_int8", "torchao_tinygemm", "torchao_float8")
     },
     ("quanto", PerChannel): one_axis,
     ("quanto_qbits", PerChannel): lambda shape, scheme: (
