@@ -23,8 +23,8 @@ ENGINES = {
     "torch_qat": ("torch_qat",),
     "torchao": (
         "torchao",
-        "torchao_int8",
         "torchao_tinygemm",
+        "torchao_int8",
         "torchao_float8",
         "torchao_mx",
         "torchao_nvfp4",
