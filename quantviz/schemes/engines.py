@@ -81,6 +81,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="fused_multiply_add_round",
         block_order="multiply_add_round",
+        # An observer that is told fewer codes makes the range for them; codes may be any of the dtype.
+        narrow_clamp=False,
         nan_code="largest",
         block_nan_code="zero",
         zero_width="as_any",

@@ -33,6 +33,8 @@ class Mend:
 
 def _clamped_at_127(scheme: Scheme, tensor: AboutTensor) -> bool:
     convention = scheme.chosen
+    if convention.id == "torch":
+        return convention.narrow_range and not isinstance(scheme.calibration, MinMax)
     return (
         convention.id in ("onnxruntime", "onnxruntime_blocked")
         and scheme.mode == "symmetric"

@@ -23,7 +23,7 @@ MODES = ("symmetric", "asymmetric")
 NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
-    "torch": "reduce_range=half,narrow_clamp=false",
+    "torch": "reduce_range=half",
     "onnxruntime": "reduce_range=half_and_one",
 }
 

@@ -75,7 +75,7 @@ def _cases(*granularities: str) -> dict[str, GivenCase]:
                 cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
                 # Symmetric quint8 is refused: its zero point, 128, is beyond half the codes.
                 if fmt == "int8" or mode == "asymmetric":
-                    reduced = f"{scheme}(reduce_range=half,narrow_clamp=false)"
+                    reduced = f"{scheme}(reduce_range=half)"
                     cases[reduced] = partial(case, reduce_range=True)
     return cases
 

@@ -316,6 +316,12 @@ CLAMPED = "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"
         # In its own range no value reaches the clamp, and 4 bits were clamped at -8 before.
         ("int8,symmetric,per_tensor,min_max,onnxruntime", AboutTensor(), []),
         ("int4,symmetric,per_tensor,percentile(p=99.9),onnxruntime", AboutTensor(), []),
+        (
+            "int8,symmetric,per_tensor,percentile(p=99.0),torch(narrow_range=true)",
+            AboutTensor(),
+            ["mended_clamp"],
+        ),
+        ("int8,symmetric,per_tensor,min_max,torch(narrow_range=true)", AboutTensor(), []),
         ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(finite=False), ["mended_nonfinite"]),
         ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(), []),
         ("int4,symmetric,per_tensor,min_max,torchao", AboutTensor("bfloat16"), ["mended_half"]),
