@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -156,5 +158,28 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = " ".join(("quantviz scan", repr(path), *(f"-r '{name}'" for name in model.recipes)))
-    return "\n".join((*lines, "", f"# {say('checkpoints.command')}", f"# {command} -o table.parquet"))
+    command = scan_command(path, model.recipes)
+    if command:
+        lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
+    return "\n".join(lines)
+
+
+def scan_command(path: str, recipes: Iterable[str]) -> str:
+    """Return the command that writes the table of the file `path`, for a shell; "" where the file's name has
+    characters that do not stay on one line.
+
+    A file's name is data: what a shell would run in it stands in quotes, and what it would take for an option
+    after `./`.
+
+    >>> print(scan_command("a'$(id)'.safetensors", ["int8_per_row"]))
+    quantviz scan 'a'"'"'$(id)'"'"'.safetensors' -r int8_per_row -o table.parquet
+    >>> print(scan_command("-o.safetensors", ["int8_per_row"]))
+    quantviz scan ./-o.safetensors -r int8_per_row -o table.parquet
+    >>> scan_command("a\\nimport os", ["int8_per_row"])
+    ''
+    """
+    if not path.isprintable():
+        return ""
+    place = f"./{path}" if path.startswith("-") else path
+    asked = (part for name in recipes for part in ("-r", name))
+    return shlex.join(("quantviz", "scan", place, *asked, "-o", "table.parquet"))
