@@ -17,14 +17,19 @@ from quantviz.compiled.background import at_once
 from quantviz.sources.limits import Limits
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, cold_start, tab, words
+from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.imports import Announced, frames, starting
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, is_behind, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
-from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one, take_messages_whole
+from quantviz.ui.shell.streamlit_private import (
+    is_asked_for,
+    look_up_one_by_one,
+    read_what_widgets_say,
+    take_messages_whole,
+)
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import say
@@ -35,6 +40,8 @@ def show_page() -> None:
     frames().begin()
     look_up_one_by_one()
     take_messages_whole(is_behind)
+    dropped.begin()
+    read_what_widgets_say(dropped.drop)
     classroom.begin()
     words.begin()
     tab.begin()

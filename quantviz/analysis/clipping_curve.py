@@ -126,12 +126,14 @@ def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
     """Return an estimate of the curve that `range_curve` has for `scheme`, of integers.
 
     The values of each bar of the study's fine histogram are taken to lie evenly in it; scale and zero point
-    are the engine's. None where no range has a width.
+    are the engine's. None where no range has a width, or the grid of one is wider than a float32 tells.
     """
     ends, histogram = ranges_to_try(study, STEPS, BEYOND), study.fine_histogram
     if ends is None or histogram is None:
         return None
     first, step = _grids(scheme, *ends, study.absmax)
+    if not np.isfinite(step).all():
+        return None
     last, spread = scheme.code_max - scheme.code_min, np.diff(histogram.edges)
     density = histogram.counts / spread / histogram.counts.sum()
     rounding, clipping = np.zeros(len(first)), np.zeros(len(first))

@@ -16,7 +16,7 @@ export default function ({ data, parentElement, setStateValue }) {
       now.known = stored;
       if (stored !== null && !data.cleared) {
         now.sent += 1;
-        setStateValue("stored", { count: now.sent, text: stored });
+        setStateValue("stored", { count: now.sent, text: stored.slice(0, data.most) });
       }
     }
     if (data.read < now.sent) return;

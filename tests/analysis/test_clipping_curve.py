@@ -5,7 +5,9 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.analysis.clipping_curve import OTHER_BITS, STEPS, clipping_curve
+from quantviz.analysis.clipping_curve import OTHER_BITS, STEPS, clipping_curve, estimated_curve
+from quantviz.analysis.study import Study
+from quantviz.tensors.lazy import InMemory
 
 
 def values(kind):
@@ -83,3 +85,10 @@ def test_a_block_has_a_curve_of_its_own():
     assert own.exact.mse.tolist() == alone.exact.mse.tolist()
     with pytest.raises(qv.QuantVizError, match="block"):
         clipping_curve(x, scheme, block=(3, 9))
+
+
+def test_a_range_whose_grid_is_wider_than_float32_has_no_estimate():
+    """A hand can drag a value to the end of float32, and the grid of a range beyond it has no step."""
+    x = torch.tensor([[-1.5, 1.0, 3.4e38, 2.0]])
+    study = Study.of(InMemory(x), qv.Scheme.parse("int4,symmetric,per_tensor,mse,course"))
+    assert estimated_curve(study, study.scheme) is None

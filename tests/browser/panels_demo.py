@@ -10,7 +10,7 @@ import quantviz as qv
 from quantviz.figures.panel_captions import panels_alt
 from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 from quantviz.figures.panels_data import result_panels
-from quantviz.ui.components.panels_bridge import bridge_width, chart_bridge
+from quantviz.ui.components.panels_bridge import bridge_width, chart_bridge, clicked_cell
 
 st.set_page_config(layout="wide", page_icon="🔬")
 shape = [int(n) for n in st.query_params.get("n", "8").split(".")]
@@ -31,7 +31,7 @@ data = result_panels(
 )
 theme = st.context.theme.type or "light"
 width = bridge_width("bridge")
-cell = chart_bridge(
+chart_bridge(
     "bridge",
     "panels",
     data,
@@ -40,6 +40,7 @@ cell = chart_bridge(
     language=language,
     theme=theme,
 )
+cell = clicked_cell("bridge", data.shape)
 if cell is not None and cell != st.session_state.get("cell"):
     st.session_state["cell"] = cell
     st.rerun()

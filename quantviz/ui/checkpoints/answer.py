@@ -21,6 +21,7 @@ from quantviz.ui.checkpoints.going import open_in_lab
 from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import show_python_call, show_table
+from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, number, say, sentences, share, theme
 
@@ -158,11 +159,8 @@ def _show_map(
 
 
 def _square_clicked(key: str, model: Model, data: ModelMap, recipe: str) -> None:
-    points = st.session_state[key].selection.points
-    number_of = points[0].get("customdata") if points else None
-    if isinstance(number_of, list):
-        number_of = number_of[0]
-    if number_of is None or not 0 <= int(number_of) < len(data.squares):
+    number_of = clicked_mark(key, lambda number: number in range(len(data.squares)))
+    if number_of is None:
         return
     st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
     square: Square = data.squares[int(number_of)]

@@ -15,6 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import KEPT, CheckpointsState, change_state, current_state
+from quantviz.ui.components.component import written
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, say_error
 
@@ -115,11 +116,11 @@ def _short_names(names: list[str]) -> list[str]:
 
 def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
     pins = dict(current_state().pins)
-    for row, changed in st.session_state[key]["edited_rows"].items():
+    for row, changed in written(key, lambda lines: all(row < len(weights) for row in lines)).items():
         if "recipe" in changed:
-            pins.pop(weights[int(row)], None)
+            pins.pop(weights[row], None)
             if changed["recipe"] in names:
-                pins[weights[int(row)]] = names[changed["recipe"]]
+                pins[weights[row]] = names[changed["recipe"]]
     st.session_state[_TOLD] = told = tuple(pins.items())
     change_state(pins=told)
 

@@ -19,6 +19,7 @@ from quantviz.ui.checkpoints.going import open_in_lab
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.code import show_python
+from quantviz.ui.components.component import chosen
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text
 
@@ -98,8 +99,8 @@ def _picked(statuses: list[str]) -> list[str]:
 
 
 def _row_clicked(key: str, tensors: list[ModelTensor], recipe: str) -> None:
-    rows = st.session_state[key].selection.rows
-    if rows and rows[0] < len(tensors):
+    rows = chosen(key, "rows", lambda rows: all(row < len(tensors) for row in rows))
+    if rows:
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
         open_in_lab(tensors[rows[0]], recipe)
 

@@ -6,18 +6,24 @@ script from its address.
 
 A person may go back while a page is still being drawn. What a component of the page left says then names
 that page, and Streamlit would run it once more, at the other page's address: it is not sent.
+
+What a component says comes from a browser: `told` is the one place that hears it, by the shape that the
+message has in `quantviz.browser.messages`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import streamlit as st
 
 from quantviz.browser import read_script
+from quantviz.browser.messages import ELEMENTS, MESSAGES, Shape, Unfit, decoded
 from quantviz.ui.shell.address import page_shown
+from quantviz.ui.shell.dropped import drop
 from quantviz.ui.shell.streamlit_private import serve_file
 
 #: Streamlit calls a component again while its script is on the way: the last call shows what is then true.
@@ -45,16 +51,72 @@ export default function (given) {
 
 
 def component(name: str, script: str) -> Callable[..., Any]:
-    """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`."""
+    """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`.
+
+    What it says is told to the callbacks `on_<message>_change`, one for each message of the script in
+    `quantviz.browser.messages`; one that is not given does nothing.
+    """
     # Each run says that its session has need of the file, or Streamlit would throw it away.
     address = serve_file(read_script(script).encode(), "text/javascript", f"script {script}")
-    return _registered(name, address, page_shown())
+    mount = _registered(name, address, page_shown())
+    heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}
+    return lambda **given: mount(**{**heard, **given})
 
 
-def told(key: str, name: str) -> Any:
-    """Return what the component `key` last said by `name`; None where it has said nothing."""
+def told(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
+    """Return what the component `key` of a `script` last said by a message of it; None where it has said
+    nothing.
+
+    What does not have the message's shape, or does not fit what the page shows, was not said: it is dropped.
+    """
     state = st.session_state.get(key)
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+    said = state.get(message) if isinstance(state, Mapping) else getattr(state, message, None)
+    return _heard(MESSAGES[script][message], said, fits, f"{script}.{message}", key)
+
+
+def chosen(key: str, what: str, fits: Callable[[Any], bool] | None = None) -> Any:
+    """Return what is chosen in the chart or table `key`, of one of `quantviz.browser.messages.ELEMENTS`; None
+    where nothing is, or what does not fit: see `told`.
+    """
+    state = st.session_state.get(key)
+    selection = state.get("selection") if isinstance(state, Mapping) else None
+    said = selection.get(what) if isinstance(selection, Mapping) else None
+    return _heard(ELEMENTS[what], said, fits, f"selection.{what}", key) or None
+
+
+def clicked_mark(key: str, fits: Callable[[Any], bool]) -> Any:
+    """Return what the mark clicked in the chart `key` says of itself, a text or a number; None where none is
+    clicked, or it says nothing.
+    """
+
+    def of(points: list[dict[str, Any]]) -> Any:
+        mark = points[0].get("customdata") if points else None
+        return mark[0] if isinstance(mark, list) else mark
+
+    points = chosen(key, "points", lambda points: of(points) is None or fits(of(points)))
+    return of(points or [])
+
+
+def written(key: str, fits: Callable[[Any], bool] | None = None) -> dict[int, dict[str, Any]]:
+    """Return what was written into the table `key`: for each line what stands in which column."""
+    state = st.session_state.get(key)
+    said = state.get("edited_rows") if isinstance(state, Mapping) else None
+    return _heard(ELEMENTS["edited_rows"], said, fits, "edited_rows", key) or {}
+
+
+def _heard(shape: Shape, said: object, fits: Callable[[Any], bool] | None, what: str, key: str) -> Any:
+    if said is None:
+        return None
+    with suppress(Unfit):
+        message = decoded(shape, said)
+        if fits is None or fits(message):
+            return message
+    drop(what, key, said)
+    return None
+
+
+def _nothing() -> None:
+    """Hear of a message and do nothing: the run that follows asks for it."""
 
 
 @cache

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: Elements that a browser quantizes within a frame: of any format, and of integers.
 MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
-_COMPONENT = "quantviz_hand"
+_COMPONENT, _SCRIPT = "quantviz_hand", "hand_component"
 #: What the browser has of a larger tensor: its two ends and the selected cell, in one block.
 _THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
 #: Why a place cannot be had, by the key that the browser's arithmetic refuses with.
@@ -136,11 +136,10 @@ def show_hand(
         lesson: What is different where a lesson's step shows the ruler.
         pays: Whether a line below the ruler says who pays while the selected value is dragged.
     """
-    component(_COMPONENT, "hand_component")(
+    component(_COMPONENT, _SCRIPT)(
         key=key,
         data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, lesson, pays)),
         on_release_change=on_release,
-        on_try_change=_nothing,
     )
 
 
@@ -165,30 +164,25 @@ def show_far_hand(
     the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` told of;
     else as `show_hand`.
     """
-    component(_COMPONENT, "hand_component")(
+    component(_COMPONENT, _SCRIPT)(
         key=key,
         data=pack(
             *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
         ),
         on_release_change=on_release,
-        on_try_change=_nothing,
     )
 
 
 def asked(key: str) -> Mapping[str, Any] | None:
     """Return the range that a hand has come to on a large tensor in this run: `lo`, `hi` and a `number`."""
-    message = told(key, "try")
-    return message if isinstance(message, Mapping) else None
-
-
-def _nothing() -> None:
-    pass
+    message: Mapping[str, Any] | None = told(key, _SCRIPT, "try")
+    return message
 
 
 def released(key: str) -> Mapping[str, Any] | None:
     """Return the message of a hand that let go in this run: see `moves.moved`."""
-    message = told(key, "release")
-    return message if isinstance(message, Mapping) else None
+    message: Mapping[str, Any] | None = told(key, _SCRIPT, "release")
+    return message
 
 
 def _told_browser(

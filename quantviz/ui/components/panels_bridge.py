@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Colours that a logarithmic scale is told by.
 _SYMLOG_STOPS = 33
+_SCRIPT = "panels_bridge"
 _CELLS = "quantviz_cells"
 _STATE = "quantviz_bridge"
 
@@ -65,8 +66,8 @@ def chart_bridge(
     first: str | None = None,
     picture: Picture | None = None,
     names: Mapping[str, Any] | None = None,
-) -> tuple[int, int] | None:
-    """Return the cell clicked in this run, and connect a chart of panels to the page.
+) -> None:
+    """Connect a chart of panels to the page.
 
     Call it before the container that holds the chart: on a phone the switch between the panels stands here.
 
@@ -87,8 +88,8 @@ def chart_bridge(
         picture: the name and titles of a saved picture.
         names: what the card calls its values; see `pack_cells`.
     """
-    component(_CELLS, "panels_bridge")(key=f"{key}_cells", data=pack_cells(data, chart_key, theme, names))
-    component(_STATE, "panels_bridge")(
+    component(_CELLS, _SCRIPT)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme, names))
+    component(_STATE, _SCRIPT)(
         key=key,
         data={
             **_state(chart_key, data.breakpoints, selected, width, language, theme, enlarge),
@@ -99,33 +100,30 @@ def chart_bridge(
             if picture
             else None,
         },
-        on_cell_change=on_cell or _nothing,
-        on_window_change=on_window or _nothing,
-        on_width_change=_nothing,
+        **({"on_cell_change": on_cell} if on_cell else {}),
+        **({"on_window_change": on_window} if on_window else {}),
     )
-    return clicked_cell(key)
 
 
-def clicked_cell(key: str) -> tuple[int, int] | None:
-    """Return the row and column in the matrix of the cell clicked in this run, or None."""
-    cell = told(key, "cell")
-    return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
+def clicked_cell(key: str, matrix: tuple[int, int]) -> tuple[int, int] | None:
+    """Return the row and column of the cell clicked in this run, or None; `matrix` has so many of them."""
+    rows, cols = matrix
+    cell = told(key, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    return cell and (cell["row"], cell["col"])
 
 
 def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
-    """Return the window that the browser asks for in this run: first row, first column, rows, columns."""
-    window = told(key, "window")
-    return (
-        (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"]))
-        if isinstance(window, Mapping)
-        else None
-    )
+    """Return the window that the browser asks for in this run: first row, first column, rows, columns. It may
+    lie outside of the matrix, which is another one by now.
+    """
+    window = told(key, _SCRIPT, "window")
+    return window and (window["top"], window["left"], window["rows"], window["cols"])
 
 
 def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
     """Return the width in pixels that the browser last reported, or the usual one until it has."""
-    width = told(key, "width")
-    return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else usual
+    width = told(key, _SCRIPT, "width")
+    return usual if width is None else float(min(max(width, 240), 4000))
 
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str, Any] | None = None) -> bytes:
@@ -277,7 +275,3 @@ def _labels(language: str) -> dict[str, Any]:
             for name in ("largest", "largest_error", "mean", "rms")
         },
     }
-
-
-def _nothing() -> None:
-    pass

@@ -18,7 +18,7 @@ from quantviz.ui.shell.words import language, theme
 if TYPE_CHECKING:
     from quantviz.figures.ruler_data import Handles, RulerPicture
 
-_COMPONENT = "quantviz_ruler"
+_COMPONENT, _SCRIPT = "quantviz_ruler", "ruler_component"
 
 #: The constant words of a ruler, by their names in the script.
 _WORDS = (
@@ -65,21 +65,17 @@ def show_ruler(
         "enlarge": larger or enlarge(width),
         "wall": bool(larger),
     }
-    component(_COMPONENT, "ruler_component")(
+    component(_COMPONENT, _SCRIPT)(
         key=key,
         data=pack(*picture.for_script(settings, label, handles, words)),
-        on_moved_change=on_moved or _nothing,
+        **({"on_moved_change": on_moved} if on_moved else {}),
     )
 
 
 def moved(key: str) -> Mapping[str, Any] | None:
     """Return what was moved on the ruler called `key`, as its script tells it, in the run that it caused."""
-    message = told(key, "moved")
-    return message if isinstance(message, Mapping) else None
-
-
-def _nothing() -> None:
-    pass
+    message: Mapping[str, Any] | None = told(key, _SCRIPT, "moved")
+    return message
 
 
 @cache

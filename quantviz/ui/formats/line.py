@@ -9,6 +9,7 @@ import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
+from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.formats.bridge import line_width
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
@@ -27,10 +28,9 @@ def _mark_clicked(key: str) -> None:
     """Make the clicked value the number. The chart starts afresh, or a second click on the value would take
     it back.
     """
-    points = st.session_state[key].selection.points
-    if points and points[0].get("customdata") is not None:
-        value = points[0]["customdata"]
-        change_state(x=float(value[0] if isinstance(value, list) else value), code=None)
+    value = clicked_mark(key, lambda value: isinstance(value, float))
+    if value is not None:
+        change_state(x=value, code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 

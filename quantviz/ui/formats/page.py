@@ -15,7 +15,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.formats.bits import show_bits
-from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, line_width, nothing
+from quantviz.ui.formats.bridge import BRIDGE, SCRIPT, WIDTHS, line_width
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
@@ -40,9 +40,10 @@ from quantviz.ui.shell.words import language, say, say_error
 
 
 def _row_clicked() -> None:
-    code = told(BRIDGE, "code")
-    if isinstance(code, int | float) and int(code) in FORMATS[current_state().first].codes:
-        choose_code(int(code))
+    codes = FORMATS[current_state().first].codes
+    code = told(BRIDGE, SCRIPT, "code", lambda code: code in codes)
+    if code is not None:
+        choose_code(code)
 
 
 def show_page() -> None:
@@ -92,7 +93,7 @@ def show_page() -> None:
     with right:
         show_codes(first, code)
     show_terms()
-    component("quantviz_formats", "formats_bridge")(
+    component("quantviz_formats", SCRIPT)(
         key=BRIDGE,
         # The language is not read there: with another one the table is written anew, and the script is to run
         # again.
@@ -104,7 +105,6 @@ def show_page() -> None:
             "language": language(),
         },
         on_code_change=session.safely(_row_clicked),
-        on_width_change=nothing,
     )
     address.write({**address_of(state), "lang": language(), **parameters()})
 

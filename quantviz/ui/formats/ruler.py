@@ -47,5 +47,5 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: Landing) 
 
 def _take_number() -> None:
     message = moved(_RULER)
-    if message and message.get("kind") == "value":
-        change_state(x=float(message["value"]), code=None)
+    if message and message["kind"] == "value":
+        change_state(x=message["value"], code=None)

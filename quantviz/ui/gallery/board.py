@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: The rows, as they are called in the page.
 ROWS = ("correct", "broken")
 SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
-_BOARD = "gallery_board"
+_BOARD, _SCRIPT = "gallery_board", "gallery_component"
 _DIGITS = 4
 #: Of a teaching tensor's values.
 _DECIMALS = 2
@@ -54,24 +54,25 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
     rows = ROWS if telling else ROWS[1:]
     # A class opens the same bugs, and to tell of all places of a handle takes longer than the rest of a run.
     key = ("gallery board", shown.key, rows, language(), theme(), enlarge())
-    component("quantviz_gallery", "gallery_component")(
+    component("quantviz_gallery", _SCRIPT)(
         key=_BOARD,
         data=shared_fact(key, lambda: _packed(shown, rows)),
         on_at_change=session.safely(lambda: _dragged(shown)),
-        on_cell_change=session.safely(_clicked),
+        on_cell_change=session.safely(lambda: _clicked(shown)),
     )
 
 
 def _dragged(shown: Shown) -> None:
-    at = told(_BOARD, "at")
-    if isinstance(at, int) and 0 <= at < len(shown.frames):
+    at = told(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
+    if at is not None:
         change_state(at=shown.frames[at].value)
 
 
-def _clicked() -> None:
-    cell = told(_BOARD, "cell")
-    if isinstance(cell, Mapping):
-        change_state(cell=(int(cell["row"]), int(cell["col"])))
+def _clicked(shown: Shown) -> None:
+    rows, cols = as_matrix(shown.correct.x).shape
+    cell = told(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
+    if cell:
+        change_state(cell=(cell["row"], cell["col"]))
 
 
 # ---- what the browser is sent ---------------------------------------------------------------------

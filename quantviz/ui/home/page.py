@@ -5,7 +5,7 @@ The frame is painted first, then what one plays with; torch comes in at the end,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,9 @@ def show_page() -> None:
             _show_doors()
     with play:
         component(_PLAY, "home_component")(
-            key=_PLAY, data=play_data(language(), theme()), on_go_change=session.safely(_go(_PLAY))
+            key=_PLAY,
+            data=play_data(language(), theme()),
+            on_go_change=session.safely(_go(_PLAY, "home_component")),
         )
     # Whatever door is taken: what is behind it is there the sooner.
     warm_up()
@@ -123,7 +125,7 @@ def _show_continue() -> None:
             "language": language(),
             "colors": {"muted": own.muted, "handle": own.accent},
         },
-        on_go_change=session.safely(_go(_CONTINUE)),
+        on_go_change=session.safely(_go(_CONTINUE, "continue_component")),
     )
 
 
@@ -136,20 +138,15 @@ def _here() -> dict[str, Any]:
     return {"lab": {"name": tensor_name(session.state()), "parameters": None}}
 
 
-def _go(key: str) -> Callable[[], None]:
-    """Return what to do where the component `key` asks for a page."""
+def _go(key: str, script: str) -> Callable[[], None]:
+    """Return what to do where the component `key` of a `script` asks for a page."""
 
     def go_there() -> None:
-        asked = told(key, "go")
-        if not isinstance(asked, Mapping):
+        asked = told(key, script, "go")
+        if asked is None:
             return
-        parameters = asked.get("parameters")
-        wanted = (
-            {str(name): str(value) for name, value in parameters.items()}
-            if isinstance(parameters, Mapping)
-            else None
-        )
-        if asked.get("page") == "lesson":
+        wanted = asked["parameters"]
+        if asked["page"] == "lesson":
             # The page reads its address again.
             st.session_state.pop(PLACE, None)
             turn_to(LESSONS, wanted)

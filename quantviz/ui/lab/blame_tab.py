@@ -381,7 +381,7 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
 
 
 def _take_line(schemes: Sequence[Scheme | None]) -> None:
-    line = clicked_line("blame_remedies")
+    line = clicked_line("blame_remedies", len(schemes))
     scheme = None if line is None else schemes[line]
     if scheme is not None:
         _take(scheme)

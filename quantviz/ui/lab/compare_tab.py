@@ -187,7 +187,7 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
 
 def _load(ids: list[str]) -> None:
     """Load the recipe whose cell was clicked."""
-    line = clicked_line("recipe_table")
+    line = clicked_line("recipe_table", len(ids))
     if line is not None:
         _take(ids[line])
 

@@ -370,6 +370,6 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
 
 
 def _take_line(schemes: tuple[Scheme, ...]) -> None:
-    line = clicked_line(_TABLE)
+    line = clicked_line(_TABLE, len(schemes))
     if line is not None:
         session.change(scheme=schemes[line])

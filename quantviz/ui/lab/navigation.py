@@ -16,6 +16,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
 from quantviz.ui.components.choice import choose, choose_field
+from quantviz.ui.components.component import chosen
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
 from quantviz.ui.shell import session
@@ -253,20 +254,21 @@ def _part_words(axis: int, part: slice, view: View) -> str:
 
 def _clicked(what: str) -> None:
     """Go to the line whose cell was clicked."""
-    line = clicked_line(f"worst_{what}")
+    state = session.state()
+    study = study_of(state)
+    table = ranked(study, what, state.view)
+    line = clicked_line(f"worst_{what}", len(table["index"]))
     if line is not None:
-        state = session.state()
-        study = study_of(state)
-        go(_cell_of(study, what, ranked(study, what, state.view), line, state.view))
+        go(_cell_of(study, what, table, line, state.view))
 
 
-def clicked_line(key: str) -> int | None:
-    """Return the line of a table, with `key`, whose cell was clicked; none after a click on a heading, which
-    sorts.
+def clicked_line(key: str, lines: int) -> int | None:
+    """Return the line of a table, with `key` and so many lines, whose cell was clicked; none after a click on
+    a heading, which sorts.
 
     The cell is let go of: another click on it is one more.
     """
-    cells = st.session_state[key]["selection"]["cells"]
+    cells = chosen(key, "cells", lambda cells: all(line < lines for line, _ in cells))
     if not cells:
         return None
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}

@@ -378,6 +378,6 @@ def _ends(row: CalibrationRow) -> str:
 
 
 def _take_line(calibrations: list[Calibration]) -> None:
-    line = clicked_line(_TABLE)
+    line = clicked_line(_TABLE, len(calibrations))
     if line is not None:
         _take(session.state().scheme.replace(calibration=calibrations[line]))

@@ -17,6 +17,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
@@ -149,6 +150,6 @@ def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits:
 
 def _take_dot() -> None:
     """Take the scheme whose dot was clicked; a second click on it only lets go of it."""
-    points = st.session_state[_PLOT]["selection"]["points"]
-    if points and (form := points[0].get("customdata")):
-        session.change(scheme=Scheme.parse(form if isinstance(form, str) else form[0]))
+    form = clicked_mark(_PLOT, lambda form: isinstance(form, str) and form != "")
+    if form is not None:
+        session.change(scheme=Scheme.parse(form))

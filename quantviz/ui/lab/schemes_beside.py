@@ -211,7 +211,8 @@ def _in_view(values: Any, state: LabState, parts: Granularity) -> Any:
 
 
 def _clicked() -> None:
-    cell = clicked_cell(_BRIDGE)
+    now = session.state()
+    cell = clicked_cell(_BRIDGE, now.view.matrix(now.source.shape))
     if cell:
         select(*cell)
 

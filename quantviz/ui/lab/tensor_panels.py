@@ -133,7 +133,8 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
 
 
 def _clicked() -> None:
-    cell = clicked_cell(BRIDGE_KEY)
+    now = session.state()
+    cell = clicked_cell(BRIDGE_KEY, now.view.matrix(now.source.shape))
     if cell:
         select(*cell)
 

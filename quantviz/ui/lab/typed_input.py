@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
 
 import streamlit as st
 
@@ -12,6 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.typed import Typed
+from quantviz.ui.components.component import written
 from quantviz.ui.lab.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import session
@@ -95,7 +95,7 @@ def _cells(typed: Typed) -> None:
     grid.
     """
     base = st.session_state.get(_BASE)
-    if base is None or _edited(base, _edits()) != typed:
+    if base is None or _edited(base, _edits(base)) != typed:
         base = st.session_state[_BASE] = typed
         st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
     rows = typed.shape[0] if len(typed.shape) == 2 else 1
@@ -117,15 +117,24 @@ def _editor_key() -> str:
     return f"cells_{st.session_state.get(_VERSION, 0)}"
 
 
-def _edits() -> Mapping[int, Mapping[str, Any]]:
-    return cast(
-        Mapping[int, Mapping[str, Any]], st.session_state.get(_editor_key(), {}).get("edited_rows", {})
-    )
+def _edits(base: Typed) -> Mapping[int, Mapping[str, float | None]]:
+    """Return what was written over a base: the numbers by row and column."""
+    rows, cols = (1, *base.shape)[-2:]
+    columns = frozenset(map(str, range(cols)))
+
+    def fits(lines: Mapping[int, Mapping[str, object]]) -> bool:
+        numbers = (value for changed in lines.values() for value in changed.values())
+        return all(row < rows and changed.keys() <= columns for row, changed in lines.items()) and not any(
+            isinstance(value, str) for value in numbers
+        )
+
+    return written(_editor_key(), fits)
 
 
 def _take_edits() -> None:
     with session.complaining(_TEXT):
-        new = _edited(st.session_state[_BASE], _edits())
+        base = st.session_state[_BASE]
+        new = _edited(base, _edits(base))
         now = session.state()
         if new == now.source:  # a cell was emptied: a tensor has no holes, so it shows its value again
             st.session_state[_BASE] = None
@@ -133,11 +142,11 @@ def _take_edits() -> None:
             session.put(now.replace(source=new, held=None))
 
 
-def _edited(base: Typed, edits: Mapping[int, Mapping[str, Any]]) -> Typed:
+def _edited(base: Typed, edits: Mapping[int, Mapping[str, float | None]]) -> Typed:
     values, cols = list(base.values), base.shape[-1]
     for row, changed in edits.items():
         for col, value in changed.items():
             # A cell that was emptied keeps what it had: a tensor has no holes.
             if value is not None:
-                values[int(row) * cols + int(col)] = float(value)
+                values[row * cols + int(col)] = value
     return Typed(tuple(values), base.shape)

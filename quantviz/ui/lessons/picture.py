@@ -284,7 +284,7 @@ def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:
     """Take the clicked cell as the answer where one is asked for, else as the one to explain."""
-    cell = clicked_cell(f"{_PANELS}_bridge")
+    cell = clicked_cell(f"{_PANELS}_bridge", state.view.matrix(state.source.shape))
     if not cell:
         return
     if pointing:

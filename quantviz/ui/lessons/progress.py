@@ -43,7 +43,7 @@ from quantviz.ui.shell.words import language, say, say_error, sentences
 _ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
 #: The popover and its uploader, and what came of the last file.
 _POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
-_COMPONENT = "quantviz_progress"
+_COMPONENT, _SCRIPT = "quantviz_progress", "progress"
 #: Where the browser keeps the answers. Another form of them gets another number, and leaves these alone.
 _KEY = f"quantviz.teaching.lessons.v{VERSION}"
 #: What tells this session from the next, how often it has read what the browser keeps, whether the browser
@@ -87,7 +87,7 @@ def keep_in_browser() -> None:
     Call it last: it shows the step as soon as the browser has told what it kept, and by then the step must
     be drawn with those answers. Mounted first, it showed the open question for one frame.
     """
-    component(_COMPONENT, "progress")(
+    component(_COMPONENT, _SCRIPT)(
         key=_COMPONENT,
         data={
             "key": _KEY,
@@ -96,9 +96,9 @@ def keep_in_browser() -> None:
             "text": as_json(answers()).decode() if answers() else None,
             "cleared": st.session_state.setdefault(_CLEARED, False),
             "refused": refused(),
+            # One that is longer is not read: the browser need not send all of it to be told so.
+            "most": LONGEST + 1,
         },
-        on_stored_change=_nothing,
-        on_refused_change=_nothing,
     )
 
 
@@ -107,25 +107,21 @@ def take_from_browser() -> None:
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """
-    stored = told_by_browser(_COMPONENT, "stored")
-    if not isinstance(stored, Mapping) or stored["count"] == st.session_state.get(_READ):
+    stored = told_by_browser(_COMPONENT, _SCRIPT, "stored")
+    if stored is None or stored["count"] == st.session_state.get(_READ):
         return
     try:
-        _take(read_json(stored["text"].encode("utf-8", "replace"), _known())[0])
+        _take(read_json(stored["text"].encode(), _known())[0])
         st.session_state[_UNREADABLE] = None
     except QuantVizError as problem:
         st.session_state[_UNREADABLE] = problem
     st.session_state[_READ] = stored["count"]
 
 
-def _nothing() -> None:
-    pass
-
-
 def refused() -> bool:
     """Return whether this browser keeps nothing."""
     st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(
-        told_by_browser(_COMPONENT, "refused")
+        told_by_browser(_COMPONENT, _SCRIPT, "refused")
     )
     return cast(bool, st.session_state[_REFUSED])
 

@@ -6,6 +6,7 @@ Tried on Streamlit `TRIED`. A test names what another release has changed.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.state import SafeSessionState
+from streamlit.runtime.state.session_state import Serialized, Value, WStates
 
+#: Bytes that a widget may say at once: as many as any text that is read. And how deep what it says may be.
+MOST_SAID, DEEPEST_SAID = 2**24, 32
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
 #: What the browser's last message said of each widget, by the widget's id.
@@ -127,6 +131,70 @@ def _is_event(widget: WidgetState) -> bool:
     """
     kind = widget.WhichOneof("value") or ""
     return "trigger" in kind or kind == "chat_input_value"
+
+
+@st.cache_resource(show_spinner=False)
+def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
+    """Have a widget that says what cannot be read say nothing instead, and `_drop` hear of it: of which kind
+    it was, which widget, and what it said.
+
+    Streamlit reads a message where the widget's value is asked for first: before the page, where it would
+    show a traceback, or in the middle of it.
+    """
+    usual = WStates.__getitem__
+
+    def readable(states: WStates, widget_id: str) -> Any:
+        held, about = states.states.get(widget_id), states.widget_metadata.get(widget_id)
+        if not isinstance(held, Serialized) or about is None:
+            return usual(states, widget_id)
+        with contextlib.suppress(Exception):
+            kind = held.value.WhichOneof("value")
+            own = kind is None or kind == about.value_type
+            if own and held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
+                value = usual(states, widget_id)
+                if not _is_deeper(value, DEEPEST_SAID):
+                    return value
+        with uninterrupted():
+            _drop(held.value.WhichOneof("value") or "", _key_of(widget_id), held)
+        nothing = about.deserializer(None)
+        states.states[widget_id] = Value(nothing)
+        return nothing
+
+    setattr(WStates, "__getitem__", readable)  # noqa: B010 (a method of theirs)
+    return True
+
+
+def _has_form(widget: WidgetState) -> bool:
+    """Return whether what a component says has Streamlit's form, which passes over what has not: parts of a
+    state by their names, or events, each with a name.
+    """
+    match widget.WhichOneof("value"):
+        case "json_value":
+            return isinstance(json.loads(widget.json_value), dict)
+        case "json_trigger_value":
+            events = json.loads(widget.json_trigger_value)
+            return events is None or (
+                isinstance(events, list)
+                and all(isinstance(each, dict) and isinstance(each.get("event"), str) for each in events)
+            )
+        case _:
+            return True
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Return whether lists and mappings lie inside one another more than `most` deep."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list | tuple)
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list | tuple)
+        ]
+        if not level:
+            return False
+    return True
 
 
 class SessionValues(Mapping[str, Any]):

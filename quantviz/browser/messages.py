@@ -1,0 +1,255 @@
+"""What the browser may say: the shape of each message, and the one decoder of them all.
+
+A message comes from a browser: anything may be in it. Here each message of each script stands with the types
+and bounds of its parts, and `decoded` gives the message as these say, or raises `Unfit`. What fits may still
+be wrong for what the page shows just now: that is looked at where the message is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+
+class Unfit(Exception):
+    """A message, or a part of it, does not have its shape."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number."""
+
+    least: int = 0
+    #: JavaScript counts no further.
+    most: int = 2**53
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number."""
+
+    least: float = -sys.float_info.max
+    most: float = sys.float_info.max
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text; half of a surrogate pair, which is none, becomes a question mark."""
+
+    #: Characters.
+    most: int
+
+
+@dataclass(frozen=True)
+class Word:
+    """One of some words."""
+
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of things of one shape."""
+
+    of: Shape
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A list of things, each of its own shape."""
+
+    of: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Things of one shape by their names."""
+
+    of: Shape
+    names: Shape
+    most: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Things by the names that they have. Others are left away."""
+
+    fields: Mapping[str, Shape]
+    #: Names of those that need not be there.
+    optional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """A record, by the word that stands in its `kind`."""
+
+    kinds: Mapping[str, Record]
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """A thing of a shape, or none."""
+
+    of: Shape
+
+
+@dataclass(frozen=True)
+class Either:
+    """A thing of the first of some shapes that it has."""
+
+    of: tuple[Shape, ...]
+
+
+Shape: TypeAlias = Flag | Whole | Number | Text | Word | Items | Row | Named | Record | Kinds | Maybe | Either
+
+
+def decoded(shape: Shape, said: object) -> Any:
+    """Return what was said, with the types and within the bounds of its shape.
+
+    A shape is only as deep as it is written, so what was said may be as deep as it likes.
+
+    Raises:
+        Unfit: It does not have the shape.
+
+    >>> decoded(Record({"row": Whole()}), {"row": 3, "more": [[]]})
+    {'row': 3}
+    >>> decoded(Maybe(Number(0, 9)), float("nan"))
+    Traceback (most recent call last):
+    quantviz.browser.messages.Unfit
+    """
+    match shape:
+        case Flag():
+            if isinstance(said, bool):
+                return said
+        case Whole(least, most):
+            if type(said) is int and least <= said <= most:
+                return said
+        case Number(low, high):
+            # Compared before it is made a float, for which it may be too large.
+            if isinstance(said, int | float) and not isinstance(said, bool) and low <= said <= high:
+                return float(said)
+        case Text(most):
+            if isinstance(said, str) and len(said) <= most:
+                return said.encode("utf-8", "replace").decode()
+        case Word(known):
+            if isinstance(said, str) and said in known:
+                return said
+        case Items(of, least, most):
+            if isinstance(said, list | tuple) and least <= len(said) <= most:
+                return [decoded(of, each) for each in said]
+        case Row(shapes):
+            if isinstance(said, list | tuple) and len(said) == len(shapes):
+                return [decoded(each, part) for each, part in zip(shapes, said, strict=True)]
+        case Named(of, names, most):
+            if isinstance(said, Mapping) and len(said) <= most:
+                return {decoded(names, name): decoded(of, value) for name, value in said.items()}
+        case Record(fields, optional):
+            if isinstance(said, Mapping):
+                there = [name for name in fields if name in said or name not in optional]
+                return {name: decoded(fields[name], said.get(name)) for name in there}
+        case Kinds(kinds):
+            if isinstance(said, Mapping):
+                kind = decoded(Word(tuple(kinds)), said.get("kind"))
+                return {"kind": kind, **decoded(kinds[kind], said)}
+        case Maybe(of):
+            return None if said is None else decoded(of, said)
+        case Either(shapes):
+            for each in shapes:
+                try:
+                    return decoded(each, said)
+                except Unfit:
+                    continue
+    raise Unfit
+
+
+# ---- what is said -------------------------------------------------------------------------------
+
+#: Characters of a learner's progress as the browser keeps it: more than are read of it, so that one that is
+#: too long is said to be.
+LONGEST_PROGRESS = 2**18
+#: Characters of a scheme's text form, or of a part of a link.
+LONGEST_FORM = 4000
+#: Parts of a link.
+MOST_PARTS = 40
+#: CSS pixels of a page.
+WIDEST = 100_000
+#: Marks, lines and cells that can be chosen at once.
+MOST_CHOSEN = 1000
+#: Lines of a table that can be written in at once, and cells of such a line: as many as a typed tensor has.
+MOST_WRITTEN = 512 * 512
+
+_FLOAT32 = Number(-3.4028234663852886e38, 3.4028234663852886e38)
+_WIDTH = Number(0, WIDEST)
+_CELL = Record({"row": Whole(), "col": Whole()})
+_WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Whole(1)})
+_PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
+_GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
+#: What a handle of a ruler is moved to: see `quantviz/browser/ruler/handles.js`.
+_HANDLE = Kinds(
+    {
+        "range": Record({"lo": Number(), "hi": Number()}),
+        "value": Record({"cell": Whole(), "value": Number()}),
+        "tooth": Record({"index": Whole(), "value": Number()}),
+        "zero": Record({"index": Whole(), "value": Number()}, ("index",)),
+        "bits": Record({"at": Whole()}),
+        "group": Record({"at": Whole()}),
+    }
+)
+#: What a hand asks for where it lets go: see `quantviz/lab/moves.py`.
+_MOVE = Kinds(
+    {
+        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32}),
+        "given": Record({"scale": _FLOAT32, "zero_point": _FLOAT32}),
+        "format": Record({"id": Text(LONGEST_FORM)}),
+        "group": Record({"size": Whole(1)}),
+        "cell": Record({"cell": Items(Whole(), 1, 4), "value": _FLOAT32}),
+        "scheme": Record({"scheme": Text(LONGEST_FORM)}),
+    }
+)
+
+#: What each script of this folder says, by the names that its component has. A script that is not here says
+#: nothing.
+MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
+    {
+        "panels_bridge": {"cell": _CELL, "window": _WINDOW, "width": _WIDTH},
+        "hand_component": {
+            "release": _MOVE,
+            "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
+        },
+        "ruler_component": {"moved": _HANDLE},
+        "formats_bridge": {"code": Whole(), "width": _WIDTH},
+        "gallery_component": {"at": Whole(), "cell": _CELL},
+        "home_component": {"go": _GO},
+        "continue_component": {"go": _GO},
+        "progress": {
+            "stored": Record({"count": Whole(1), "text": Text(LONGEST_PROGRESS)}),
+            "refused": Flag(),
+        },
+    }
+)
+
+#: What a mark of a chart says of itself.
+_MARK = Either((Text(LONGEST_FORM), Number()))
+#: What Streamlit's own charts and tables say, by the names that it has for it.
+ELEMENTS: Mapping[str, Shape] = MappingProxyType(
+    {
+        "points": Items(
+            Record({"customdata": Either((_MARK, Items(Maybe(_MARK), 1, 100)))}, ("customdata",)),
+            0,
+            MOST_CHOSEN,
+        ),
+        "rows": Items(Whole(), 0, MOST_CHOSEN),
+        "cells": Items(Row((Whole(), Text(LONGEST_FORM))), 0, MOST_CHOSEN),
+        "edited_rows": Named(Named(Maybe(_MARK), Text(LONGEST_FORM), MOST_WRITTEN), Whole(), MOST_WRITTEN),
+    }
+)

@@ -1,0 +1,61 @@
+"""Messages of the browser that do not fit: dropped, and counted for whoever runs the server.
+
+Nobody is shown anything of it. A browser that shows our pages says nothing of the kind, so it is either
+damaged or an attack.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import cast
+
+import streamlit as st
+
+_KEY = "dropped_messages"
+#: Places of which the last message is known.
+_MOST_PLACES = 8
+
+
+@dataclass(eq=False)
+class Dropped:
+    """The messages of a session that were dropped."""
+
+    count: int = 0
+    #: The last one of each kind and widget: it is looked at several times in a run.
+    last: dict[tuple[str, str], object] = field(default_factory=dict)
+
+
+def begin() -> None:
+    """Have the session count what is dropped. Call it before anything of the browser's is read: in the midst
+    of that nothing can be put into a session.
+    """
+    st.session_state.setdefault(_KEY, Dropped())
+
+
+def drop(what: str, key: str, said: object) -> None:
+    """Count a message that is dropped, once however often it is looked at.
+
+    `what` names its kind, `key` whose it is. The server's log has a line for the first of a session, the
+    second, the fourth and so on: it does not grow with an attack.
+    """
+    known = dropped()
+    place = (what, key)
+    if known.last.get(place) is said:
+        return
+    known.last.pop(place, None)
+    known.last[place] = said
+    if len(known.last) > _MOST_PLACES:
+        del known.last[next(iter(known.last))]
+    known.count += 1
+    if known.count & (known.count - 1) == 0:
+        logging.getLogger("quantviz").warning(
+            "a message of the browser was dropped, for it does not fit: %s (%d in this session)",
+            what,
+            known.count,
+        )
+
+
+def dropped() -> Dropped:
+    """Return what this session has dropped."""
+    return cast(Dropped, st.session_state.get(_KEY) or Dropped())
