@@ -148,9 +148,7 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
         if not isinstance(held, Serialized) or about is None:
             return usual(states, widget_id)
         with contextlib.suppress(Exception):
-            kind = held.value.WhichOneof("value")
-            own = kind is None or kind == about.value_type
-            if own and held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
+            if held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
                 value = usual(states, widget_id)
                 if not _is_deeper(value, DEEPEST_SAID):
                     return value
