@@ -18,7 +18,7 @@ from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Nu
 
 #: How often each question is asked once more.
 ATTEMPTS = 4
-#: What a lesson of about eight minutes has at most: questions, typed answers among them, words of a step, and
+#: What a lesson of about ten minutes has at most: questions, typed answers among them, words of a step, and
 #: words in steps, questions and rules.
 MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
 #: Words that take as long to read as a Chinese character.
