@@ -15,14 +15,16 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from quantviz.checkpoints.listing import Entry, Unmeasured
 from quantviz.checkpoints.measuring import FOR_NOW, Row
-from quantviz.checkpoints.recipes import refusal_of
+from quantviz.checkpoints.recipes import recipe_id, refusal_of
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.quantization.quantizer import ARITHMETIC
@@ -91,6 +93,8 @@ class Scan:
     coverage: dict[str, str] = field(default_factory=dict)
     #: Whether that is all of it.
     is_complete: bool = True
+    #: Which of its tensors are measured.
+    selection: Selection = ALL_QUANTIZED
 
 
 class Listed(NamedTuple):
@@ -172,7 +176,10 @@ class Results:
         if row is None:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
         found = dict(zip(names, row, strict=True))
-        recipes = tuple((name, Scheme.parse(form)) for name, form in json.loads(found["recipes"]))
+        asked = json.loads(found["recipes"])
+        selection = Selection.of_record(asked if isinstance(asked, dict) else {})
+        listed = asked["recipes"] if isinstance(asked, dict) else asked
+        recipes = tuple((name, Scheme.parse(form)) for name, form in listed)
         tensors = self._open.execute(
             "SELECT count(*), count(status) FROM tensors WHERE scan = ?", (number,)
         ).fetchone()
@@ -192,7 +199,7 @@ class Results:
         return Scan(
             number, found["path"], recipes, state, found["process"], found["started"], found["updated"],
             progress, tuple(note for note in notes if _COVERAGE not in note), said,
-            bool(coverage[_COVERAGE]),
+            bool(coverage[_COVERAGE]), selection,
         )  # fmt: skip
 
     def listed(self, number: int) -> tuple[Listed, ...]:
@@ -203,7 +210,7 @@ class Results:
             (number,),
         )
         return tuple(
-            Listed(position, tensor, file, dtype, _shape_of(shape)[0], content, status)
+            Listed(position, tensor, file, dtype, _shape_of(shape).shape, content, status)
             for position, tensor, file, dtype, shape, content, status in found
         )
 
@@ -225,14 +232,19 @@ class Results:
             if positions is not None and position not in positions:
                 continue
             measured = self.measured(content, language) if content else {}
-            lengths, outputs = _shape_of(shape)
-            for name, scheme in recipes:
+            lengths, outputs, instead = _shape_of(shape)
+            for at, (name, asked) in enumerate(recipes):
+                scheme = instead.get(at, asked)
                 base: dict[str, object] = {
                     "tensor": tensor, "recipe": name, "shape": lengths, "dtype": dtype,
-                    "content": content, "scheme": str(scheme), "file": file,
+                    "content": content, "scheme": str(scheme or asked), "file": file,
+                    "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
                 }  # fmt: skip
                 if status not in (None, "ok"):
                     yield row_of(base, status, _in(reason, language))
+                elif scheme is None:
+                    kept = QuantVizError("checkpoint.does_not_divide", shape=lengths)
+                    yield row_of(base, "left_aside", kept.message(language))
                 elif (refusal := refusal_of(scheme, lengths, outputs)) is not None:
                     yield row_of(base, "refused", refusal.message(language))
                 elif str(scheme) in measured:
@@ -287,9 +299,12 @@ class Results:
         recipes: Sequence[tuple[str, Scheme]],
         entries: Sequence[Entry],
         notes: Iterable[dict[str, str]] = (),
+        selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Put a scan's plan down and return its number: the one it had where it was begun before."""
-        asked = json.dumps([[name, str(scheme)] for name, scheme in recipes])
+        listed = [[name, str(scheme)] for name, scheme in recipes]
+        # As before there was a choice, where none is made.
+        asked = json.dumps({"recipes": listed, **selection.record()} if selection.record() else listed)
         path = stored_text(path)
         now = time.time()
         with self.together():
@@ -464,15 +479,30 @@ def _in(reason: str | None, language: str) -> str | None:
     return None if reason is None else str(json.loads(reason)[language])
 
 
+class _Stored(NamedTuple):
+    """The column `shape` of a tensor: its shape, its outputs, and what is used in place of schemes."""
+
+    shape: Shape
+    outputs: tuple[int, ...] = (0,)
+    instead: Mapping[int, Scheme | None] = MappingProxyType({})
+
+
 def _shape_text(entry: Entry) -> str:
-    """Return a tensor's shape as the table has it, with its outputs where they are not its first axis."""
-    usual = entry.outputs == (0,)
-    return json.dumps(entry.shape if usual else {"shape": entry.shape, "outputs": entry.outputs})
+    """Return a tensor's shape as the table has it: with its outputs where they are not its first axis, and
+    with what an engine uses on it in place of schemes.
+    """
+    more: dict[str, Any] = {}
+    if entry.outputs != (0,):
+        more["outputs"] = entry.outputs
+    if entry.instead:
+        more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    return json.dumps({"shape": entry.shape, **more} if more else entry.shape)
 
 
-def _shape_of(form: str) -> tuple[Shape, tuple[int, ...]]:
-    """Return the shape and the outputs that `_shape_text` wrote."""
+def _shape_of(form: str) -> _Stored:
+    """Return what `_shape_text` wrote."""
     found = json.loads(form)
-    if isinstance(found, dict):
-        return tuple(found["shape"]), tuple(found["outputs"])
-    return tuple(found), (0,)
+    if not isinstance(found, dict):
+        return _Stored(tuple(found))
+    instead = {int(at): form and Scheme.parse(form) for at, form in found.get("instead", {}).items()}
+    return _Stored(tuple(found["shape"]), tuple(found.get("outputs", (0,))), instead)
