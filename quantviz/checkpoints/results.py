@@ -22,8 +22,9 @@ from pathlib import Path, PurePath
 from quantviz.checkpoints.bounds import RESULT_RECIPES, RESULT_ROWS, RESULT_SCANS, RESULT_TENSORS
 from quantviz.checkpoints.listing import Entry, Unmeasured
 from quantviz.checkpoints.measuring import FOR_NOW, Row
-from quantviz.checkpoints.recipes import refusal_of
+from quantviz.checkpoints.recipes import recipe_id, refusal_of
 from quantviz.checkpoints.result_file import ResultFile
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
 from quantviz.checkpoints.stored_rows import (
     COVERAGE,
     MEASURED_COLUMNS,
@@ -34,6 +35,7 @@ from quantviz.checkpoints.stored_rows import (
     Scan,
     listed_of,
     measured_of,
+    recipes_form,
     scan_of,
     shape_form,
 )
@@ -148,15 +150,20 @@ class Results:
     ) -> Iterator[Mapping[str, object]]:
         from quantviz.checkpoints.table import row_of
 
-        measured = self.measured(tensor, [scheme for _, scheme in recipes]) if tensor.content else {}
-        for name, scheme in recipes:
+        schemes = [tensor.instead.get(at, scheme) for at, (_, scheme) in enumerate(recipes)]
+        measured = self.measured(tensor, list(filter(None, schemes))) if tensor.content else {}
+        for (name, asked), scheme in zip(recipes, schemes, strict=True):
             base: dict[str, object] = {
                 "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
-                "content": tensor.content, "scheme": str(scheme), "file": tensor.file,
+                "content": tensor.content, "scheme": str(scheme or asked), "file": tensor.file,
+                "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
             }  # fmt: skip
             found = measured.get(str(scheme))
             if tensor.status not in (None, "ok"):
                 yield row_of(base, tensor.status, _in(tensor.reason, language))
+            elif scheme is None:
+                kept = QuantVizError("checkpoint.does_not_divide", shape=tensor.shape)
+                yield row_of(base, "left_aside", kept.message(language))
             elif (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
                 yield row_of(base, "refused", refusal.message(language))
             elif found is not None:
@@ -236,9 +243,10 @@ class Results:
         recipes: Sequence[tuple[str, Scheme]],
         entries: Sequence[Entry],
         notes: Iterable[dict[str, str]] = (),
+        selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Put a scan's plan down and return its number: the one it had where it was begun before."""
-        asked = json.dumps([[name, str(scheme)] for name, scheme in recipes])
+        asked = json.dumps(recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
         with self.together():
@@ -263,7 +271,7 @@ class Results:
                         stored_text(e.name),
                         stored_text(shown(e.file)),
                         e.dtype,
-                        json.dumps(shape_form(e.shape, e.outputs)),
+                        json.dumps(shape_form(e)),
                         e.size,
                     )
                     for at, e in enumerate(entries)

@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 
 from quantviz.checkpoints import typed_values as values
 from quantviz.checkpoints.bounds import RESULT_RECIPES
+from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.measuring import NUMBERS
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 
 #: What a tensor under a recipe can have come to.
-STATUSES = ("ok", "refused", "not_read", "problem")
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
 #: What a scan is put down as.
 STATES = ("running", "done", "cancelled")
 #: What marks, among the notes of a scan, the one on how much was read; whether that is all.
@@ -82,6 +85,8 @@ class Scan:
     coverage: dict[str, str] = field(default_factory=dict)
     #: Whether that is all of it.
     is_complete: bool = True
+    #: Which of its tensors are measured.
+    selection: Selection = ALL_QUANTIZED
 
 
 class Listed(NamedTuple):
@@ -96,6 +101,8 @@ class Listed(NamedTuple):
     status: str | None
     #: Which of its axes are outputs.
     outputs: tuple[int, ...] = (0,)
+    #: What an engine uses on it in place of a recipe, by the recipe's place; None where it keeps the tensor.
+    instead: Mapping[int, Scheme | None] = MappingProxyType({})
     #: Why it was not measured, by language.
     reason: Mapping[str, str] | None = None
 
@@ -134,10 +141,11 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
     notes = [_note(each) for each in _list(raw["notes"], "notes")]
     coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
+    recipes, selection = _recipes(raw["recipes"])
     return Scan(
         number,
         _text(raw["path"], "path"),
-        _recipes(raw["recipes"]),
+        recipes,
         state,
         process,
         values.seconds(raw["started"], "started"),
@@ -154,6 +162,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
+        selection,
     )
 
 
@@ -173,7 +182,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         name = f"#{at + 1}"
     try:
         values.whole(position, "position")
-        shape, outputs = _shape_of(raw["shape"])
+        shape, outputs, instead = _shape_of(raw["shape"])
         return Listed(
             own,
             _text(raw["tensor"], "tensor"),
@@ -183,10 +192,11 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             _optional_text(raw["content"], "content"),
             _status(raw["status"], "status"),
             outputs,
+            instead,
             _reason(raw["reason"]),
         )
     except QuantVizError as problem:
-        return Listed(own, name, "", "", (), None, "problem", (0,), values.said(problem))
+        return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
@@ -211,24 +221,65 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
         return Measured("problem", values.said(problem), MappingProxyType({}), None, True)
 
 
-def shape_form(shape: Shape, outputs: tuple[int, ...]) -> Any:
-    """Return what the file has of a tensor's shape: with its outputs where they are not its first axis."""
-    return shape if outputs == (0,) else {"shape": shape, "outputs": outputs}
+def shape_form(entry: Entry) -> Any:
+    """Return what the file has of a tensor's shape: with its outputs where they are not its first axis, and
+    with what an engine uses on it in place of schemes.
+    """
+    more: dict[str, Any] = {}
+    if entry.outputs != (0,):
+        more["outputs"] = entry.outputs
+    if entry.instead:
+        more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    return {"shape": entry.shape, **more} if more else entry.shape
 
 
-def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...]]:
-    """Return the shape and the outputs that `shape_form` gave."""
+def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) -> Any:
+    """Return what the file has of a scan's recipes, with the selection where one is made."""
+    listed = [[name, str(scheme)] for name, scheme in recipes]
+    return {"recipes": listed, **selection.record()} if selection.record() else listed
+
+
+def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None]]:
+    """Return the shape, the outputs and what is used in place of schemes, as `shape_form` gave them."""
     found = _json(written, "shape")
     if not isinstance(found, dict):
-        return values.lengths(found, "shape"), (0,)
-    shape, outputs = (values.lengths(found.get(name), name) for name in ("shape", "outputs"))
-    if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= len(shape):
+        return values.lengths(found, "shape"), (0,), MappingProxyType({})
+    shape = values.lengths(found.get("shape"), "shape")
+    outputs = values.lengths(found.get("outputs", [0]), "outputs")
+    if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
         raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
-    return shape, outputs
+    instead = found.get("instead", {})
+    if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
+        raise QuantVizError("rows.not_json", field="instead", got=instead)
+    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items())))
 
 
-def _recipes(written: Any) -> tuple[tuple[str, Scheme], ...]:
-    found = _list(written, "recipes")
+def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
+    at, form = entry
+    place = values.whole(values.from_digits(at, "instead"), "instead")
+    return place, None if form is None else Scheme.parse(_text(form, "instead"))
+
+
+def _recipes(written: Any) -> tuple[tuple[tuple[str, Scheme], ...], Selection]:
+    """Return the recipes and the selection that `recipes_form` gave."""
+    whole = _json(written, "recipes")
+    record = whole if isinstance(whole, dict) else {"recipes": whole}
+    return _pairs(record.get("recipes")), _selection(record)
+
+
+def _selection(record: Mapping[str, Any]) -> Selection:
+    patterns = [record.get(name, []) for name in ("include", "exclude")]
+    for each in patterns:
+        if not isinstance(each, list):
+            raise QuantVizError("rows.not_text", field="recipes", got=each)
+    include, exclude = (tuple(_text(pattern, "recipes") for pattern in each) for each in patterns)
+    engine = values.one_of(("", *PROFILES))(record.get("engine", ""), "engine")
+    return Selection(engine, include, exclude)
+
+
+def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field="recipes", got=found)
     if not 0 < len(found) <= RESULT_RECIPES:
         raise QuantVizError("rows.recipes", count=len(found), most=RESULT_RECIPES)
     pairs = []

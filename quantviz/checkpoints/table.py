@@ -25,7 +25,7 @@ _FIRST = ("mse", "sqnr_db")
 #: The columns in their order. `content` tells bytes, dtype and shape; `bits` is what the tensor takes as the
 #: recipe stores it, a whole number, and the metric `effective_bits` the same for one weight.
 COLUMNS = (
-    *("tensor", "recipe", "status", "reason", "shape", "dtype", "content", "bits", *_FIRST),
+    *("tensor", "recipe", "status", "reason", "fallback", "shape", "dtype", "content", "bits", *_FIRST),
     *("max_error", "max_error_at", *(name for name in METRICS if name not in _FIRST)),
     *(*NUMBERS, "scheme", "file"),
 )

@@ -57,7 +57,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
             placeholder=say("checkpoints.find_example"),
             label_visibility="collapsed",
         )
-        statuses = ("ok", "refused", "not_read", "problem", "waiting")
+        statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
     words = (wanted or "").lower().split()
