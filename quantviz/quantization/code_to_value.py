@@ -134,7 +134,9 @@ def block_names(scheme: Scheme) -> frozenset[str]:
         "code_scale",
         "code_zero_point",
         "global_absmax",
+        "global_scale",
         "inverse",
         "scale_code",
         "short",
+        "zero_point_code",
     }

@@ -50,13 +50,15 @@ def code_operations(scheme: Scheme) -> Operations:
     source, added = "x", scheme.zero_domain in ("code_int", "code_float")
     zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
     by_products = order == "multiply_subtract_round" and not added
-    if scheme.shifted and not added:
+    if scheme.shifted and not added and order != "levels_divide_add_round":
         operations += _value_offset(scheme, apply, subtracted=not by_products)
         source = "x" if by_products else "y"
     from_lowest = order.startswith("from_lowest_") and added
     if from_lowest:
         operations += _above_lowest(scheme, divisor, zero_point)
         source = "y"
+    if order == "levels_divide_add_round":
+        return (*operations, *_by_levels(scheme), *_rounding(scheme), *_limits(scheme))
     divides = order.removeprefix("from_lowest_").startswith("divide")
     if not divides and not inverse_known:
         operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
@@ -102,6 +104,25 @@ def code_operations(scheme: Scheme) -> Operations:
     else:
         operations += [*scaling, *((shift,) if added else ()), *_sign_of_zero(scheme), *_rounding(scheme)]
     return (*operations, *_limits(scheme))
+
+
+def _by_levels(scheme: Scheme) -> Operations:
+    """Return the operations from x to a code of the first level, and from that to one of the second."""
+    assert scheme.search is not None
+    reach = scheme.search.reach(scheme.zero_domain)
+    into_second = Operation("divide_level", "y = y / scale_code", lambda v: v["y"] / v["scale_code"])
+    added: Operations = (
+        Operation("shift", "y = y + zero_point", lambda v: v["y"] + v["zero_point"].to(v["y"].dtype)),
+    )
+    steps: Operations = (into_second, *added)
+    if scheme.zero_domain == "value":
+        shift = Operation("shift_level", "y = y + zero_point_code", lambda v: v["y"] + v["zero_point_code"])
+        steps = (shift, into_second)
+    return (
+        Operation("divide_run", "y = x / global_scale", lambda v: v["x"] / v["global_scale"]),
+        Operation("clamp_level", f"y = clamp(y, -{reach}, {reach})", lambda v: v["y"].clamp(-reach, reach)),
+        *steps,
+    )
 
 
 def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:

@@ -206,6 +206,8 @@ class Arithmetic:
     one_sided: str = "symmetric"
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
     #: s + z). "multiply_subtract_round": of a zero point that is a value, round(x · (1 / s) - z · (1 / s)).
+    #: "levels_divide_add_round": of scales of two levels of integers, x is brought to a code of the first and
+    #: then to one of the second.
     order: str = "divide_add_round"
     #: The order where there are several blocks; "same" as with one.
     block_order: str = "same"

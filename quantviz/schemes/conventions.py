@@ -240,6 +240,18 @@ class Convention(Arithmetic):
                 "mirrored_end",
             ),
             (
+                "order",
+                "levels_divide_add_round" in orders and "integer_levels" not in _methods(self.search),
+                "search",
+                "qserve",
+            ),
+            (
+                "search",
+                "integer_levels" in _methods(self.search) and self.zero_domain not in ("code_int", "value"),
+                "zero_domain",
+                "code_int, value",
+            ),
+            (
                 "value_order",
                 self.value_order == "fused_multiply_add" and self.value_dtype != "float32",
                 "value_dtype",
@@ -357,6 +369,7 @@ _ORDERS = (
     "from_lowest_divide_round_add",
     "from_lowest_multiply_round_add",
     "multiply_subtract_round",
+    "levels_divide_add_round",
 )
 
 #: The values a field can take, where they are names of shared steps.

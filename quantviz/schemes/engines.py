@@ -665,6 +665,19 @@ ENGINES: tuple[Arithmetic, ...] = (
         known_as=("AutoGPTQ", "GPTQModel", "vLLM"),
         offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
     ),
+    # deepcompressor's quantizer for QServe: int8 codes of a float16 scale a row, and of these whole scales of
+    # groups. With zero points among the first level's codes, as qoq-g128.yaml has them, it is
+    # zero_domain=value.
+    Arithmetic(
+        "qserve",
+        search="qserve",
+        order="levels_divide_add_round",
+        zero_width="as_any",
+        half_input=(_VALUES_IN_HALF,),
+        purpose="llm_weights",
+        known_as=("QoQ", "W4A8KV4", "OmniServe", "deepcompressor"),
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_group",), usual_size=128),
+    ),
     # mlx.core.quantize, mode="affine".
     Arithmetic(
         "mlx",

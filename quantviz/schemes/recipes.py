@@ -98,6 +98,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
             {
                 "awq_int4_g128": _group("uint4", "awq", 128, "asymmetric"),
                 "gptq_int4_g128": _group("uint4", "gptq", 128),
+                "qserve_int4_g128": _searched("uint4", "qserve", 128, "asymmetric"),
                 "mlx_q4_g64": _group("uint4", "mlx", 64, "asymmetric"),
                 "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
                 "coreml_int4_g32": _group("int4", "coreml"),

@@ -613,7 +613,7 @@ class Scheme:
     def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
         """Yield an error where the blocks do not fall into whole runs that share a scale of scales."""
         search = self.search
-        if search is None or search.run == 1:
+        if search is None or search.run < 2:
             return
         layout = self.granularity.layout(shape)
         for axis, (blocks, size) in enumerate(zip(layout.grid_shape, layout.block_shape, strict=True)):

@@ -46,6 +46,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "qserve": ("qserve",),
     "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (

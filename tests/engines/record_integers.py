@@ -1,10 +1,11 @@
 """Records what integer engines compute whose packages cannot be requirements of the tests: they are too
 large, or pin other versions of what the app needs.
 
-    python -m tests.engines.record_integers aimet|nncf|openvino|tensorflow
+    python -m tests.engines.record_integers aimet|nncf|openvino|tensorflow|qserve FOLDER
 
 It runs where the package and torch are installed; pip brings both: `aimet-onnx` and `torch`; `nncf`,
-`openvino` and `torch`; `tensorflow-cpu` and `torch`.
+`openvino` and `torch`; `tensorflow-cpu` and `torch`. QServe's quantizer is in no index: FOLDER holds the
+files of deepcompressor's repository at the commit of `COMMITS`; it imports `omniconfig`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 import numpy as np
 import torch
@@ -26,6 +27,10 @@ from tests.engines.data import DISTRIBUTIONS, OUTSIDE, Trial, half_trials, own_t
 
 RECORDED = Path(__file__).parent / "recorded"
 SHAPES = ((64,), (5, 7), (4, 64), (2, 4, 32))
+#: Those of weights in groups.
+MATRICES = ((4, 64), (2, 128), (3, 256))
+#: The commit of what is in no index.
+COMMITS: Mapping[str, str] = MappingProxyType({"deepcompressor": "69f3473f"})
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ def main() -> None:
     torch.set_num_threads(1)
     name = sys.argv[1]
     package, cases_of = PACKAGES[name]
-    asked, cases = list(_trials(in_half=name in _IN_HALF)), list(cases_of())
+    shapes = MATRICES if package in COMMITS else SHAPES
+    asked, cases = list(_trials(shapes, in_half=name in _IN_HALF)), list(cases_of())
     inputs = [x for trial in asked for x in (trial.x, trial.seen) if x is not None]
     arrays = {"input": np.concatenate([x.float().numpy().ravel() for x in inputs])}
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
@@ -59,7 +65,7 @@ def main() -> None:
         for part, values in _joined(answers, zero_is_value=case.zero_is_value).items():
             arrays[f"{part}{number}"] = values
     about = {
-        "producer": f"{package} {metadata.version(package)}",
+        "producer": f"{package} {COMMITS.get(package) or metadata.version(package)}",
         "settings": f"torch {torch.__version__} on CPU, in float32 where no dtype is named",
         "command": f"python -m tests.engines.record_integers {name}",
         "cases": [[case.path, case.form] for case in cases],
@@ -115,14 +121,14 @@ def values_of(codes: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 
 
 #: The packages that take half precision.
-_IN_HALF = ("aimet", "nncf")
+_IN_HALF = ("aimet", "nncf", "qserve")
 
 
-def _trials(*, in_half: bool) -> Iterator[Trial]:
+def _trials(shapes: Sequence[tuple[int, ...]], *, in_half: bool) -> Iterator[Trial]:
     """Yield a tensor of each distribution, `in_half` precision too, and of each range from outside and kind
     of special values.
     """
-    yield from own_trials(_tensors())
+    yield from own_trials(_tensors(shapes))
     for kind, (name, outside) in enumerate(OUTSIDE.items()):
         for number, values in enumerate(("normal", "two_decimals", "ties")):
             generator = torch.Generator().manual_seed(8100 + 10 * kind + number)
@@ -137,12 +143,12 @@ def _trials(*, in_half: bool) -> Iterator[Trial]:
     yield Trial("given range", "just below halves", halves, ends)
     yield Trial("given range", "just below halves, from 0", halves, ends + 128)
     if in_half:
-        yield from half_trials(_tensors())
+        yield from half_trials(_tensors(shapes))
 
 
-def _tensors() -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, torch.Tensor]]:
     for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
-        for shape in (SHAPES[kind % len(SHAPES)], SHAPES[(kind + 2) % len(SHAPES)]):
+        for shape in (shapes[kind % len(shapes)], shapes[(kind + 2) % len(shapes)]):
             generator = torch.Generator().manual_seed(8000 + kind)
             label = f"{name} {'x'.join(map(str, shape))}"
             yield label, make(math.prod(shape), generator).reshape(shape)
@@ -427,12 +433,84 @@ def _tensorflow() -> Iterator[Recorded]:
                 yield Recorded(path, form, asks(one, granularity, bits, narrow=narrow))
 
 
+# ---- QServe ---------------------------------------------------------------------------------------
+
+
+def _qserve() -> Iterator[Recorded]:
+    """Yield deepcompressor's quantizer as `examples/llm/configs/qoq-g128.yaml` sets it up for weights, with
+    zero points of either kind; round to nearest.
+    """
+    # Its packages import kernels for a GPU: only the modules that are named are run.
+    folder = Path(sys.argv[2]) / "deepcompressor"
+    for name in ("", ".quantizer", ".utils", ".csrc", ".csrc.load"):
+        package = ModuleType(f"deepcompressor{name}")
+        package.__path__ = [str(folder.joinpath(*name.split(".")[1:]))]
+        sys.modules[package.__name__] = package
+    sys.modules["deepcompressor.csrc.load"]._C = None  # type: ignore[attr-defined]
+    from deepcompressor.data.dtype import QuantDataType  # type: ignore[import-not-found]
+    from deepcompressor.data.zero import ZeroPointDomain  # type: ignore[import-not-found]
+    from deepcompressor.quantizer.config.base import (  # type: ignore[import-not-found]
+        ProgressiveQuantizerConfig,
+    )
+    from deepcompressor.quantizer.impl.base import QuantizerImpl  # type: ignore[import-not-found]
+
+    int8, uint4 = (QuantDataType.from_str(name) for name in ("sint8", "uint4"))
+
+    def asks(size: int, domain: str) -> Callable[..., Answer]:
+        config = ProgressiveQuantizerConfig(
+            dtype=uint4,
+            zero_point=getattr(ZeroPointDomain, domain),
+            group_shapes=((1, -1), (1, size)),
+            scale_dtypes=(torch.float16, int8),
+            intermediate_dtypes=(int8,),
+            intermediate_levels=(0,),
+        )
+
+        def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            if seen is not x:
+                raise Undefined("its scales are those of the weights")
+            if x.dim() != 2 or x.shape[-1] % size:
+                raise Refused("groups must divide the columns of a matrix")
+            try:
+                made = QuantizerImpl(config).quantize(
+                    x.clone(), return_with_quant=True, default_dtype=torch.float16
+                )
+            except AssertionError:
+                raise Undefined("it stops at NaN or infinity, its own of large numbers included") from None
+            rows, groups = made.scale.get_child(0).data, made.scale.get_child(1).data.flatten()
+            row = rows.flatten().repeat_interleave(x.shape[-1] // size)
+            scale, zero = row * groups, made.zero.flatten().expand(groups.shape)
+            # What it calls quantized are the values: they stand where they were made of codes.
+            x_hat, single = (
+                made.data,
+                QuantizerImpl(config).quantize(x.to(torch.float32), default_dtype=torch.float16).data,
+            )
+            first = torch.round(single.reshape(-1, size) / row[:, None])
+            is_value = domain == "PostScale"
+            codes = (
+                (first + zero[:, None]) / groups[:, None]
+                if is_value
+                else first / groups[:, None] + zero[:, None]
+            )
+            assert torch.equal(codes, torch.round(codes))
+            zero_point = -row * zero if is_value else zero
+            return Answer(x_hat.reshape(x.shape), codes.reshape(x.shape).to(torch.int32), scale, zero_point)
+
+        return ask
+
+    for size in (32, 128):
+        for domain, own in (("PreScale", ""), ("PostScale", "(zero_domain=value)")):
+            form = f"uint4,asymmetric,per_group(size={size}),searched,qserve{own}"
+            yield Recorded("QuantizerImpl", form, asks(size, domain), zero_is_value=bool(own))
+
+
 #: By name: the distribution that is asked, and its cases.
 PACKAGES: Mapping[str, tuple[str, Callable[[], Iterator[Recorded]]]] = MappingProxyType(
     {
         "aimet": ("aimet-onnx", _aimet),
         "nncf": ("nncf", _nncf),
         "openvino": ("openvino", _fake_quantize),
+        "qserve": ("deepcompressor", _qserve),
         "tensorflow": ("tensorflow-cpu", _tensorflow),
     }
 )

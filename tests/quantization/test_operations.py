@@ -297,7 +297,9 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
     beyond = qv.CONVENTIONS["course"].replace(overflow="inf")
     clipping = qv.Scheme("float8_e5m2", convention=beyond, nonfinite="clip")
     of_half = qv.Scheme("int16", convention=qv.CONVENTIONS["course"].replace(apply_dtype="float16"))
-    for scheme in (clipping, of_half):
+    values = qv.CONVENTIONS["qserve"].replace(zero_domain="value")
+    of_values = qv.Scheme("uint4", "asymmetric", qv.PerGroup(32), qv.Searched(), values)
+    for scheme in (clipping, of_half, of_values):
         used |= {operation.key for operation in code_operations(scheme)}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}

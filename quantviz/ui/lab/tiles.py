@@ -182,7 +182,11 @@ def _storage(study: Study) -> dict[str, str]:
         "code": f"{stored.code:g}",
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
-        "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "tensor": "".join(
+            say(f"tiles.bits.{level}", bits=bits)
+            for level, bits in (("tensor", stored.tensor), ("row", stored.row))
+            if bits
+        ),
         "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}")
         if stored.whole and codes > cells
         else "",
