@@ -16,7 +16,7 @@ from quantviz.errors import QuantVizError
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 #: What a tensor can have come to under a recipe.
-STATUSES = ("ok", "refused", "not_read", "problem")
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
 
 
 @dataclass(frozen=True)
