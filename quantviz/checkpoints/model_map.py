@@ -61,8 +61,15 @@ class ModelTensor:
         value = row.get(name) if row is not None and row["status"] == "ok" else None
         return math.nan if value is None else float(value)
 
+    @property
+    def is_weight(self) -> bool:
+        """Return whether it is measured, or would be as far as its shape tells."""
+        if self.rows:
+            return any(row["status"] != "left_aside" for row in self.rows.values())
+        return len(self.shape) != 1
+
     def status(self, recipe: str) -> str:
-        """Return "ok", "refused", "not_read", "problem", or "waiting"."""
+        """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
         return "waiting" if row is None else str(row["status"])
 
@@ -97,11 +104,11 @@ class Model:
 
     @cached_property
     def weights(self) -> tuple[ModelTensor, ...]:
-        """Return the tensors of two axes or more; all, where there are none: engines keep the others. Indices
-        and masks are none.
+        """Return the tensors that are not left aside; of those that wait the ones of two axes or more. All,
+        where there are none. Indices and masks are none.
         """
         numbers = tuple(tensor for tensor in self.tensors if not _WHOLE.fullmatch(tensor.dtype))
-        return tuple(tensor for tensor in numbers if len(tensor.shape) != 1) or numbers
+        return tuple(tensor for tensor in numbers if tensor.is_weight) or numbers
 
     @cached_property
     def by_name(self) -> Mapping[str, ModelTensor]:

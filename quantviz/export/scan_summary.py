@@ -17,7 +17,7 @@ from quantviz.sources.names import checked_names
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 #: What a tensor can have come to under a recipe.
-STATUSES = ("ok", "refused", "not_read", "problem")
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
 
 
 @dataclass(frozen=True)

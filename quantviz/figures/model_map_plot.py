@@ -18,7 +18,7 @@ from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb
-from quantviz.schemes.recipes import RECIPES, recipe_name
+from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -348,7 +348,7 @@ def _audit_lines(square: Square, language: str) -> list[str]:
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
     """Return what a recipe of a scan is called: a scheme that is no recipe by its text form."""
-    return recipe_name(name, language, short=True) if name in RECIPES else name
+    return recipe_name(name, language, short=True) if name in ALL_RECIPES else name
 
 
 def distribution_figure(

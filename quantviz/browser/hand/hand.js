@@ -310,6 +310,7 @@ export class Hand {
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
       dim: false,
+      stage: data.stage,
     };
     // What a hand moves is where the hand is; only what the page chose glides there.
     this.ruler.show(picture, !this.moving);

@@ -92,7 +92,12 @@ def show_hand_ruler(
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
-            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, larger
+            now.step.move,
+            grid_rows(now),
+            bell_of(now) if "bell" in shown else None,
+            now.step.ruler,
+            panels,
+            larger,
         ),
     )
 
