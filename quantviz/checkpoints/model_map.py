@@ -35,7 +35,7 @@ _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 _SAME_BITS = 0.01
 
 #: Rows times columns of a map: a picture holds a number for each, whether a tensor stands there or not.
-_MOST_CELLS = 2**19
+MOST_CELLS = 2**19
 
 #: Statuses of a tensor of whose values nothing is known.
 UNREAD = ("problem", "not_read")
@@ -334,7 +334,7 @@ def model_map(
 
 def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tuple[str, ...]:
     """Return the kinds that have a column: all, or those of most tensors where the map would be too large."""
-    most = max(_MOST_CELLS // max(rows, 1), 1)
+    most = max(MOST_CELLS // max(rows, 1), 1)
     if len(kinds) <= most:
         return kinds
     largest = set(sorted(kinds, key=lambda kind: -counts[kind])[:most])
