@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
@@ -120,8 +121,20 @@ def wrongly_dragged(question, scenes):
     raise AssertionError(question)
 
 
+def marked(at, name, i, attempt, question, where=0.5):
+    """The session after a tap on the ruler: tests/browser/test_lessons.py has it tap."""
+    marks = at.session_state.get("lesson_marks", {})
+    at.session_state["lesson_marks"] = {**marks, (f"{name}/{i}", attempt, question.id): where}
+    return healthy(at.run())
+
+
 def moved(at, name, i, attempt, state):
-    """The session after a hand has come to `state` in a step: tests/browser/test_lessons.py has it come."""
+    """The session after a hand has come to `state` in a step, and has marked first where that was asked:
+    tests/browser/test_lessons.py has it come.
+    """
+    for question in lessons()[name].steps[i].questions:
+        if lessons()[name].steps[i].opened_by_mark(question):
+            marked(at, name, i, attempt, question)
     found = at.session_state.get("lesson_in_hand", {})
     at.session_state["lesson_in_hand"] = {**found, (f"{name}/{i}", attempt): state}
     return healthy(at.run())
@@ -143,17 +156,23 @@ def answer(at, question, given, key):
 
 
 def commit(at, sure=True):
-    (guessing,) = (toggle for toggle in at.toggle if str(toggle.key).startswith("guess_"))
-    guessing.set_value(not sure)
-    return healthy(at.button(key="commit").click().run())
+    return healthy(at.button(key="commit" if sure else "commit_guess").click().run())
 
 
-def not_told(at, step, scenes):
-    """Nothing of what the step hides, and no word of its answers, is in what was sent."""
+def commits(at):
+    """The buttons that commit an answer."""
+    return [button for button in at.button if str(button.key).startswith("commit")]
+
+
+def not_told(at, step, scenes, opened=frozenset()):
+    """Nothing of what the step hides, but for what a mark has opened, and no word of its answers was sent."""
     sent = everything(at)
-    r = scenes[HERE].result
+    r, hidden = scenes[HERE].result, step.hidden - opened
+    for part in ("curve", "bits_plot", *TILE_PARTS):
+        if part in step.show and step.move:
+            assert is_sent(sent, part) == (part not in hidden), part
     for part in ("q", "x_hat", "error"):
-        if part in step.hidden:
+        if part in hidden:
             values = getattr(r, part).numpy()
             for dtype in (values.dtype, np.float32, np.float64):
                 # A few cells are no secret: x̂ of a whole tensor is.
@@ -191,6 +210,20 @@ def not_told(at, step, scenes):
     assert b"qv-whose" not in sent
 
 
+def is_sent(sent, part):
+    """Whether a readout of a step with handles was sent: the number of a tile, a curve or a plot."""
+    if part == "curve":
+        return b'"curve": {' in sent
+    if part == "bits_plot":
+        return b"lesson_bits_plot" in sent
+    return f'data-qv-metric="{part.removeprefix("tiles.")}"'.encode() in sent
+
+
+def opened_before(step, k):
+    """What the marks of the first `k` questions of a step have opened."""
+    return frozenset().union(*(step.opened_by_mark(question) for question in step.questions[:k]))
+
+
 @pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS, languages()), 5))
 def test_each_step_answered_wrong_and_right(name, language):
     lesson, words = lessons(language)[name], catalogue(language)
@@ -201,11 +234,20 @@ def test_each_step_answered_wrong_and_right(name, language):
             scenes = step.scenes(attempt)
             if step.move and step.questions and not isinstance(step.questions[0], Drag):
                 # Nothing is asked before something was moved.
-                assert not [button for button in at.button if button.key == "commit"]
+                assert not commits(at)
                 moved(at, name, i, attempt, scenes[HERE].state)
             for k, question in enumerate(step.questions):
                 if attempt == 0:
-                    not_told(at, step, scenes)
+                    not_told(at, step, scenes, opened_before(step, k))
+                if step.opened_by_mark(question):
+                    # Blind first: there is nothing to commit, and nothing else to move.
+                    assert not commits(at)
+                    assert b'"asked": true' in everything(at)
+                    marked(at, name, i, attempt, question)
+                    assert b'"asked": false' in everything(at)
+                    assert len(commits(at)) == 2
+                    if attempt == 0:
+                        not_told(at, step, scenes, opened_before(step, k + 1))
                 if step.move:
                     # Other states have no handles: none can be looked at while something is to be moved.
                     assert not [pills.key for pills in at.pills if str(pills.key).startswith("look_")]

@@ -65,8 +65,9 @@ export function curveToShow(points, found, data, choice, now) {
   return {
     ...points,
     now,
-    // In a lesson it stands beside what the step is about.
+    // In the Lab it is what the ruler is looked at for; in a lesson a drag goes by it.
     main: key !== "",
+    half: key === "",
     marks: (present && found?.marks) || [],
     ghosts:
       choice.edits.size || (block && !present) ? [] : ghosts.filter((ghost) => `${ghost.bits}` !== bits),

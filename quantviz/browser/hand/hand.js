@@ -13,6 +13,7 @@ import { chosenBy, released, unchanged } from "./choice.js";
 import { curveToShow, errorCurve, foundOf } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
+import { markedAt, markOf } from "./mark.js";
 import { Painting } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
@@ -100,6 +101,8 @@ export class Hand {
   }
 
   move(message) {
+    // A mark moves nothing: the ruler draws it where the hand is.
+    if (message.kind === "mark") return;
     this.begin();
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
@@ -154,6 +157,7 @@ export class Hand {
   }
 
   release(message) {
+    if (message.kind === "mark") return this.tell({ kind: "mark", at: markedAt(message.at, this.data) });
     if (!this.moving) return;
     this.moving = false;
     this.asked = null;
@@ -304,6 +308,7 @@ export class Hand {
             ? this.slider(data.groups, choice.variant, "group_label")
             : null,
       },
+      mark: markOf(data),
       rows: data.rows,
       reserved: data.reserved,
       bell: data.bell,

@@ -7,6 +7,7 @@ import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
 
@@ -43,6 +44,7 @@ export class RulerPainter {
     if (picture.values.length) this.paintDots();
     this.paintSelected();
     if (bands.sliders) paintSliders(this);
+    paintMark(this);
     return this.marks;
   }
 

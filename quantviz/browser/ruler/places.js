@@ -24,6 +24,8 @@ const HIGH_WINDOW = 700;
 export function bandsOf(width, picture, wall = false, windowHeight = 0) {
   const narrow = width < NARROW;
   const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
+  // A curve that a drag goes by is as high as all above it.
+  const curveOf = (above, usual) => (picture.curve?.half ? above : usual);
   const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
   const [dots, comb, curve] = picture.single
     ? LOW_BANDS
@@ -32,9 +34,9 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0) {
         ? WALL_BANDS_WITH_CURVE
         : WALL_BANDS
       : !narrow
-        ? [84, 40, picture.curve ? (high ? 110 : 60) : 0]
+        ? [84, 40, picture.curve ? curveOf(124, high ? 110 : 60) : 0]
         : picture.curve
-          ? [50, 34, high ? 80 : 36]
+          ? [50, 34, curveOf(84, high ? 80 : 36)]
           : [84, 36, 0];
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.

@@ -5,6 +5,7 @@ one.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -42,6 +43,9 @@ class Answer:
     sure: bool
     #: How often the learner had tried before: 1 for a second try.
     tried: int = 0
+    #: Where the learner, still blind, expected the goal of a drag: a value on the ruler's axis, or bits or a
+    #: group's size on their slider. None where nothing was marked.
+    mark: float | None = None
 
     @property
     def place(self) -> tuple[str, int, int | str, int]:
@@ -246,10 +250,11 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "given": lambda value: value is None or isinstance(value, str | int | float | tuple),
     "sure": lambda value: isinstance(value, bool),
     "tried": lambda value: type(value) is int and value in (0, 1),
+    "mark": lambda value: value is None or (type(value) in (int, float) and math.isfinite(value)),
 }
 assert [field.name for field in fields(Answer)] == list(_FIELDS)
 #: What files of before have not.
-_USUAL = {"tried": 0}
+_USUAL = {"tried": 0, "mark": None}
 
 
 def _answer(raw: object) -> Answer | None:
