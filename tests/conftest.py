@@ -4,8 +4,8 @@ Hypothesis tries the same examples in every run, so that a change passes or fail
 for more: `--hypothesis-profile random`, as often as one likes.
 
 Walks draw a sample of the day (`tests/helpers/offered.py`), which is told at the top of a run and where
-something failed. Compiled kernels are kept for a run alone, in one folder for all its processes; where
-`QUANTVIZ_CACHE_DIR` is set, from run to run.
+something failed. `-m all` runs the tries of `tests/fuzz` alone, and all of them. Compiled kernels are kept
+for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is set, from run to run.
 """
 
 import datetime
@@ -44,7 +44,7 @@ OBJECTS_BETWEEN_LOOKS = 100_000
 
 #: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in
 #: docstrings.
-collect_ignore_glob = ["bench/*", "engines/*", "fuzz/*", "helpers/*", "browser/*_demo.py"]
+collect_ignore_glob = ["bench/*", "engines/*", "fuzz/__main__.py", "helpers/*", "browser/*_demo.py"]
 
 #: Left out by `-m quick`: what needs a browser, an engine, the whole app, another process or kernels compiled
 #: anew, what draws, and long walks. Of the others it leaves out what is marked `slow`. What is left is the
@@ -59,6 +59,7 @@ NOT_QUICK = (
     "evaluation/test_metric_formulas.py",
     "export/test_files.py",
     "figures",
+    "fuzz",
     "lab/test_moves.py",
     "quantization/test_computed_ranges.py",
     "quantization/test_range_search.py",
@@ -107,6 +108,8 @@ def pytest_configure(config):
     """One thread a process: small tensors are no faster on more, and tests that run side by side do not wait
     for each other.
     """
+    if config.option.markexpr == "all":
+        os.environ[DAY] = "all"
     torch.set_num_threads(1)
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
@@ -136,6 +139,8 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
+        if _is_among(item.path, ("fuzz",)):
+            item.add_marker(pytest.mark.all)
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
 

@@ -217,6 +217,51 @@ def test_every_suffix_that_is_read_is_told():
     assert sorted(told) == sorted([*READERS, ".png", ".jpg", ".jpeg"])
 
 
+# ---- the bounds ------------------------------------------------------------------------------------
+
+
+def bounds_told():
+    """The bounds in the table of SECURITY.md: the number as it is printed there, by the constant's name."""
+    section = DOCUMENTS[".github/SECURITY.md"].partition("\n## Bounds\n")[2].partition("\n## ")[0]
+    return {name: told for told, name in re.findall(r"^\|[^|]+\| (\S+) \| `([\w.]+)` \|$", section, re.M)}
+
+
+def bound_named(name):
+    """The value of a constant by its dotted name: of a module, or the default of a dataclass's field."""
+    parts = name.split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        if find_spec_or_none(".".join(parts[:at])):
+            value = importlib.import_module(".".join(parts[:at]))
+            for part in parts[at:]:
+                value = getattr(value, part)
+            return value
+    raise AssertionError(f"there is no module for {name}")
+
+
+def find_spec_or_none(module):
+    try:
+        return find_spec(module)
+    except ModuleNotFoundError:  # what stands before its last dot is no package
+        return None
+
+
+def test_the_table_of_bounds_is_what_the_code_has():
+    told = bounds_told()
+    assert told == {name: f"{bound_named(name):,}" for name in told}
+
+
+def test_every_bound_of_a_module_of_bounds_is_told():
+    """To mend it, add a row to the table "Bounds" of SECURITY.md for each constant that is missing there."""
+    there = {
+        f"{module}.{name}"
+        for path in (ROOT / "quantviz").rglob("bounds.py")
+        for module in [".".join(path.relative_to(ROOT).with_suffix("").parts)]
+        for name in vars(importlib.import_module(module))
+        if name.isupper() and not name.startswith("_")
+    }
+    assert there <= set(bounds_told())
+
+
 # ---- what is walked through works -----------------------------------------------------------------
 
 

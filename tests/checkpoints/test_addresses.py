@@ -1,9 +1,12 @@
 """Checkpoints at addresses: read by ranges from a web server, and from what fsspec reads."""
 
+import asyncio
+import collections
 import dataclasses
 import json
 import socket
 import sys
+import types
 
 import pytest
 import safetensors.torch
@@ -21,6 +24,7 @@ from quantviz.checkpoints.tasks import Measures, measure_task
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores import object_store, store_data
+from quantviz.sources.stores.store import About
 from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
@@ -238,9 +242,129 @@ def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):
     assert keys(failing) == {"store.failed"}
     assert keys(once) == {None}
     assert keys(changing) == {"store.changed"}
-    with pytest.raises(QuantVizError) as caught, object_store._told(place):
-        failing()
+    with pytest.raises(QuantVizError) as caught:
+        object_store._asked(place, failing)
     assert "secret" not in str(caught.value)
+
+
+class Refusing:
+    """A value of a library's own that raises at whatever is asked of it."""
+
+    def _refuse(self, *_):
+        raise RuntimeError
+
+    __bool__ = __len__ = __iter__ = __eq__ = __str__ = __repr__ = __getitem__ = __hash__ = _refuse
+
+
+class Liar:
+    """A file system whose methods answer as told, and rightly where nothing is told."""
+
+    RIGHT = types.MappingProxyType(
+        {
+            "invalidate_cache": None,
+            "info": {"name": "/x", "type": "file", "size": 3, "ETag": "a"},
+            "cat_ranges": [b"a", b"bc"],
+            "ls": [{"name": "/x/y.gguf", "type": "file", "size": 3}],
+            "isdir": True,
+        }
+    )
+
+    def __init__(self, **told):
+        self.told = told
+
+    def __getattr__(self, name):
+        answer = self.told.get(name, self.RIGHT[name])
+
+        def call(*_, **__):
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return call
+
+
+#: What a library may answer in place of what is asked of it, and raise.
+ANSWERS = (
+    *(
+        None,
+        True,
+        -1,
+        2**70,
+        0.5,
+        float("nan"),
+        "text",
+        b"bytes",
+        {},
+        [],
+        (),
+        [None, None],
+        [b"a"],
+        [b"a"] * 3,
+    ),
+    *([b"a", b""], [b"a", "bc"], [b"a", 2], [b"a", [98, 99]], [b"a", KeyError("x")], [b"a", SystemExit()]),
+    *([b"a", Refusing()], Refusing(), [Refusing()], iter([b"a", b"bc"]), object(), {"size": Refusing()}),
+    *({"size": 3, "ETag": Refusing()}, {"size": True}, {"size": "3"}, {"size": 2**70}, {"type": Refusing()}),
+    *(
+        {"size": 3, "ETag": "\ud800" * 10**6},
+        {"size": 3, Refusing: 1},
+        [{}],
+        [{"name": None}],
+        [{"name": "x"}],
+    ),
+    *(["x.gguf"], [{"name": "/x/\ud800.gguf"}, {"name": "/x/ \n.gguf"}], [{"name": "/"}], [["name"]]),
+)
+RAISED = (
+    *(
+        KeyError("x"),
+        OSError(),
+        TypeError("\ud800" * 10**6),
+        RecursionError(),
+        MemoryError(),
+        StopIteration(),
+    ),
+    *(asyncio.CancelledError(), ImportError(), FileNotFoundError(), PermissionError(), UnicodeError("x")),
+    *(ExceptionGroup("several", [OSError()]), type("Own", (Exception,), {"__str__": Refusing.__str__})()),
+)
+
+
+@pytest.mark.parametrize("method", Liar.RIGHT)
+def test_whatever_a_library_of_a_store_answers_is_a_sentence_or_typed(method):
+    place, store = "memory://model/x.gguf", object_store.ObjectStore("memory://model")
+    fates = collections.Counter()
+    longest = 0
+    for answer in (*ANSWERS, *RAISED):
+        store._files = Liar(**{method: answer})
+        for ask in (
+            lambda: store.about(place),
+            lambda: store.read(place, [(0, 1), (1, 3)], About(3, "etag=a")),
+            lambda: store.names(place),
+        ):
+            try:
+                found = ask()
+            except QuantVizError as error:
+                fates[error.key] += 1
+                longest = max(longest, *(len(error.message(language)) for language in languages()))
+                continue
+            except BaseException as raw:  # which pytest could not always write
+                raise AssertionError(method, type(raw).__name__) from None
+            fates[type(found).__name__] += 1
+            if isinstance(found, About):
+                assert type(found.size) is int
+                assert 0 <= found.size < 2**63
+                assert len(found.version) < 600
+                assert found.version.isprintable()
+            else:
+                assert all(type(each) in (bytes, str) for each in found)
+                assert found == [b"a", b"bc"] or all(each.isprintable() for each in found)
+    assert longest < 700
+    assert {"store.failed", "store.missing", "store.denied", "store.needs_package"} <= set(fates), fates
+
+
+def test_a_folder_of_a_store_has_a_bound(monkeypatch):
+    monkeypatch.setattr(object_store, "MOST_NAMES", 2)
+    store = object_store.ObjectStore("memory://model")
+    store._files = Liar(ls=Liar.RIGHT["ls"] * 3)
+    assert key_of(store.names, "memory://model") == "store.too_many_files"
 
 
 def test_addresses_that_cannot_be_read_are_sentences(memory, tmp_path, monkeypatch):

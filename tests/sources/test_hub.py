@@ -1,9 +1,12 @@
 """Tensors of published models: read by ranges and kept, from listed hosts alone, whatever a hub answers."""
 
+import contextlib
+import ipaddress
 import json
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -12,14 +15,16 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import HubTensor, parse_source, write_source
-from quantviz.sources.hubs import connection, models
+from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
 from quantviz.sources.hubs.connection import Patience, get
 from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.hubs.models import find_model, published_catalog
+from quantviz.sources.hubs.public_addresses import is_public
 from quantviz.sources.hubs.published import PIECE, Ranges
+from quantviz.sources.hubs.request_places import Places
 from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
@@ -218,8 +223,12 @@ def test_where_hubs_are_off_a_link_says_so():
         ("to https://elsewhere.example/x", "hub.redirected"),
         ("to http://127.0.0.1:1/x", "hub.redirected"),
         ("to http://169.254.169.254/latest/meta-data", "hub.redirected"),
-        ("to file:///etc/passwd", "hub.redirected"),
-        ("to https://a@hf.co:99999999/", "hub.redirected"),
+        ("to file:///etc/passwd", "hub.damaged_address"),
+        ("to https://a@hf.co:99999999/", "hub.damaged_address"),
+        ("to https://[::1", "hub.damaged_address"),
+        ("to //[/x", "hub.damaged_address"),
+        ("to https://\x7f/", "hub.damaged_address"),
+        ("to https://:0/", "hub.damaged_address"),
     ],
 )
 def test_lies(lie, key, monkeypatch):
@@ -281,6 +290,45 @@ def test_a_connection_that_breaks_is_tried_again_and_what_came_is_kept(monkeypat
 
 # ---- who is asked ---------------------------------------------------------------------------------
 
+#: Networks of IANA's registries of special addresses, and others, whose hosts not everybody can reach, or
+#: which lead elsewhere.
+SPECIAL = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+    *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"),
+    *("203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32"),
+    *("::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2002::/16"),
+    *("3fff::/20", "5f00::/16", "4000::/2", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
+)
+PUBLIC = ("1.1.1.1", "8.8.8.8", "93.184.216.34", "168.63.129.15", "223.255.255.255")
+
+
+def test_only_addresses_that_everybody_can_reach_are_connected_to():
+    for network in map(ipaddress.ip_network, SPECIAL):
+        spread = {0, network.num_addresses // 3, network.num_addresses // 2, network.num_addresses - 1}
+        for address in (network[i] for i in spread):
+            forms = [str(address)]
+            if address.version == 4:
+                word = int(address)
+                forms += [
+                    f"::ffff:{address}",
+                    f"::{address}",
+                    str(ipaddress.IPv6Address(0x64FF9B << 96 | word)),
+                ]
+            assert not [form for form in forms if is_public(form)], network
+    for address in map(ipaddress.ip_address, PUBLIC):
+        word = int(address)
+        assert is_public(str(address))
+        assert is_public(f"::ffff:{address}")
+        assert is_public(str(ipaddress.IPv6Address(0x64FF9B << 96 | word)))
+        # Tunnels lead to who knows where, whatever address is inside.
+        assert not is_public(str(ipaddress.IPv6Address(0x2002 << 112 | word << 80 | 1)))
+        assert not is_public(str(ipaddress.IPv6Address(0x2001 << 112 | ~word & 0xFFFFFFFF)))
+    assert is_public("2606:4700::1111")
+    assert is_public("2a00:1450:4001:80f::200e")
+    assert not [
+        each for each in ("", "localhost", "1.2.3", "0x7f.1", "8.8.8.8.8", "[::1]") if is_public(each)
+    ]
+
 
 def test_a_name_that_leads_into_a_private_network_is_not_asked(monkeypatch):
     connected, looked_up = [], []
@@ -300,7 +348,7 @@ def test_a_name_that_leads_into_a_private_network_is_not_asked(monkeypatch):
         return refused(get, url, hosts, limits, Patience.of(5), most=9)
 
     monkeypatch.setattr(connection.socket, "create_connection", connect)
-    for private in ("10.1.2.3", "127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
+    for private in ("10.1.2.3", "168.63.129.16", "169.254.169.254", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
         monkeypatch.setattr(connection, "resolve", lambda *_, to=private: ["93.184.216.34", to])
         assert ask() == "hub.private"
     assert connected == []
@@ -449,21 +497,56 @@ def test_what_is_kept_and_what_is_read_stay_within_their_bounds(monkeypatch, tmp
     assert refused(HubLimits.of_environment) == "limit_setting"
 
 
+@contextlib.contextmanager
+def stalling(hub, count, limits, monkeypatch, url=None):
+    """So many readings of a hub that stalls go on, as many as it may have of them."""
+    monkeypatch.setattr(connection, "PLACES", Places())
+    hosts, part = Hosts.read(f"{hub.origin} http://127.0.0.1:1"), {"most": 8, "part": (0, 8)}
+    url = url or f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
+    patience = Patience.of(5)
+    calls = [
+        threading.Thread(target=refused, args=(get, url, hosts, limits, patience), kwargs=part)
+        for _ in range(count)
+    ]
+    for call in calls:
+        call.start()
+    most = min(count, limits.requests, limits.host_requests)
+    while len(hub.ranges) < most:
+        time.sleep(0.01)
+    try:
+        yield hosts, part
+        assert len(hub.ranges) == most
+    finally:
+        patience.given_up.set()
+        hub.over.set()
+        for call in calls:
+            call.join()
+    assert connection.PLACES.held() == {}
+
+
 def test_requests_at_once_are_counted(monkeypatch):
-    monkeypatch.setattr(connection, "_places", connection.functools.cache(connection._places.__wrapped__))
     with serving({FILE: SMALL}, lie="stall") as hub:
         listed(hub, monkeypatch)
-        hosts, limits = Hosts.read(hub.origin), HubLimits(requests=1)
-        url, part = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}", {"most": 8, "part": (0, 8)}
-        first = threading.Thread(
-            target=refused, args=(get, url, hosts, limits, Patience.of(0.4)), kwargs=part
-        )
-        first.start()
-        while not hub.ranges:
-            time.sleep(0.01)
-        assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.crowded"
-        hub.over.set()
-        first.join()
+        limits = HubLimits(requests=1, host_requests=4)
+        with stalling(hub, 1, limits, monkeypatch) as (hosts, part):
+            url = "http://127.0.0.1:1/x"
+            assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.crowded"
+
+
+def test_a_hub_that_stalls_leaves_places_for_others(monkeypatch):
+    """Ten readings of one hub hold its own places and no others; another hub answers meanwhile."""
+    with serving({FILE: SMALL}, lie="stall") as hub, serving({FILE: SMALL}) as other:
+        limits = HubLimits()
+        assert limits.host_requests < limits.requests
+        with stalling(hub, 10, limits, monkeypatch) as (hosts, part):
+            url = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
+            assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.host_crowded"
+            hosts = Hosts.read(f"{hub.origin} {other.origin}")
+            there = f"{other.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
+            assert get(there, hosts, limits, Patience.of(5), **part).body == SMALL[:8]
+            # What is sent from there counts for the host that sends it, whoever redirects.
+            other.lie = f"to {url}"
+            assert refused(get, there, hosts, limits, Patience.of(0.1), **part) == "hub.host_crowded"
 
 
 def test_a_piece_that_was_damaged_on_the_disk_is_fetched_again(monkeypatch, tmp_path):
@@ -474,6 +557,33 @@ def test_a_piece_that_was_damaged_on_the_disk_is_fetched_again(monkeypatch, tmp_
         piece.write_bytes(bytes(len(SMALL)))
         assert ranges(hub).read(0, 8) == SMALL[:8]
         assert len(hub.ranges) == 2
+
+
+@pytest.mark.parametrize("damage", ["no json", "[]", "null", '{"sha": 5, "siblings": 7}', "[" * 10**5])
+def test_a_listing_that_was_damaged_before_it_was_kept_is_fetched_again(damage, monkeypatch):
+    """Its digest is right: another version of the program may have written it."""
+    with serving({FILE: SMALL}) as hub:
+        listed(hub, monkeypatch)
+        place = Place(REPO, COMMIT)
+        found = models._found(place)
+        name = models._name(hub.name, place)
+        kept = published.kept(HubLimits())
+        kept.put(models._SHELF, name, damage.encode())
+        assert models._found(place) == found
+        assert json.loads(kept.get(models._SHELF, name)) == hub.listing()
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
+    def refusing(*_, **__):
+        raise PermissionError
+
+    kept = Kept(tmp_path, 100)
+    kept.put("shelf", "name", b"bytes")
+    (tmp_path / "shelf" / "name").write_bytes(b"damaged")
+    monkeypatch.setattr(Path, "unlink", refusing)
+    assert kept.get("shelf", "name") is None
+    kept.make_room(1000)
+    assert kept.names("shelf") == {"name"}
 
 
 def test_without_a_folder_nothing_is_kept():

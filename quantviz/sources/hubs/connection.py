@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import http.client
-import ipaddress
 import re
 import socket
 import ssl
@@ -18,11 +17,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.hosts import HUBS, Hosts
+from quantviz.sources.hubs.hosts import HUBS, Hosts, web_address
 from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.hubs.public_addresses import is_public
+from quantviz.sources.hubs.request_places import PLACES
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 #: What a hub says of a file before it redirects to the host that sends it.
@@ -30,10 +31,6 @@ _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
 _AT_ONCE = 2**18
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
-#: The network in which an IPv6 address leads to the IPv4 address in its last bytes, and others in which it
-#: leads to who knows where: a translation of one's own, two kinds of tunnels.
-_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-_TUNNELS = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "2001::/32", "2002::/16")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,41 +90,24 @@ def get(
         QuantVizError: Of the keys `hub.*`: why there is no answer, or none that can be used.
     """
     linked: dict[str, str] = {}
-    parts = urlsplit(url)
-    encrypted = parts.scheme == "https"
-    with _place(limits, patience, parts.netloc):
-        for _ in range(limits.redirects + 1):
-            if not hosts.allow(parts):
-                raise QuantVizError(
-                    "hub.redirected", host=urlsplit(url).netloc, got=parts.netloc, variable=HUBS
-                )
-            if encrypted and parts.scheme != "https":
-                raise QuantVizError("hub.unencrypted", host=urlsplit(url).netloc, got=parts.netloc)
-            with _answering(parts, limits, patience, part, hosts.anywhere(parts)) as response:
-                headers = {name.casefold(): value for name, value in response.getheaders()}
-                linked |= {name: headers[name] for name in _LINKED if name in headers and name not in linked}
-                if response.status not in _REDIRECTS:
-                    return _taken(parts.netloc, response, headers | linked, patience, most, part)
-            onward = urlsplit(urljoin(parts.geturl(), headers.get("location", "")))
-            parts = onward._replace(netloc=onward.netloc.casefold(), fragment="")
-    raise QuantVizError("hub.redirects", host=urlsplit(url).netloc, most=limits.redirects)
-
-
-@functools.cache
-def _places(most: int) -> threading.BoundedSemaphore:
-    return threading.BoundedSemaphore(most)
-
-
-@contextmanager
-def _place(limits: HubLimits, patience: Patience, host: str) -> Iterator[None]:
-    """Wait for a place among the requests that go on at once in this process."""
-    places = _places(int(limits.requests))
-    if not places.acquire(timeout=patience.left(host)):
-        raise QuantVizError("hub.crowded", most=limits.requests)
-    try:
-        yield
-    finally:
-        places.release()
+    parts = web_address(url)
+    first, encrypted = parts.netloc, parts.scheme == "https"
+    for _ in range(limits.redirects + 1):
+        if not hosts.allow(parts):
+            raise QuantVizError("hub.redirected", host=first, got=parts.netloc, variable=HUBS)
+        if encrypted and parts.scheme != "https":
+            raise QuantVizError("hub.unencrypted", host=first, got=parts.netloc)
+        # What another host sends counts for the hub too, or a hub would have places of each such host.
+        with (
+            PLACES.taken((first, parts.netloc), limits, patience.left(parts.netloc)),
+            _answering(parts, limits, patience, part, hosts.anywhere(parts)) as response,
+        ):
+            headers = {name.casefold(): value for name, value in response.getheaders()}
+            linked |= {name: headers[name] for name in _LINKED if name in headers and name not in linked}
+            if response.status not in _REDIRECTS:
+                return _taken(parts.netloc, response, headers | linked, patience, most, part)
+        parts = web_address(headers.get("location", ""), parts)
+    raise QuantVizError("hub.redirects", host=first, most=limits.redirects)
 
 
 @contextmanager
@@ -311,31 +291,3 @@ def resolve(host: str, port: int) -> list[str]:
     """Return the addresses that the system knows for a host, each once."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def is_public(address: str) -> bool:
-    """Return whether an address is one of the public internet, also where it stands for another one.
-
-    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1")]
-    [True, False, False, False, False]
-    >>> is_public("64:ff9b::a00:1"), is_public("2606:4700::1111")
-    (False, True)
-    """
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        meant = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _TRANSLATED else ip.ipv4_mapped
-        if meant is not None:
-            return is_public(str(meant))
-        if any(ip in network for network in _TUNNELS):
-            return False
-    return ip.is_global and not (
-        ip.is_private
-        or ip.is_loopback
-        or ip.is_link_local
-        or ip.is_multicast
-        or ip.is_reserved
-        or ip.is_unspecified
-    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
 
@@ -88,6 +88,39 @@ class Hosts:
     def anywhere(self, parts: SplitResult) -> bool:
         """Return whether an address may lead into a private network."""
         return False
+
+
+def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
+    """Return the parts of an address of http or https, the host in lower case, without what a browser keeps.
+
+    Args:
+        address: What was typed, or what a host said.
+        of: The address that it is relative to, where it may be.
+
+    Raises:
+        QuantVizError: It is none, or names a person.
+
+    >>> web_address("../x#y", web_address("https://Host/a/b/c")).geturl()
+    'https://host/a/x'
+    """
+    try:
+        parts = urlsplit(urljoin(of.geturl(), address) if of else address)
+        usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and "@" not in parts.netloc
+            and parts.port != 0
+            # What else could be part of another line of a request.
+            and address.isascii()
+            and address.isprintable()
+            and " " not in address
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        # What follows may be what signs it.
+        raise QuantVizError("hub.damaged_address", got=address.partition("?")[0])
+    return parts._replace(netloc=parts.netloc.casefold(), fragment="")
 
 
 def hubs_offered() -> bool:

@@ -49,7 +49,8 @@ class Kept:
             return None
         content, digest = found[:-_DIGEST], found[-_DIGEST:]
         if hashlib.sha256(content).digest() != digest:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             return None
         return content
 
@@ -95,7 +96,7 @@ class Kept:
         for _, size, path in sorted(pieces):
             if held <= self._most:
                 break
-            path.unlink(missing_ok=True)
-            held -= size
             with contextlib.suppress(OSError):
+                path.unlink()
+                held -= size
                 path.parent.rmdir()  # refused as long as a piece lies on the shelf

@@ -25,8 +25,9 @@ class HubLimits:
     seconds: float = 120
     #: Seconds for which a host may say nothing.
     quiet_seconds: float = 15
-    #: Requests at once, of all sessions together.
-    requests: int = 8
+    #: Requests at once, of all sessions together: to all hosts, and to one. A host that stalls holds no more.
+    requests: int = 16
+    host_requests: int = 4
     #: Redirects that a request may follow.
     redirects: int = 5
 

@@ -63,23 +63,33 @@ def _found(place: Place) -> Model:
 def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
     """Return the model as one hub lists it; what it lists of a commit never changes, and is kept."""
     store = kept(limits)
-    listed = store.get(_SHELF, _name(host, place)) if place.pinned else None
-    if listed is None:
-        revision = quote(place.revision, safe="")
-        url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
-        try:
-            listed = fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
-        except QuantVizError as problem:
-            if problem.key in ("hub.missing", "hub.login"):
-                raise QuantVizError(
-                    "hub.no_model", host=host, model=place.repo, revision=place.revision
-                ) from None
-            raise
+    before = store.get(_SHELF, _name(host, place)) if place.pinned else None
+    # What was kept may be damaged, or of another version of QuantViz: then it is listed anew.
+    model = _model(host, place, before) if before is not None else None
+    if model is None:
+        listed = _listed(host, place, hosts, limits)
         model = _model(host, place, listed)
+        if model is None:
+            raise QuantVizError("hub.listing", host=host, model=place.repo)
         store.make_room(len(listed))
         store.put(_SHELF, _name(host, place.at(model.commit)), listed)
-        return model
-    return _model(host, place, listed)
+    if not model.files:
+        raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
+    return model
+
+
+def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
+    """Return what a hub says of a model."""
+    revision = quote(place.revision, safe="")
+    url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
+    try:
+        return fetch_text(url, hosts, limits, Limits.of_environment().json_bytes)
+    except QuantVizError as problem:
+        if problem.key in ("hub.missing", "hub.login"):
+            raise QuantVizError(
+                "hub.no_model", host=host, model=place.repo, revision=place.revision
+            ) from None
+        raise
 
 
 def _name(host: str, place: Place) -> str:
@@ -87,19 +97,17 @@ def _name(host: str, place: Place) -> str:
     return hashlib.sha256(f"{host} {place.repo} {place.revision}".encode()).hexdigest()
 
 
-def _model(host: str, place: Place, listed: bytes) -> Model:
-    """Return the model from what a hub says of it."""
+def _model(host: str, place: Place, listed: bytes) -> Model | None:
+    """Return the model from what a hub says of it; none where that cannot be understood."""
     try:
         said = json.loads(listed)
         commit, siblings = said["sha"], said["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
-            raise ValueError(commit)
+            return None
         files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))
         configurations = tuple(_files(siblings, _CONFIGURATIONS))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise QuantVizError("hub.listing", host=host, model=place.repo) from None
-    if not files:
-        raise QuantVizError("hub.no_files", model=place.repo, known=", ".join(BY_RANGES))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
     return Model(host, place.repo, commit, files, configurations)
 
 

@@ -122,7 +122,8 @@ class Ranges:
     def _fetched(self, missing: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Fetch pieces, several requests at a time, and yield each with its number as it comes."""
         patience = Patience.of(self._limits.seconds)
-        with ThreadPoolExecutor(int(self._limits.requests), "quantviz-hub") as pool:
+        at_once = min(self._limits.requests, self._limits.host_requests)
+        with ThreadPoolExecutor(at_once, "quantviz-hub") as pool:
             coming = {pool.submit(self._fetch, run, patience): run for run in _runs(missing)}
             try:
                 for done in as_completed(coming):

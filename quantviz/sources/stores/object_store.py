@@ -1,15 +1,22 @@
-"""Object stores and all else that fsspec reads: S3, Google Cloud Storage, Azure, SFTP, memory."""
+"""Object stores and all else that fsspec reads: S3, Google Cloud Storage, Azure, SFTP, memory.
+
+A library of each store answers, and none of them is ours: `_asked` is the one door that their answers come
+through, and whatever they raise.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores.addresses import scheme_of
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at, reason_of
+
+_T = TypeVar("_T")
 
 #: What stores call a text that changes with the content, and a time that does.
 _DIGESTS = (
@@ -17,6 +24,12 @@ _DIGESTS = (
     *("blob_id", "sha256"),
 )
 _TIMES = ("lastmodified", "last_modified", "updated", "modified", "mtime", "created")
+#: Characters of a version that is kept as the store says it; of a longer one its digest is.
+_LONGEST_VERSION = 500
+#: Bytes that a file may have: more than any number in a file can point at.
+_MOST_BYTES = 2**63 - 1
+#: Files in a folder.
+MOST_NAMES = 100_000
 #: How often bytes are asked for that failed to come.
 _TRIES = 2
 
@@ -32,37 +45,41 @@ class ObjectStore(Store):
             from fsspec.core import url_to_fs
         except ImportError:
             raise problem_at(address, "not_installed") from None
-        try:
-            self._files, _ = url_to_fs(address)
-        except ImportError as problem:
-            raise problem_at(address, "needs_package", reason=reason_of(problem)) from None
-        except ValueError:
-            raise problem_at(address, "unknown_scheme", got=scheme_of(address)) from None
-        except Exception as problem:
-            raise problem_at(address, "failed", reason=reason_of(problem)) from None
+
+        def ask() -> Any:
+            try:
+                return url_to_fs(address)[0]
+            except ImportError:
+                raise
+            except ValueError:
+                raise problem_at(address, "unknown_scheme", got=scheme_of(address)) from None
+
+        self._files = _asked(address, ask)
 
     def about(self, address: str) -> About:
-        with _told(address):
+        def ask() -> About:
             # What was listed before may be of another content.
             self._files.invalidate_cache()
-            said = self._files.info(address)
-        if said.get("type") == "directory":
-            raise problem_at(address, "folder")
-        if type(said.get("size")) is not int or said["size"] < 0:
-            raise problem_at(address, "no_size")
-        return About(said["size"], version_of(said))
+            return _about(address, self._files.info(address))
+
+        return _asked(address, ask)
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
         starts, stops = zip(*ranges, strict=True)
+
+        def ask() -> list[bytes]:
+            found = self._files.cat_ranges(
+                [address] * len(ranges), list(starts), list(stops), on_error="raise"
+            )
+            if not isinstance(found, list | tuple) or len(found) != len(ranges):
+                raise problem_at(address, "answer", got=type(found).__name__)
+            return [
+                _part(address, got, stop - start) for (start, stop), got in zip(ranges, found, strict=True)
+            ]
+
         for tries in range(1, _TRIES + 1):
             try:
-                with _told(address):
-                    found = self._files.cat_ranges(
-                        [address] * len(ranges), list(starts), list(stops), on_error="raise"
-                    )
-                for (start, stop), got in zip(ranges, found, strict=True):
-                    if len(got) != stop - start:
-                        raise problem_at(address, "cut", got=len(got), asked=stop - start)
+                found = _asked(address, ask)
             except QuantVizError as problem:
                 if self.about(address) != about:
                     raise problem_at(address, "changed") from None
@@ -71,18 +88,74 @@ class ObjectStore(Store):
                 continue
             if self.about(address) != about:
                 raise problem_at(address, "changed")
-            return [bytes(got) for got in found]
+            return found
         raise AssertionError
 
     def names(self, address: str) -> tuple[str, ...]:
-        with _told(address):
+        def ask() -> tuple[str, ...]:
             self._files.invalidate_cache()
             listed = self._files.ls(address, detail=True)
-            is_folder = self._files.isdir(address)
-        if not is_folder:
-            raise problem_at(address, "missing" if not listed else "unknown_kind")
-        files = (str(each["name"]) for each in listed if each.get("type") != "directory")
-        return tuple(sorted(name.rpartition("/")[2] for name in files if not name.endswith("/")))
+            if not isinstance(listed, list | tuple):
+                raise problem_at(address, "answer", got=type(listed).__name__)
+            if not self._files.isdir(address):
+                raise problem_at(address, "missing" if not listed else "unknown_kind")
+            if len(listed) > MOST_NAMES:
+                raise problem_at(address, "too_many_files", got=len(listed), most=MOST_NAMES)
+            return tuple(sorted(filter(None, (_name_in(address, each) for each in listed))))
+
+        return _asked(address, ask)
+
+
+def _asked(address: str, ask: Callable[[], _T]) -> _T:
+    """Return what `ask` makes of a library's answer; whatever it raises is one `QuantVizError` that names the
+    file.
+    """
+    try:
+        return ask()
+    except QuantVizError:
+        raise
+    except FileNotFoundError:
+        raise problem_at(address, "missing") from None
+    except PermissionError:
+        raise problem_at(address, "denied") from None
+    except ImportError as problem:
+        raise problem_at(address, "needs_package", reason=reason_of(problem)) from None
+    # What was awaited and given up is no `Exception`.
+    except (Exception, asyncio.CancelledError) as problem:
+        raise problem_at(address, "failed", reason=reason_of(problem)) from None
+
+
+def _about(address: str, said: object) -> About:
+    """Return what a library says of a file."""
+    if not isinstance(said, Mapping):
+        raise problem_at(address, "answer", got=type(said).__name__)
+    if said.get("type") == "directory":
+        raise problem_at(address, "folder")
+    size = said.get("size")
+    if type(size) is not int or not 0 <= size <= _MOST_BYTES:
+        raise problem_at(address, "no_size")
+    return About(size, version_of(said))
+
+
+def _part(address: str, got: object, asked: int) -> bytes:
+    """Return a range of bytes, if it is one of the length that was asked for."""
+    if isinstance(got, Exception):  # where a library takes no notice of what it is to do with errors
+        raise got
+    if not isinstance(got, bytes | bytearray | memoryview):
+        raise problem_at(address, "answer", got=type(got).__name__)
+    if memoryview(got).nbytes != asked:
+        raise problem_at(address, "cut", got=memoryview(got).nbytes, asked=asked)
+    return bytes(got)
+
+
+def _name_in(address: str, said: object) -> str:
+    """Return the name of a file in a folder; none where it is a folder, or no address can name it."""
+    if not isinstance(said, Mapping) or not isinstance(name := said.get("name"), str):
+        raise problem_at(address, "answer", got=type(said).__name__)
+    if said.get("type") == "directory" or name.endswith("/"):
+        return ""
+    name = name.rpartition("/")[2]
+    return name if name.isprintable() else ""
 
 
 def version_of(said: Mapping[str, Any]) -> str:
@@ -98,7 +171,14 @@ def version_of(said: Mapping[str, Any]) -> str:
     times = {key: known[key] for key in _TIMES if key in known}
     sure = bool(digests) or any(map(_is_fine, times.values()))
     found = [*digests, *(f"{key}={value}" for key, value in times.items())]
-    return ("" if sure or not found else PASSING) + " ".join(found)
+    return ("" if sure or not found else PASSING) + _short(" ".join(found))
+
+
+def _short(version: str) -> str:
+    """Return a version as it may be kept: its digest where it is long or not plain text."""
+    if len(version) <= _LONGEST_VERSION and version.isprintable():
+        return version
+    return f"sha256={hashlib.sha256(version.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _is_fine(time: object) -> bool:
@@ -106,20 +186,3 @@ def _is_fine(time: object) -> bool:
     if isinstance(time, datetime.datetime):
         return time.microsecond != 0
     return isinstance(time, float) and not time.is_integer()
-
-
-@contextmanager
-def _told(address: str) -> Iterator[None]:
-    """Turn whatever a store's library raises into one `QuantVizError` that names the file."""
-    try:
-        yield
-    except QuantVizError:
-        raise
-    except FileNotFoundError:
-        raise problem_at(address, "missing") from None
-    except PermissionError:
-        raise problem_at(address, "denied") from None
-    except ImportError as problem:
-        raise problem_at(address, "needs_package", reason=reason_of(problem)) from None
-    except Exception as problem:
-        raise problem_at(address, "failed", reason=reason_of(problem)) from None

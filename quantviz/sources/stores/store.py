@@ -16,8 +16,8 @@ from quantviz.text import visible
 WEB = ("http", "https")
 #: What a version begins with that a changed file may have too.
 PASSING = "~"
-#: Characters of what a store says that are repeated in a sentence.
-_LONGEST_REASON = 200
+#: Characters of what a store says that are repeated in a sentence, and that are looked at for it.
+_LONGEST_REASON, _LONGEST_LOOKED_AT = 200, 2000
 #: The query of an address, which may sign it.
 _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
 
@@ -76,7 +76,11 @@ def problem_at(address: str, key: str, **params: object) -> QuantVizError:
 
 def reason_of(problem: BaseException) -> str:
     """Return what a library says of a failure, short and without what may be secret."""
-    said = _QUERY.sub(r"\1", " ".join(str(problem).split())) or type(problem).__name__
+    try:
+        words = " ".join(str(problem)[:_LONGEST_LOOKED_AT].split())
+    except Exception:  # what a library raises is its own, and so is how it is written
+        words = ""
+    said = _QUERY.sub(r"\1", words) or type(problem).__name__
     return visible(said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…")
 
 

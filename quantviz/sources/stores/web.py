@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.connection import Answer, Patience, get
-from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.hubs.hosts import Hosts, web_address
 from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
@@ -83,13 +83,10 @@ def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
     """Return the answer with a range of a file; where a connection fails, it is tried once more."""
     limits = HubLimits.of_environment()
     try:
-        parts = urlsplit(address)
-        hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
-        usable = bool(parts.hostname) and "@" not in parts.netloc and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or not address.isascii() or not address.isprintable() or " " in address:
-        raise problem_at(address, "address")
+        parts = web_address(address)
+    except QuantVizError:
+        raise problem_at(address, "address") from None
+    hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
     for tries in range(1, _TRIES + 1):
         try:
             return get(address, hosts, limits, patience, most=stop - start, part=(start, stop))
