@@ -10,7 +10,7 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
-import { curveToShow, errorCurve, foundOf } from "./curve.js";
+import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
 import { markedAt, markOf } from "./mark.js";
@@ -46,6 +46,7 @@ export class Hand {
     if (data.tried) this.hearOf(data.tried);
     if (this.moving) return (this.waiting = data);
     this.waiting = null;
+    const opens = this.data?.mark?.asked && !data.mark?.asked;
     this.data = data;
     if (data.found) data.found = this.searched(data);
     this.programs = unpacked(data);
@@ -63,6 +64,8 @@ export class Hand {
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
     this.settle();
+    // With a mark the curve opens below: all of the ruler is to be seen.
+    if (opens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
 
   // Make the ruler, and make it anew in another language or light.
@@ -114,7 +117,7 @@ export class Hand {
     if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
-    if (message.kind !== "range") this.curveFollows();
+    if (message.kind !== "range" || this.data.curve?.lower) this.curveFollows();
     if (message.kind === "value") this.payers.tell(this.start, shown, this.start.places[message.cell]);
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
@@ -256,7 +259,9 @@ export class Hand {
     if (far) return this.found?.points ?? curve.estimate;
     const { x, block } = this.shown;
     const counts = curve.block ? (place) => block[place] === block[selected] : () => true;
-    return errorCurve((calibration) => this.quantized(choice, calibration, x), x, symmetric, counts);
+    const quantized = (calibration) => this.quantized(choice, calibration, x);
+    if (curve.lower) return lowerEndCurve(quantized, counts, this.domain, this.rangeOf(this.shown).hi);
+    return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : this.domain[1]);
   }
 
   // Take what the server found out about the curve after the ruler was shown.

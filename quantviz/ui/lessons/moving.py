@@ -90,7 +90,7 @@ def show_hand_ruler(
         chart=chart,
         stamp=stamp,
         label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
-        curve=HandCurve() if "curve" in shown else None,
+        curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
@@ -102,6 +102,12 @@ def show_hand_ruler(
             _mark(now),
         ),
     )
+
+
+def _of_lower_end(now: Now) -> bool:
+    """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
+    asked = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in asked)
 
 
 def _mark(now: Now) -> hand.Mark | None:
