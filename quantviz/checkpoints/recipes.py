@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.recipes import ALL_RECIPES, as_scheme, needs_lines
 from quantviz.schemes.scheme import Scheme
 
 #: Axes of a convolution's weight.
@@ -29,8 +29,22 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
     schemes = {str(scheme): scheme for scheme in map(as_scheme, asked)}
     if not schemes:
         raise QuantVizError("checkpoint.no_recipes")
-    ids = {str(scheme): name for name, scheme in reversed(list(RECIPES.items()))}
-    return tuple((ids.get(form, form), scheme) for form, scheme in schemes.items())
+    return tuple((recipe_id(scheme), scheme) for scheme in schemes.values())
+
+
+def recipe_id(scheme: Scheme) -> str:
+    """Return the id of the recipe that a scheme is; its text form where it is none.
+
+    >>> recipe_id(ALL_RECIPES["w4a16_g128"]), recipe_id(Scheme("int3"))
+    ('w4a16_g128', 'int3,symmetric,per_tensor,min_max,course')
+    """
+    form = str(scheme)
+    return _ids().get(form, form)
+
+
+@functools.cache
+def _ids() -> dict[str, str]:
+    return {str(scheme): name for name, scheme in reversed(list(ALL_RECIPES.items()))}
 
 
 def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
@@ -49,7 +63,7 @@ def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
 def refusal_of(scheme: Scheme, shape: Shape, outputs: tuple[int, ...] = (0,)) -> QuantVizError | None:
     """Return why a scheme is not used on a tensor of `shape`; none where it is.
 
-    >>> refusal_of(RECIPES["int4_g128"], (64, 96)).key, refusal_of(RECIPES["int8_per_row"], (64,)).key
+    >>> refusal_of(as_scheme("int4_g128"), (64, 96)).key, refusal_of(as_scheme("int8_per_row"), (64,)).key
     ('group_does_not_divide', 'recipe_needs_lines')
     """
     seen = seen_shape(shape, outputs)

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,12 @@ from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
+from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.recipes import recipes_named, refusal_of
-from quantviz.checkpoints.results import Progress, Results
+from quantviz.checkpoints.recipes import recipes_named
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
+from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
 from quantviz.errors import Note, QuantVizError
@@ -55,6 +58,9 @@ def scan(
     threads: int | None = None,
     scheduler: str | None = None,
     outputs_axis: Named = None,
+    engine: str | None = None,
+    include: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
@@ -76,11 +82,17 @@ def scan(
             of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by tensors, as
             {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a tensor, that is
             taken as the files tell.
+        engine: The engine whose tensors are measured, by the name of its profile, such as "llama.cpp": those
+            that it quantizes, each in the type that it falls back to where a recipe does not fit. Without one
+            these are the matrices that engines quantize.
+        include: Names, or patterns with `*`: only these are measured, whatever they are.
+        exclude: And these are not.
 
     Returns:
         A row for each tensor under each recipe, in the checkpoint's order, with the columns of
-        `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "refused" or "problem"), reason,
-        shape, dtype, content, bits (of the whole tensor as the recipe stores it), and every metric by its id.
+        `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
+        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place), shape,
+        dtype, content, bits (of the whole tensor as it is stored), and every metric by its id.
         NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has what is to be
         said of the files.
 
@@ -97,8 +109,21 @@ def scan(
             threads=threads,
             scheduler=scheduler,
             outputs_axis=outputs_axis,
+            selection=selection_of(engine, include, exclude),
         )
         return table(opened, number)
+
+
+def selection_of(
+    engine: str | None = None, include: str | Iterable[str] = (), exclude: str | Iterable[str] = ()
+) -> Selection:
+    """Return what is measured of a checkpoint, as somebody names it.
+
+    Raises:
+        QuantVizError: There is no profile of that engine.
+    """
+    patterns = [tuple([each] if isinstance(each, str) else each) for each in (include, exclude)]
+    return Selection(profile_named(engine).id if engine else "", *patterns)
 
 
 def run_scan(
@@ -110,6 +135,7 @@ def run_scan(
     threads: int | None = None,
     scheduler: str | None = None,
     outputs_axis: Named = None,
+    selection: Selection = ALL_QUANTIZED,
     cancelled: Callable[[], bool] = lambda: False,
     report: Callable[[Progress], object] = lambda progress: None,
 ) -> int:
@@ -117,23 +143,26 @@ def run_scan(
 
     Args:
         outputs_axis: See `scan`.
+        selection: Which tensors are measured.
         cancelled: Asked after each tensor under each recipe; once it is true the scan ends in the state
             "cancelled", and what was measured is kept.
         report: Told how far the scan is, a few times a second at most.
     """
     named = recipes_named(recipes)
-    listing = list_checkpoint(path, outputs_axis)
+    listing = selected(list_checkpoint(path, outputs_axis), selection, [scheme for _, scheme in named])
     entries = listing.entries
     said = (*listing.notes, *_dtype_notes(named, entries))
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
-        number = results.begin(_known_as(path), named, entries, notes)
+        number = results.begin(_known_as(path), named, entries, notes, selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
-            results.end(number, "cancelled")
+            # The disk may have no room for this either: then a look says that the process has ended.
+            with suppress(QuantVizError):
+                results.end(number, "cancelled")
             raise
     _note_coverage(results, number, with_unread(listing.account, run.unread))
     results.end(number, "done" if done else "cancelled")
@@ -150,7 +179,7 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
     """Yield which recipes widen tensors of half precision, one note for each reason and dtype there is."""
     names: dict[tuple[str, str], list[str]] = {}
-    there = {entry.dtype for entry in entries}
+    there = {entry.dtype for entry in entries if entry.unmeasured is None}
     for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
         for note in input_notes(scheme, dtype):
             if note.key != "input_as_engine":
@@ -189,11 +218,11 @@ class _Run:
             for at, entry in enumerate(self._entries):
                 if entry.unmeasured:
                     self._finish(at, entry, unmeasured=entry.unmeasured)
-                elif all(refusal_of(scheme, entry.shape, entry.outputs) for scheme in schemes):
+                elif not entry.fitting(schemes):
                     # Each row has its reason; nothing need be read.
                     self._finish(at, entry)
         missing = {
-            at: {str(scheme) for scheme in schemes} - self._results.known(content)
+            at: {str(scheme) for scheme in self._entries[at].fitting(schemes)} - self._results.known(content)
             for at, content in known.items()
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import signal
 import sys
@@ -18,13 +19,23 @@ from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Progress
+    from quantviz.checkpoints.stored_rows import Progress
 
 
 #: Tensors that a sentence names.
 _NAMED = 3
 #: Columns of the table for people; all other forms have every column.
-_FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse", "max_error", "reason")
+_FOR_PEOPLE = (
+    "tensor",
+    "recipe",
+    "status",
+    "fallback",
+    "effective_bits",
+    "sqnr_db",
+    "mse",
+    "max_error",
+    "reason",
+)
 
 
 @click.command()
@@ -47,11 +58,30 @@ _FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse",
     help="Measure on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
 @click.option(
+    "--engine",
+    metavar="NAME",
+    help="Measure what this engine quantizes, in the types that it uses: llama.cpp, vllm, … Without one: the "
+    "matrices that engines quantize.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Measure only tensors of such names, whatever they are; * is any text. Give it again for more.",
+)
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Leave tensors of such names aside. Again for more."
+)
+@click.option(
     "--fail-under",
     type=float,
     metavar="DB",
-    help="Exit with status 1 if a tensor under a recipe has an SQNR below this.",
+    help="Exit with status 1 if a tensor under a recipe has an SQNR below this, or none.",
 )
+@click.option(
+    "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
+)
+@click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @takes_outputs_axes
 @with_output(html=".html")
 def scan(
@@ -62,7 +92,12 @@ def scan(
     threads: int | None,
     scheduler: str | None,
     outputs_axis: dict[str, tuple[int, ...]],
+    engine: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
     fail_under: float | None,
+    allow_refused: bool,
+    junit_file: str | None,
     output: Output,
 ) -> None:
     """Measure every tensor of a checkpoint under recipes.
@@ -73,9 +108,10 @@ def scan(
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
     from quantviz.checkpoints.results import Results
-    from quantviz.checkpoints.scanning import run_scan
+    from quantviz.checkpoints.scanning import run_scan, selection_of
     from quantviz.checkpoints.table import table
 
+    selection = selection_of(engine, include, exclude)
     with Results(results) as opened, _Cancelling() as cancelling, _Line() as line:
         try:
             number = run_scan(
@@ -86,6 +122,7 @@ def scan(
                 threads=threads,
                 scheduler=scheduler,
                 outputs_axis=outputs_axis,
+                selection=selection,
                 cancelled=cancelling.asked.is_set,
                 report=line.show,
             )
@@ -105,6 +142,7 @@ def scan(
         put(output, report(found, title=Path(path).name, language=language()))
     else:
         write(output, summarized(found, scanned.coverage[language()]), for_people=_FOR_PEOPLE)
+    from quantviz.export.scan_gate import Gate, counts_of, junit
     from quantviz.export.scan_summary import is_constant
 
     rows: Any = found.to_dict("records")
@@ -114,14 +152,24 @@ def scan(
     spoilt = list(dict.fromkeys(found["tensor"][found["nan"].fillna(0) + found["inf"].fillna(0) > 0]))
     if spoilt:
         say("report.not_finite", count=len(spoilt), names=", ".join(spoilt[:_NAMED]))
-    problems, low = int((found["status"] == "problem").sum()), 0
+    problems = int((found["status"] == "problem").sum())
     if problems:
         say("cli.scan.problems", count=problems)
+    gate = Gate(fail_under, allow_refused)
     if fail_under is not None:
         low = int((found["sqnr_db"] < fail_under).sum())
         if low:
             say("cli.scan.below", count=low, least=fail_under)
-    if problems or low or constant or spoilt or not scanned.is_complete:
+        refused = [row for row in rows if row["status"] == "refused" and gate.failure(row)]
+        if refused:
+            say("cli.scan.refused", count=len(refused), reason=refused[0]["reason"])
+    if junit_file is not None:
+        put(Output("junit", Path(junit_file)), junit(rows, gate, language()))
+    counted = counts_of(rows, gate)
+    for each in counted:
+        key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
+        say(key, **dataclasses.asdict(each))
+    if constant or spoilt or not scanned.is_complete or any(each.failed for each in counted):
         raise click.exceptions.Exit(FOUND)
 
 

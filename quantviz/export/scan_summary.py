@@ -12,11 +12,12 @@ from typing import Any
 from quantviz.checkpoints.account import counts_as_weight
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.errors import QuantVizError
+from quantviz.sources.names import checked_names
 
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 #: What a tensor can have come to under a recipe.
-STATUSES = ("ok", "refused", "not_read", "problem")
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
 
 
 @dataclass(frozen=True)
@@ -138,10 +139,13 @@ def summary_of(table: Any) -> ScanSummary:
             "report.columns", missing=", ".join(missing), known=", ".join(map(str, records[0]))
         )
     rows = tuple(map(_measurement, records))
-    recipes = dict.fromkeys(row.recipe for row in rows)
+    checked_names(row.tensor for row in rows)
+    by_recipe: dict[str, list[Measurement]] = {}
+    for row in rows:
+        by_recipe.setdefault(row.recipe, []).append(row)
     return ScanSummary(
         rows,
-        tuple(_recipe(name, [row for row in rows if row.recipe == name]) for name in recipes),
+        tuple(_recipe(name, own) for name, own in by_recipe.items()),
         tuple(dict.fromkeys(row.tensor for row in rows)),
         dict(getattr(table, "attrs", {}).get("coverage") or {}),
     )

@@ -466,16 +466,16 @@ def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, 
 
 
 def all_of_a_card_opens_its_lesson(page):
-    cards = page.locator(".st-key-lesson_list [data-testid=stCaptionContainer]")
-    cards.nth(2).wait_for()
+    cards = page.locator(".st-key-lesson_list_1 .qv-card-facts")
+    cards.nth(3).wait_for()
     wait_idle(page)
-    box = cards.nth(2).bounding_box()
+    box = cards.nth(3).bounding_box()
     page.touchscreen.tap(box["x"] + 20, box["y"] + 8)
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('Lesson 3')")
     page.locator(".st-key-lesson_step [data-handle]").first.wait_for()
     wait_idle(page)
     page.go_back()
-    cards.nth(2).wait_for()
+    cards.nth(3).wait_for()
     wait_idle(page)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.cli import figure, quantviz, serve
+from quantviz import cli
+from quantviz.cli import figure, output, quantviz, serve
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import read_link
 from quantviz.text import text
@@ -284,3 +286,10 @@ def test_a_scan_is_written_as_a_report(folder, tmp_path):
     assert "layers.0.q" in page
     assert "&lt;script&gt;alert(1)" in page
     assert "<script" not in page
+
+
+def test_every_exit_status_is_told():
+    told = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
+    table = told.partition("| exit status | |\n")[2].partition("\n\n")[0]
+    statuses = [int(line.split("|")[1]) for line in table.splitlines()[1:]]
+    assert statuses == [0, cli.FOUND, cli.UNUSABLE, cli.INTERRUPTED, output.CLOSED_PIPE]

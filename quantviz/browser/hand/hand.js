@@ -46,7 +46,7 @@ export class Hand {
     if (data.tried) this.hearOf(data.tried);
     if (this.moving) return (this.waiting = data);
     this.waiting = null;
-    const opens = this.data?.mark?.asked && !data.mark?.asked;
+    const curveOpens = this.data?.mark?.asked && !data.mark?.asked;
     this.data = data;
     if (data.found) data.found = this.searched(data);
     this.programs = unpacked(data);
@@ -64,8 +64,7 @@ export class Hand {
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
     this.settle();
-    // With a mark the curve opens below: all of the ruler is to be seen.
-    if (opens) this.ruler.root.scrollIntoView({ block: "nearest" });
+    if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
 
   // Make the ruler, and make it anew in another language or light.
@@ -320,6 +319,7 @@ export class Hand {
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
       dim: false,
+      stage: data.stage,
     };
     // What a hand moves is where the hand is; only what the page chose glides there.
     this.ruler.show(picture, !this.moving);

@@ -375,6 +375,10 @@ class LessonStep:
     rule: Words | None
     #: What the learner can move on the ruler, of `drags.HANDLES`.
     move: tuple[str, ...]
+    #: How much of the ruler is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    ruler: str
+    #: A remark on the notebooks, folded away; none where there is none.
+    note: Words | None
     #: Where the step begins in its file.
     line: int
 
@@ -399,6 +403,11 @@ class LessonStep:
         return bool({"value", "flip"} & set(self.move)) or any(
             _OF_CELL.search(words.text) or _OF_FRAME.search(words.text) for words in every if words
         )
+
+    @property
+    def terms(self) -> tuple[tuple[str, bool], ...]:
+        """Return the terms that its words and its remark mark, as `Words.terms`."""
+        return self.words.terms + (self.note.terms if self.note else ())
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Scan
+    from quantviz.checkpoints.stored_rows import Scan
 
 _FIND, _STATUS, _TABLE, _CLICKS = (
     "checkpoints_find",
@@ -57,7 +57,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
             placeholder=say("checkpoints.find_example"),
             label_visibility="collapsed",
         )
-        statuses = ("ok", "refused", "not_read", "problem", "waiting")
+        statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
     words = (wanted or "").lower().split()

@@ -73,6 +73,8 @@ class LessonRuler:
     rows: tuple[GridRow, ...]
     #: Mean and deviation of the normal density behind the dots; none where it is not shown.
     bell: tuple[float, float] | None
+    #: How much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    stage: str
     #: Whether the step shows panels.
     panels: bool
     #: How much larger everything is on a projector; none elsewhere.
@@ -108,6 +110,7 @@ class LessonRuler:
             "with_range": True,
             "panels": self.panels,
             "holds_codes": self.holds_codes,
+            "stage": self.stage,
             "room": "tooth" in self.moves,
             # For the grid from before.
             "reserved": 1,
@@ -365,6 +368,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "panels": True,
         "with_range": False,
         "holds_codes": False,
+        "stage": "all",
         "room": False,
         "reserved": 0,
         "rows": [],

@@ -97,6 +97,7 @@ def show_hand_ruler(
             now.step.move,
             grid_rows(now),
             bell_of(now) if "bell" in shown else None,
+            now.step.ruler,
             panels,
             larger,
             _mark(now),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
 from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.teaching.glossary import known_by
 from quantviz.teaching.lessons.bits import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
+from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Parts that explain one cell.
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
+#: The term with which x, q and x̂ are known.
+_SYMBOLS = "dequantize"
 _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
 #: In place of a state's name: what the learner's hand has made of the step's own.
@@ -166,10 +172,15 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:
     """Show the panels, and return their stamp."""
     from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.value_scales import as_picture
 
     data = result_panels(r, view=state.view).only(
         panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
     )
+    if state.source.picture:
+        data = as_picture(data, symmetric=state.scheme.mode == "symmetric")
+    known = known_by(cast(str, now.place.lesson), now.place.step)
+    data = replace(data, plain=_SYMBOLS not in known)
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
@@ -334,9 +345,23 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
             rows=grid_rows(now),
             bell=bell_of(now) if "bell" in show else None,
             curve=range_curve(study) if "curve" in show else None,
+            stage=now.step.ruler,
         )
+    if "number_line" in show and (now.place.lesson, now.place.step) == legend_home():
+        _legend()
     if "steps" in show:
         show_steps(why)
+
+
+def _legend() -> None:
+    """Say what the ruler's bars and the colours of its lines mean."""
+    own = THEMES[theme()]
+    signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
+    parts = "".join(
+        f'<span><i style="background: {colour}"></i>{html.escape(say(f"lessons.legend.{name}"))}</span>'
+        for name, colour in signs
+    )
+    st.html(f'<p class="qv-legend">{parts}</p>')
 
 
 def _bits_plot(now: Now, scene: Scene) -> None:

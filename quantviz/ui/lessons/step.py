@@ -94,7 +94,7 @@ def _header(now: Now) -> None:
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say(
             "lessons.place",
-            number=ids.index(cast(str, place.lesson)) + 1,
+            number=ids.index(cast(str, place.lesson)),
             lesson=lesson.title,
             step=place.step + 1,
             steps=len(lesson.steps),
@@ -148,6 +148,9 @@ def _onward(now: Now) -> None:
     if now.revealed:
         if last:
             _way_on(now)
+        if now.step.note:
+            with st.expander(say("lessons.note"), key="lesson_note"):
+                st.markdown(now.step.note.say(now.scenes, _term), unsafe_allow_html=True)
         _code(now)
 
 

@@ -38,10 +38,18 @@ STEPS = [
 
 def test_the_lessons_are_in_their_order():
     assert IDS == [
+        "fewer_bits",
         "range_to_grid", "symmetric", "asymmetric", "zero_point_out_of_range", "rounding_against_clipping",
         "per_channel", "per_group", "w8a32", "bits_and_sqnr", "outliers",
         "float_formats", "four_bits", "block_formats", "engines_disagree",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_lessons_number_is_that_of_its_file(language):
+    """The list counts from 0, as the files do."""
+    names = sorted(path.stem for path in (FOLDER / language).glob("*.md"))
+    assert names == [f"{number:02}_{name}" for number, name in enumerate(IDS)]
 
 
 @pytest.mark.parametrize("language", languages())

@@ -474,7 +474,7 @@ def test_every_term_is_introduced_once():
         term
         for lesson in lessons().values()
         for step in lesson.steps
-        for term, introduced in step.words.terms
+        for term, introduced in step.terms
         if introduced
     ]
     assert len(homes) == len(set(homes))
