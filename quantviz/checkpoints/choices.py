@@ -103,6 +103,7 @@ def choices_of(
     fused: str | Iterable[Sequence[str]] | None = None,
     excluded: str | Iterable[str] = (),
     sensitivities: Sensitivities = None,
+    among: Iterable[str] | None = None,
 ) -> Choices:
     """Return what there is to choose among; the arguments are those of `allocate`.
 
@@ -114,6 +115,12 @@ def choices_of(
     names = list(dict.fromkeys(rows.tensors))
     weigh = alphas(sensitivities, rows)
     offers = rows.offers(weigh)
+    if among is not None:
+        wanted = frozenset(among)
+        offers = {
+            tensor: {recipe: offer for recipe, offer in own.items() if recipe in wanted}
+            for tensor, own in offers.items()
+        }
     pinned = dict(pinned or {})
     _known(pinned, names)
     left_out = _matching(names, excluded)
@@ -130,7 +137,8 @@ def choices_of(
         name: tie[0] for tie in ([name for name in tie if name in free] for tie in ties) for name in tie
     }
     groups = _united(free, [*ties, *joined])
-    recipes = {recipe: at for at, recipe in enumerate(dict.fromkeys(rows.recipes))}
+    there_are = dict.fromkeys(rows.recipes) if among is None else dict.fromkeys(among)
+    recipes = {recipe: at for at, recipe in enumerate(there_are)}
     bits, cost = np.zeros((len(groups), len(recipes)), np.int64), np.zeros((len(groups), len(recipes)))
     there = np.zeros(bits.shape, bool)
     for at, group in enumerate(groups):

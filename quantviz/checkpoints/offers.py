@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
@@ -105,6 +106,12 @@ class Rows:
         bits = _DTYPE_BITS.get(str(self.dtype(name)).lower().removeprefix("torch."))
         return None if count is None or bits is None else count * bits
 
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shapes of the tensors by name, of those whose shape is known."""
+        column = self.columns.get("shape", ())
+        found = {name: _lengths_of(column[at]) for name, at in self.first.items() if column}
+        return {name: shape for name, shape in found.items() if shape is not None}
+
     def dtype(self, name: str) -> str | None:
         """Return the dtype that a tensor is stored in; None where that is not known."""
         found = self.columns["dtype"][self.first[name]] if "dtype" in self.columns else None
@@ -178,12 +185,17 @@ def _number(value: Any) -> float:
 
 
 def _weights_of(shape: Any) -> int | None:
-    """Return the product of a shape, which in a file may be a text such as "[64, 128]" or "64x128"."""
+    """Return the product of a shape."""
+    lengths = _lengths_of(shape)
+    return None if lengths is None else math.prod(lengths)
+
+
+def _lengths_of(shape: Any) -> Shape | None:
+    """Return a shape, which in a file may be a text such as "[64, 128]" or "64x128", or one number."""
     if isinstance(shape, str):
         shape = re.findall(r"\d+", shape) if re.fullmatch(r"[\d\s,x×()\[\]]+", shape) else None
     if isinstance(shape, int):
-        return shape
+        return (shape,)
     if shape is None or not hasattr(shape, "__iter__"):
         return None
-    lengths = [int(length) for length in shape]
-    return math.prod(lengths)
+    return tuple(int(length) for length in shape)

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,9 @@ from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.recipes import recipes_named
-from quantviz.checkpoints.results import Progress, Results
+from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
+from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
 from quantviz.errors import Note, QuantVizError
@@ -159,7 +160,9 @@ def run_scan(
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
-            results.end(number, "cancelled")
+            # The disk may have no room for this either: then a look says that the process has ended.
+            with suppress(QuantVizError):
+                results.end(number, "cancelled")
             raise
     _note_coverage(results, number, with_unread(listing.account, run.unread))
     results.end(number, "done" if done else "cancelled")

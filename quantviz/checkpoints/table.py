@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.measuring import NUMBERS
 from quantviz.checkpoints.recipes import seen_shape
+from quantviz.checkpoints.stored_rows import COUNTS
 from quantviz.evaluation.metric_formulas import METRICS, stored_size
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.schemes.granularity import Shape
@@ -29,7 +30,7 @@ COLUMNS = (
     *(*NUMBERS, "scheme", "file"),
 )
 #: Of these the numbers are counts.
-WHOLE = ("bits", "nan", "inf", "cells")
+WHOLE = ("bits", *COUNTS)
 
 
 def row_of(

@@ -43,7 +43,7 @@ def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
     from quantviz.checkpoints.results import Results
     from quantviz.checkpoints.table import columns
 
-    with Results(path, create=False) as results:
+    with Results(path, read_only=True) as results:
         scans = results.scans()
         if not scans:
             raise QuantVizError("allocate.no_scan", file=os.fspath(path))

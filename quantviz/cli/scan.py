@@ -19,7 +19,7 @@ from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Progress
+    from quantviz.checkpoints.stored_rows import Progress
 
 
 #: Tensors that a sentence names.

@@ -1,6 +1,8 @@
 """The page of checkpoints through AppTest: what it says is what was measured, and no more is shown."""
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -139,6 +141,31 @@ def test_a_file_of_results_opens_without_being_written_to(scanned):
     assert "First fix: int8 row" in sentence(at)
     assert "secret" in str(at.selectbox(key="checkpoints_number").options)
     assert (scanned / "old.sqlite").read_bytes() == before
+
+
+def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(scanned):
+    damaged = scanned / "damaged.sqlite"
+    damaged.write_bytes((scanned / "old.sqlite").read_bytes())
+    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
+        opened_file.execute("UPDATE scans SET process = NULL WHERE path LIKE '%secret%'")
+        opened_file.execute("UPDATE tensors SET shape = '{' WHERE tensor = 'norm.weight'")
+        opened_file.commit()
+    st.cache_data.clear()  # what lies in the folder
+    at = opened(f="damaged.sqlite", n="1")
+    assert "First fix: int8 row" in sentence(at)
+    assert any("process must be a number" in each.value for each in at.warning)
+    table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
+    [reason] = table[table.tensor == "norm.weight"].reason
+    assert "shape must be JSON" in reason
+    assert not list(scanned.glob("*-wal")) + list(scanned.glob("*-shm"))
+    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
+        opened_file.execute("DROP TABLE tensors")
+        opened_file.execute("CREATE VIEW tensors AS SELECT zeroblob(1000000000) AS tensor")
+        opened_file.commit()
+    at.run()  # the page that was open when its file was replaced
+    assert not at.exception
+    assert ["no results file of this version" in each.value for each in at.error] == [True]
+    damaged.unlink()
 
 
 def test_the_call_that_the_page_shows_gives_the_number_it_says(scanned, monkeypatch, capsys):

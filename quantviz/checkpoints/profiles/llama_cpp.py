@@ -1,7 +1,7 @@
 """llama.cpp's llama-quantize.
 
-Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which tensors,
-`tensor_type_fallback` for what becomes of rows that do not divide.
+Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which
+tensors, `tensor_type_fallback` for what becomes of rows that do not divide.
 """
 
 from __future__ import annotations
@@ -45,4 +45,5 @@ LLAMA_CPP = Profile(
         }
     ),
     export="llama",
+    arithmetic="gguf",
 )

@@ -1,7 +1,7 @@
 """An engine's policy as data: which tensors it quantizes, in which types, and which it takes instead.
 
-A profile is added here: one file in this folder with a `Profile`, its line in `__init__.py`, and its words in
-each language.
+A profile is added here: one file in this folder with a `Profile`, its line in `__init__.py`, and its words
+in each language.
 """
 
 from __future__ import annotations
@@ -33,5 +33,7 @@ class Profile:
     fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     #: What `export_allocation` writes for it; "" where there is nothing.
     export: str = ""
+    #: How the ids of its conventions begin: those whose decibels are its own.
+    arithmetic: str = ""
     #: Whether it joins query, key and value, and gate and up, into one matrix of one recipe.
     joins: bool = False

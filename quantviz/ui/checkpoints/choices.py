@@ -41,7 +41,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Scan
+    from quantviz.checkpoints.stored_rows import Scan
 
 #: Recipes that can be scanned at once.
 _MOST_RECIPES = 16
@@ -143,7 +143,10 @@ def _choose_recipes() -> None:
 
 def _choose_scan(state: CheckpointsState) -> None:
     """Choose one of the scans in a file of results."""
-    scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
+    try:
+        scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
+    except QuantVizError:  # it is said below
+        return
     if not scans:
         return
     choose(

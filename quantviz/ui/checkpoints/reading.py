@@ -28,12 +28,15 @@ from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Listed, Results, Scan
+    from quantviz.checkpoints.results import Results
+    from quantviz.checkpoints.stored_rows import Listed, Scan
 
 #: Seconds for which what lies in the folder is taken to be still the same.
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT, _MOST_FILES = 12, 20
+#: Rows of a scan that the page reads: each takes some 3 kB of its memory.
+_MOST_ROWS = 2**20
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
 #: Content and status of a tensor of which nothing is known yet.
@@ -125,7 +128,7 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
     if not path.is_file():
         yield None
         return
-    with Results(path, create=False) as results:
+    with Results(path, read_only=True) as results:
         yield results
 
 
@@ -145,14 +148,27 @@ def scans_of(chosen: str) -> tuple[Scan, ...]:
         return tuple(_newest(results, chosen)) if results else ()
 
 
+def scan_problems(chosen: str) -> tuple[QuantVizError, ...]:
+    """Return why scans of a chosen file of results cannot be read."""
+    if not is_results(chosen):
+        return ()
+    with _results_of(chosen) as results:
+        return results.problems() if results else ()
+
+
 def find_scan(state: CheckpointsState) -> Scan | None:
     """Return the scan that a state asks for: that of its recipes, else the last of its checkpoint; none where
     it was never scanned.
+
+    Raises:
+        QuantVizError: The results cannot be read, or a file of results has no scan that can be.
     """
     if not state.chosen:
         return None
     found = scans_of(state.chosen)
     if is_results(state.chosen):
+        if not found:
+            raise QuantVizError("allocate.no_scan", file=state.chosen)
         return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
     of_these = next((scan for scan in found if names_of(scan) == state.recipes), None)
     return of_these or (found[0] if found else None)
@@ -223,10 +239,11 @@ def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     for position in gone:
         del kept.rows[position]
     if new:
-        places = {(each.tensor, each.file): each.position for each in listed}
+        if len(listed) * len(scan.recipes) > _MOST_ROWS:
+            raise QuantVizError("checkpoint.results_too_many_rows", file=results.path.name, most=_MOST_ROWS)
         read: dict[int, list[Row]] = {position: [] for position in new}
-        for row in results.rows(number, language(), new):
-            read[places[str(row["tensor"]), str(row["file"])]].append(row)
+        for position, rows in results.rows_by_position(number, language(), new):
+            read[position] += rows
         for position, rows in read.items():
             kept.rows[position] = marks[position], rows
     if new or gone or kept.seen is None or len(kept.seen.model.tensors) != len(listed):

@@ -23,7 +23,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Scan
+    from quantviz.checkpoints.stored_rows import Scan
 
 _FIND, _STATUS, _TABLE, _CLICKS = (
     "checkpoints_find",
