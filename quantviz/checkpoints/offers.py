@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.names import checked_names
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
@@ -61,6 +62,8 @@ class Rows:
             raise QuantVizError("allocate.no_column", column="cost", known=", ".join(map(str, names)))
         columns = {str(name): _values(table[name]) for name in names}
         tensors, recipes = (tuple(map(str, columns[name])) for name in ("tensor", "recipe"))
+        checked_names(tensors)
+        checked_names(recipes)
         first = {tensor: at for at, tensor in reversed(list(enumerate(tensors)))}
         return cls(tensors, recipes, columns, first)
 

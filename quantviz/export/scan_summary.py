@@ -12,6 +12,7 @@ from typing import Any
 from quantviz.checkpoints.account import counts_as_weight
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.errors import QuantVizError
+from quantviz.sources.names import checked_names
 
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
@@ -51,6 +52,7 @@ class RecipeSummary:
 
     recipe: str
     measured: int
+    left_aside: int
     refused: int
     problems: int
     #: Bytes of what was measured, tensors of the same content once; and bits a weight.
@@ -89,6 +91,11 @@ class ScanSummary:
     def unread(self) -> tuple[str, ...]:
         """Return the tensors of whose values nothing is known."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status in ("problem", "not_read")))
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Return the tensors that are not left aside under every recipe."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status != "left_aside"))
 
     @property
     def constant(self) -> tuple[str, ...]:
@@ -138,10 +145,13 @@ def summary_of(table: Any) -> ScanSummary:
             "report.columns", missing=", ".join(missing), known=", ".join(map(str, records[0]))
         )
     rows = tuple(map(_measurement, records))
-    recipes = dict.fromkeys(row.recipe for row in rows)
+    checked_names(row.tensor for row in rows)
+    by_recipe: dict[str, list[Measurement]] = {}
+    for row in rows:
+        by_recipe.setdefault(row.recipe, []).append(row)
     return ScanSummary(
         rows,
-        tuple(_recipe(name, [row for row in rows if row.recipe == name]) for name in recipes),
+        tuple(_recipe(name, own) for name, own in by_recipe.items()),
         tuple(dict.fromkeys(row.tensor for row in rows)),
         dict(getattr(table, "attrs", {}).get("coverage") or {}),
     )
@@ -205,6 +215,7 @@ def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
     return RecipeSummary(
         recipe=name,
         measured=counts["ok"],
+        left_aside=counts["left_aside"],
         refused=counts["refused"],
         problems=counts["problem"] + counts["not_read"],
         size=bits / 8 if stored else None,
