@@ -192,7 +192,7 @@ class _Page:
 
     def maps(self) -> list[str]:
         """Return a map for each recipe, that of the chosen one open."""
-        kinds = kind_map(self.summary.tensors)
+        kinds = kind_map(self.summary.weights)
         if not kinds.rows:
             return []
         names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
@@ -258,7 +258,7 @@ class _Page:
 
     def recipes(self) -> str:
         """Return the recipes side by side."""
-        names = ("recipe", "bits", "size", "lowest", "median", "measured", "refused", "problem")
+        names = ("recipe", "bits", "size", "lowest", "median", "measured", "left_aside", "refused", "problem")
         rows = [
             [
                 escaped(each.recipe),
@@ -266,7 +266,7 @@ class _Page:
                 "–" if each.size is None else f"{each.size / 1e6:,.1f}",
                 _one(each.lowest),
                 _one(each.median),
-                *map(str, (each.measured, each.refused, each.problems)),
+                *map(str, (each.measured, each.left_aside, each.refused, each.problems)),
             ]
             for each in self.summary.recipes
         ]
