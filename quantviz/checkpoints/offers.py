@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from quantviz.checkpoints.typed_tables import TypedTable, typed_table
 from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
@@ -105,6 +106,12 @@ class Rows:
         count = self._count(name)
         bits = _DTYPE_BITS.get(str(self.dtype(name)).lower().removeprefix("torch."))
         return None if count is None or bits is None else count * bits
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shapes of the tensors by name, of those whose shape is known."""
+        column = self.columns.get("shape", ())
+        found = {name: column[at] for name, at in self.first.items() if column}
+        return {name: shape for name, shape in found.items() if shape is not None}
 
     def dtype(self, name: str) -> str | None:
         """Return the dtype that a tensor is stored in; None where that is not known."""

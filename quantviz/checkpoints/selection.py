@@ -20,6 +20,7 @@ from quantviz.checkpoints.recipes import recipe_id, refusal_of
 from quantviz.checkpoints.tensor_kinds import Kind, kind_of_tensor
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
@@ -103,8 +104,7 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
     """Return why tensors are left aside, by their places. One that could not be read is none of them."""
-    profile = selection.profile
-    names = gguf_names([entry.name for entry in entries]) if profile and profile.by_gguf_names else {}
+    kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
     found: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
         if entry.unmeasured is not None and entry.unmeasured.status not in ("refused", "left_aside"):
@@ -114,21 +114,29 @@ def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, Qua
         elif selection.include:
             if not matches(entry.name, selection.include):
                 found[at] = QuantVizError("checkpoint.not_included")
-        elif (why := _kept(profile, entry, names.get(entry.name, entry.name))) is not None:
-            found[at] = why
+        elif entry.name in kept:
+            found[at] = kept[entry.name]
     return found
 
 
-def _kept(profile: Profile | None, entry: Entry, name: str) -> QuantVizError | None:
-    """Return why an engine keeps a tensor as it is, or all engines where none is named; none where not."""
-    if entry.decoded:
-        return None
-    kind = kind_of_tensor(name, entry.shape)
-    if profile is None:
-        return None if kind in QUANTIZED else QuantVizError(f"checkpoint.kept.{kind}")
-    if kind not in profile.kinds or any(part in name for part in profile.keeps):
-        return QuantVizError("checkpoint.kept_by", engine=profile.name)
-    return None
+def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, QuantVizError]:
+    """Return why an engine, or where none is named every engine, keeps tensors as they are, by name.
+
+    Args:
+        profile: The engine's profile; none for what is usual.
+        shapes: The shapes of a model's tensors by name.
+    """
+    names = gguf_names(shapes) if profile is not None and profile.by_gguf_names else {}
+    found: dict[str, QuantVizError] = {}
+    for tensor, shape in shapes.items():
+        name = names.get(tensor, tensor)
+        kind = kind_of_tensor(name, shape)
+        if profile is None:
+            if kind not in QUANTIZED:
+                found[tensor] = QuantVizError(f"checkpoint.kept.{kind}")
+        elif kind not in profile.kinds or any(part in name for part in profile.keeps):
+            found[tensor] = QuantVizError("checkpoint.kept_by", engine=profile.name)
+    return found
 
 
 def _instead(

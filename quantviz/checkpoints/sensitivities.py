@@ -72,6 +72,7 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
             got=next(iter(inputs), "–"),
             known=", ".join(rows.first),
         )
+    mean = math.fsum(known) / len(known)
     for tensor in rows.first:
         count = rows.weights([tensor])
         if tensor not in errors:
@@ -81,7 +82,7 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
             raise QuantVizError("allocate.no_shapes")
         mse, db = errors[tensor]
         power = mse * 10 ** (db / 10)
-        found[tensor] = inputs.get(tensor, math.fsum(known) / len(known)) * power * count
+        found[tensor] = inputs.get(tensor, mean) * power * count
     return found
 
 

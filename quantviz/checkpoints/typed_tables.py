@@ -28,7 +28,7 @@ _SHAPES = ("shape", "max_error_at")
 
 def _parser(column: str) -> Parser:
     if column in NAMES:
-        return values.text
+        return values.name
     if column in TEXTS:
         return values.optional(values.text)
     if column in _COUNTS:

@@ -51,6 +51,7 @@ class RecipeSummary:
 
     recipe: str
     measured: int
+    left_aside: int
     refused: int
     problems: int
     #: Bytes of what was measured, tensors of the same content once; and bits a weight.
@@ -89,6 +90,11 @@ class ScanSummary:
     def unread(self) -> tuple[str, ...]:
         """Return the tensors of whose values nothing is known."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status in ("problem", "not_read")))
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Return the tensors that are not left aside under every recipe."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status != "left_aside"))
 
     @property
     def constant(self) -> tuple[str, ...]:
@@ -205,6 +211,7 @@ def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
     return RecipeSummary(
         recipe=name,
         measured=counts["ok"],
+        left_aside=counts["left_aside"],
         refused=counts["refused"],
         problems=counts["problem"] + counts["not_read"],
         size=bits / 8 if stored else None,

@@ -366,8 +366,9 @@ def distribution_figure(
     colours = THEMES[theme]
     kinds = list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer >= 0))
     kinds += list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer < 0))
+    rows = {kind: at for at, kind in reversed(list(enumerate(kinds)))}
     dots = [
-        (value, kinds.index(tensor.place.kind), tensor)
+        (value, rows[tensor.place.kind], tensor)
         for tensor in model.weights
         if math.isfinite(value := tensor.number(recipe, "sqnr_db"))
     ]

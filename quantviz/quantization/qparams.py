@@ -205,7 +205,11 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    if scheme.mode == "symmetric":
+    if scheme.from_lower_end:
+        # 0 stands for as many steps below 0 as above.
+        lower_end = -grid_scale * scheme.steps_below
+        grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
+    elif scheme.mode == "symmetric":
         middle = scheme.symmetric_zero_point
         if scheme.zero_point_follows:
             low, high = scheme.code_min, scheme.code_max

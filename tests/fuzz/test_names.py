@@ -6,7 +6,6 @@ import fnmatch
 import itertools
 import json
 import os
-import random
 import re
 import subprocess
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ import yaml
 
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offers import Rows
+from quantviz.checkpoints.selection import ALL_QUANTIZED
 from quantviz.checkpoints.table_files import read_table
 from quantviz.cli.output import Output, write
 from quantviz.export.audit_report import _plain
@@ -25,60 +25,7 @@ from quantviz.quoting import csv_text, from_csv_text, operand, shell_command, wi
 from quantviz.sources.base import file_code
 from quantviz.sources.files import READERS, cut_out_snippet
 from quantviz.ui.checkpoints.table import python_call, scan_command
-
-NAMES = (
-    *("a.weight", "", " ", " 12 ", "007", "1e5", "-0", "0", "1.0", "1", "nan", "inf", "true", "null", "None"),
-    *("$(id)", "`id`", "a;id", "a&&id", "a|id", "a>b", "a'b", 'a"b', "a\\b", "~", "*", "?", "[0-9]", "{a,b}"),
-    *(
-        "a\nimport os",
-        "a\tb",
-        "a\rb",
-        "a\r\nb",
-        "\x00",
-        "\x1b[31m",
-        "\x7f",
-        "\x85",
-        "\u2028",
-        "\u202e",
-        "\ufeff",
-    ),
-    *("-o", "--help", "-", "=1+1", "+1", "@SUM(A1)", "-2+3", "'=1", "''@a", "'a", "\t=1", "\r=1"),
-    *(
-        "re:.*",
-        "re:(",
-        "Linear",
-        "Conv2d",
-        "a[0]",
-        "a[!0]",
-        "a*b?c",
-        "experts[3].up",
-        "#a",
-        "a: b",
-        "- a",
-        "%s",
-    ),
-    *(
-        "{0}",
-        "{file!r}",
-        "\\n",
-        "<b>x</b>",
-        "a|b",
-        "[x](javascript:1)",
-        "权重",
-        "\U0001f600",
-        "\U000e0001",
-        "\udcff",
-    ),
-    *("\ud800", "a,b", "a\\", "'''", '"""', "a" * 3000),
-)
-
-
-def made(seed):
-    """A name of characters that mean something, drawn at random."""
-    chance = random.Random(seed)
-    letters = "ab01.-+=@'\"\\$`(){}[]*?!#%&;|<>~^,: \t\r\n\x00\x1b\x85\u2028\u202e权\U0001f600\udcff"
-    return "".join(chance.choices(letters, k=chance.randrange(1, 12)))
-
+from tests.helpers.meaningful_names import NAMES, made
 
 ALL = tuple(dict.fromkeys((*NAMES, *map(made, range(400)))))
 
@@ -123,7 +70,10 @@ def test_the_call_that_a_scan_shows_has_each_name_as_a_text():
         rows = [{"tensor": name, "file": "f", "recipe": "int8_per_row", "status": "ok", "sqnr_db": 30.0}]
         model = read_model([(name, (8, 8), "F32", "f")], rows, ["int8_per_row"])
         return python_call(
-            SimpleNamespace(chosen="x"), SimpleNamespace(path=f"/m/{path}"), model, "int8_per_row"
+            SimpleNamespace(chosen="x"),
+            SimpleNamespace(path=f"/m/{path}", selection=ALL_QUANTIZED),
+            model,
+            "int8_per_row",
         )
 
     plain, _ = skeleton(call("a", "b"))

@@ -1,7 +1,7 @@
 """llama.cpp's llama-quantize.
 
-Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which tensors,
-`tensor_type_fallback` for what becomes of rows that do not divide.
+Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which
+tensors, `tensor_type_fallback` for what becomes of rows that do not divide.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LLAMA_CPP = Profile(
     name="llama.cpp",
     kinds=frozenset(("linear", "experts", "embedding", "head")),
     recipes=tuple(RECIPE_GROUPS["gguf"]),
+    usual=("q4_k", "q6_k", "q8_0", "iq4_xs", "q3_k", "q4_0"),
     keeps=_KEEPS,
     by_gguf_names=True,
     # The type on the left has blocks of 256, that on the right of 32; where 32 does not divide either, it
@@ -45,4 +46,5 @@ LLAMA_CPP = Profile(
         }
     ),
     export="llama",
+    arithmetic="gguf",
 )

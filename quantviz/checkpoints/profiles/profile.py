@@ -1,7 +1,7 @@
 """An engine's policy as data: which tensors it quantizes, in which types, and which it takes instead.
 
-A profile is added here: one file in this folder with a `Profile`, its line in `__init__.py`, and its words in
-each language.
+A profile is added here: one file in this folder with a `Profile`, its line in `__init__.py`, and its words
+in each language.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from quantviz.checkpoints.tensor_kinds import Kind
+
+#: How many recipes one begins with where the profile does not say.
+_FIRST = 5
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Profile:
     kinds: frozenset[Kind]
     #: The engine's own recipes by id, those of `RECIPES` at its arithmetic.
     recipes: tuple[str, ...]
+    #: Those of them to begin with; none for the first few.
+    usual: tuple[str, ...] = ()
     #: Parts of names of tensors that it keeps, whatever their kind.
     keeps: tuple[str, ...] = ()
     #: Whether those are parts of llama.cpp's names.
@@ -33,5 +38,12 @@ class Profile:
     fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     #: What `export_allocation` writes for it; "" where there is nothing.
     export: str = ""
+    #: How the ids of its conventions begin: those whose decibels are its own.
+    arithmetic: str = ""
     #: Whether it joins query, key and value, and gate and up, into one matrix of one recipe.
     joins: bool = False
+
+    @property
+    def first_recipes(self) -> tuple[str, ...]:
+        """Return the recipes to begin with."""
+        return self.usual or self.recipes[:_FIRST]

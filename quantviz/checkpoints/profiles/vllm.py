@@ -16,8 +16,9 @@ VLLM = Profile(
     kinds=frozenset(("linear", "experts")),
     recipes=(
         *("w4a16_g128", "w4a16_asym_g128", "w8a16_g128", "w8a8_per_row"),
-        *("ct_fp8_per_tensor", "ct_fp8_per_row", "ct_nvfp4", "ct_mxfp4", "ct_mxfp8"),
+        *("ct_fp8_per_tensor", "ct_fp8_per_row", "ct_fp8_block", "ct_nvfp4", "ct_mxfp4", "ct_mxfp8"),
     ),
     export="llmcompressor",
+    arithmetic="compressed_tensors",
     joins=True,
 )
