@@ -89,7 +89,7 @@ def report(
 
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
-    summary = summary_of(table)
+    summary = summary_of(table, language)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
@@ -142,8 +142,8 @@ class _Page:
     def coverage(self) -> list[str]:
         """Return what comes before the verdict: how much was read, and which weights are constant."""
         said = []
-        if self.summary.coverage:
-            said.append(escaped(self.summary.coverage[self.language]))
+        if words := self.summary.coverage.get(self.language):
+            said.append(escaped(words))
         elif self.summary.unread:
             unread = self.summary.unread
             names = text("report.between", self.language).join(unread[:_NAMED])
