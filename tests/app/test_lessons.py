@@ -811,6 +811,80 @@ def mse_of(state):
     return number(quantities()["mse"](Scene(state)))
 
 
+@pytest.mark.parametrize("language", languages())
+def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_lessons_later(language):
+    name, later = IDS[2], IDS[4]
+    steps, words = lessons(language)[name].steps, catalogue(language)
+    i, question = next(
+        (i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, Choice)
+    )
+    wrong = wrong_answer(question, steps[i].scenes())
+    sure = Answer(name, i, question.id, 0, wrong, True)
+    guess = next(
+        Answer(name, k, q.id, 0, wrong_answer(q, step.scenes()), False)
+        for k, step in enumerate(steps)
+        for q in step.questions
+        if k != i
+    )
+    stored = [answer for each in (sure, guess) for answer in (each, dataclasses.replace(each, tried=1))]
+
+    def at_the_end(lesson, kept):
+        last = lessons(language)[lesson].steps[-1]
+        ended = [
+            Answer(
+                lesson,
+                len(lessons(language)[lesson].steps) - 1,
+                q.id,
+                0,
+                right_answer(q, last.scenes()),
+                True,
+            )
+            for q in last.questions
+        ]
+        return restored(
+            opened(l=lesson, p=str(len(lessons(language)[lesson].steps)), lang=language), kept + ended
+        )
+
+    def second_looks(at):
+        return [str(b.key) for b in at.button if str(b.key).startswith("second_look_")]
+
+    # Of the answers that were wrong, the one that was a guess is not told of.
+    assert second_looks(at_the_end(name, stored)) == [f"second_look_{i}_{question.id}"]
+    assert second_looks(at_the_end(IDS[3], stored)) == []
+    at = at_the_end(later, stored)
+    assert at.button(key="lesson_once_more").label == words["lessons.second_look.ask"].format(number=2)
+    assert second_looks(at) == []
+    healthy(at.button(key="lesson_once_more").click().run())
+    assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
+    assert words["lessons.second_look.asked"].encode() in everything(at)
+    scenes = steps[i].scenes(1)
+    if steps[i].move:
+        moved(at, name, i, 1, scenes[HERE].state)
+    for k, each in enumerate(steps[i].questions):
+        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
+        commit(at)
+    assert at.button(key="lesson_next").label == words["lessons.second_look.back"].format(number=4)
+    healthy(at.button(key="lesson_next").click().run())
+    assert asked(at, "l") == later
+    # Once, and no more.
+    assert not [b for b in at.button if b.key == "lesson_once_more"]
+    assert second_looks(at_the_end(name, at.session_state["lesson_answers"])) == []
+
+
+def test_what_was_wrong_and_sure_is_not_told_where_answers_are_withheld():
+    name, i, question = next(
+        (name, i, q)
+        for name in IDS[2:]
+        for i, step in enumerate(lessons()[name].steps)
+        for q in step.questions
+        if isinstance(q, Choice)
+    )
+    sure = Answer(name, i, question.id, 0, wrong_answer(question, lessons()[name].steps[i].scenes()), True)
+    last = str(len(lessons()[name].steps))
+    at = restored(opened(l=name, p=last, k="withheld"), [sure, dataclasses.replace(sure, tried=1)])
+    assert not [b for b in at.button if str(b.key).startswith(("second_look_", "lesson_once_more"))]
+
+
 def test_withheld_answers_have_no_second_try():
     at = opened(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")

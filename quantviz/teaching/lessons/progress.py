@@ -128,6 +128,41 @@ def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[A
             yield answer
 
 
+def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
+    """Return the answers of a lesson that were sure and wrong, by their steps: the last one to each question,
+    unless the question was answered right on other numbers since.
+
+    >>> first = Answer("a", 0, "q", 0, 1.0, True)
+    >>> surely_wrong({first: False}, "a") == [first]
+    True
+    >>> surely_wrong({first: False, replace(first, attempt=1, sure=False): True}, "a")
+    []
+    """
+    found: dict[tuple[int, int | str], Answer] = {}
+    for answer in sorted(verdicts, key=lambda answer: (answer.step, answer.attempt, answer.tried)):
+        question = (answer.step, answer.question)
+        if answer.lesson != lesson_id:
+            continue
+        if not verdicts[answer] and answer.sure:
+            found[question] = answer
+        # A second try on the same numbers comes after a hint.
+        elif verdicts[answer] and question in found and answer.attempt > found[question].attempt:
+            del found[question]
+    return list(found.values())
+
+
+def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
+    """Yield the answers of `surely_wrong` whose question was not asked on other numbers since."""
+    asked = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
+    for wrong in surely_wrong(verdicts, lesson_id):
+        later = any(
+            (step, question) == (wrong.step, wrong.question) and attempt > wrong.attempt
+            for step, question, attempt in asked
+        )
+        if not later:
+            yield wrong
+
+
 def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verdicts) -> dict[Answer, bool]:
     """Return whether each of `answers` is right. Those in `known` are not computed again."""
     scenes = _Scenes(lessons)
