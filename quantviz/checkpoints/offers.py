@@ -6,18 +6,23 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.catalog import MOST_AXES
 from quantviz.sources.names import checked_names
+from quantviz.tensors.conversion import as_plain
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
 #: What errors of each tensor weigh: by name, or in a file.
 Sensitivities: TypeAlias = Mapping[str, float] | str | os.PathLike[str] | None
+
+#: No axis of a tensor is longer.
+_LONGEST = 2**48
 
 #: Bits of one value of a stored dtype, by the names that safetensors, torch and GGUF have for it.
 _DTYPE_BITS = {
@@ -60,7 +65,11 @@ class Rows:
                 raise QuantVizError("allocate.no_column", column=needed, known=", ".join(map(str, names)))
         if "cost" not in names and "sqnr_db" not in names:
             raise QuantVizError("allocate.no_column", column="cost", known=", ".join(map(str, names)))
-        columns = {str(name): _values(table[name]) for name in names}
+        columns = {str(name): _values(str(name), table[name]) for name in names}
+        counts = {name: len(column) for name, column in columns.items()}
+        for name, count in counts.items():
+            if count != counts["tensor"]:
+                raise QuantVizError("allocate.lengths", column=name, got=count, tensors=counts["tensor"])
         tensors, recipes = (tuple(map(str, columns[name])) for name in ("tensor", "recipe"))
         checked_names(tensors)
         checked_names(recipes)
@@ -112,7 +121,7 @@ class Rows:
     def shapes(self) -> dict[str, Shape]:
         """Return the shapes of the tensors by name, of those whose shape is known."""
         column = self.columns.get("shape", ())
-        found = {name: _lengths_of(column[at]) for name, at in self.first.items() if column}
+        found = {name: lengths_of(column[at]) for name, at in self.first.items() if column}
         return {name: shape for name, shape in found.items() if shape is not None}
 
     def dtype(self, name: str) -> str | None:
@@ -175,8 +184,13 @@ def _keys(table: Table) -> list[str]:
     return list(table)
 
 
-def _values(column: Any) -> Sequence[Any]:
-    return column.tolist() if hasattr(column, "tolist") else list(column)
+def _values(name: str, column: Any) -> Sequence[Any]:
+    """Return a column as a list: those of numpy, torch and pandas as Python's own values."""
+    if hasattr(column, "__array__"):
+        column = as_plain(column).tolist() if type(column).__module__.startswith("torch") else column.tolist()
+    if not isinstance(column, list | tuple | Iterator | range):
+        raise QuantVizError("allocate.no_list", column=name, got=type(column).__name__)
+    return list(column)
 
 
 def _number(value: Any) -> float:
@@ -189,16 +203,24 @@ def _number(value: Any) -> float:
 
 def _weights_of(shape: Any) -> int | None:
     """Return the product of a shape."""
-    lengths = _lengths_of(shape)
+    lengths = lengths_of(shape)
     return None if lengths is None else math.prod(lengths)
 
 
-def _lengths_of(shape: Any) -> Shape | None:
-    """Return a shape, which in a file may be a text such as "[64, 128]" or "64x128", or one number."""
+def lengths_of(shape: Any) -> Shape | None:
+    """Return a shape, which in a file may be a text such as "[64, 128]" or "64x128", or one number.
+
+    None where it is no shape.
+    """
     if isinstance(shape, str):
         shape = re.findall(r"\d+", shape) if re.fullmatch(r"[\d\s,x×()\[\]]+", shape) else None
-    if isinstance(shape, int):
-        return (shape,)
-    if shape is None or not hasattr(shape, "__iter__"):
+    if isinstance(shape, int | float):
+        shape = (shape,)
+    if not isinstance(shape, list | tuple) and type(shape).__module__ != "numpy":
         return None
-    return tuple(int(length) for length in shape)
+    try:
+        lengths = tuple(int(length) for length in shape)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    usual = len(lengths) <= MOST_AXES and all(0 <= length <= _LONGEST for length in lengths)
+    return lengths if usual else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.account import counts_as_weight
+from quantviz.checkpoints.offers import lengths_of
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.errors import QuantVizError
 from quantviz.sources.names import checked_names
@@ -120,6 +121,7 @@ class ScanSummary:
         )
 
 
+_LARGEST = 2**1023
 #: Decibels that halve the error.
 _HALF_THE_ERROR = 6.0
 
@@ -130,7 +132,12 @@ def summary_of(table: Any) -> ScanSummary:
     Raises:
         QuantVizError: A needed column is missing, or there are no rows.
     """
+    if not hasattr(table, "iloc") and not isinstance(table, list | tuple | Iterator):
+        raise QuantVizError("report.no_table", got=type(table).__name__)
     records = table.to_dict("records") if hasattr(table, "iloc") else list(table)
+    for record in records:
+        if not isinstance(record, Mapping):
+            raise QuantVizError("report.no_table", got=f"{type(table).__name__} of {type(record).__name__}")
     if not records:
         raise QuantVizError("report.empty")
     missing = [name for name in NEEDED if name not in records[0]]
@@ -166,28 +173,26 @@ def is_constant(record: Mapping[str, Any]) -> bool:
 def _measurement(record: Mapping[str, Any]) -> Measurement:
     def number(name: str) -> float | None:
         value = record.get(name)
-        known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-        return float(value) if known and value is not None else None
+        if not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value):
+            return None
+        # A whole number may be larger than any that a scan gives; infinite decibels are given.
+        return float(value) if abs(value) < _LARGEST or math.isinf(value) else None
 
     def words(name: str) -> str:
         value = record.get(name)
         return value if isinstance(value, str) else ""
 
     shape = record.get("shape")
-    lengths = (
-        [str(length) for length in shape]
-        if isinstance(shape, Iterable) and not isinstance(shape, str)
-        else []
-    )
+    lengths = () if isinstance(shape, str) else lengths_of(shape) or ()
     bits, own = number("bits"), number("effective_bits")
-    count = math.prod(map(int, lengths)) if lengths else 0
+    count = math.prod(lengths) if lengths else 0
     status = str(record["status"])
     return Measurement(
         tensor=str(record["tensor"]),
         recipe=str(record["recipe"]),
         status=status if status in STATUSES else "problem",
         reason=words("reason"),
-        shape=" × ".join(lengths) if lengths else words("shape"),
+        shape=" × ".join(map(str, lengths)) if lengths else words("shape"),
         content=words("content") or str(record["tensor"]),
         bits=bits,
         bits_per_weight=own if own is not None else bits / count if bits is not None and count else None,
