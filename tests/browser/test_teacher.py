@@ -106,7 +106,9 @@ def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
     before = page.url
     page.locator("[data-testid=stSidebarNavLink]", has_text="Class").click()
     page.wait_for_selector(".st-key-teacher_opens")
-    page.wait_for_function("location.search === '?lang=en&k=no-below'")
+    # The link opens the Lab as it is: the teacher's address carries that too.
+    page.wait_for_function("location.pathname.endsWith('/teacher') && location.search.includes('s=int8')")
+    assert "k=no-below" in page.url
     page.locator("[data-testid=stSidebarNavLink]", has_text="Lab").click()
     drawn(page)
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
@@ -131,16 +133,20 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
     with server(APP, tmp_path / "log", "0.0.0.0") as local:
         app = f"http://{host}:{urlsplit(local).port}"
         page = opened(new_page(), f"{app}/teacher?lang=zh")
+        page.locator(".st-key-teacher_sees button").nth(2).click()
         page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
         page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
         page.locator(".st-key-teacher_opens button").nth(1).click()
         link = f"{app}/lab?k=no-error.lock-scheme"
-        page.wait_for_function(
-            "(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link",
-            arg=link,
-        )
+        link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
+        page.wait_for_function(link_shown, arg=link)
+        wait_idle(page)
+        # What was chosen outlives a reload.
+        page.reload()
+        page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
         shot(page, "teacher")
+        the_code_fills_the_screen(page)
         assert modules(page) == [
             [bool(dark) for dark in row]
             for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)
@@ -155,6 +161,25 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         assert class_page.evaluate(
             "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
         ) == ["x", "q", "x_hat"]
+
+
+def the_code_fills_the_screen(page):
+    """The main button shows the code as large as the window, over everything; Escape closes it."""
+    page.locator(".st-key-teacher_full_screen button").click()
+    code = page.locator(".st-key-teacher_full_screen dialog img")
+    code.wait_for()
+    side = code.evaluate(
+        """(image) => {
+            const { left, right, top, bottom } = image.getBoundingClientRect();
+            const above = image.getRootNode().elementFromPoint((left + right) / 2, (top + bottom) / 2);
+            const fits = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+            return above === image && fits ? (bottom - top) / innerHeight : 0;
+        }"""
+    )
+    assert side > 0.85
+    assert code.get_attribute("src") == page.get_attribute(".qv-qr", "src")
+    page.keyboard.press("Escape")
+    code.wait_for(state="hidden")
 
 
 def modules(page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextvars import ContextVar
 from typing import cast
 
@@ -9,10 +10,10 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
-from quantviz.lab.classroom import CLOSED, Classroom
+from quantviz.lab.classroom import CLOSED, Classroom, read_prompt
 
-#: The link's parameter.
-PARAMETER = "k"
+#: The link's parameters: the classroom, and the question to those who open the link.
+PARAMETER, PROMPT = "k", "ask"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
@@ -42,14 +43,24 @@ def classroom() -> Classroom:
         return here
     known = st.session_state.get(_ROOM)
     if known is None:
-        try:
-            known = Classroom.parse(st.query_params.get(PARAMETER, ""))
-        except QuantVizError as problem:
-            known = CLOSED
-            st.session_state[_PROBLEM] = problem
+        known = _asked_for()
         st.session_state[_ROOM] = known
     _HERE.set(cast(Classroom, known))
     return cast(Classroom, known)
+
+
+def _asked_for() -> Classroom:
+    """Return the classroom of the address, and keep what of it is damaged."""
+    room, prompt = CLOSED, ""
+    try:
+        prompt = read_prompt(st.query_params.get(PROMPT, ""))
+    except QuantVizError as problem:
+        st.session_state[_PROBLEM] = problem
+    try:
+        room = Classroom.parse(st.query_params.get(PARAMETER, ""))
+    except QuantVizError as problem:
+        st.session_state[_PROBLEM] = problem
+    return dataclasses.replace(room, prompt=prompt)
 
 
 def enter(room: Classroom) -> None:
@@ -80,8 +91,13 @@ def problem() -> QuantVizError | None:
 
 def parameters() -> dict[str, str]:
     """Return the classroom as it stands in a page's address."""
-    form = str(classroom())
-    return {PARAMETER: form} if form else {}
+    return written(classroom())
+
+
+def written(room: Classroom) -> dict[str, str]:
+    """Return the parameters of a classroom: none for what is as usual."""
+    parts = {PARAMETER: str(room), PROMPT: room.prompt}
+    return {name: part for name, part in parts.items() if part}
 
 
 def enlarge(width: float = 0) -> float:
