@@ -138,6 +138,8 @@ def _fitted(value: Any, kind: Any) -> Any:
         return _fitted_tuple(value, inner)
     if origin is not None and issubclass(origin, collections.abc.Mapping):
         return _fitted_mapping(value, *inner)
+    if origin is not None and not issubclass(origin, collections.abc.Iterable):
+        return value if isinstance(value, origin) else _ANY
     if origin is not None:
         return _fitted_items(value, inner[0])
     if kind in (int, float):
