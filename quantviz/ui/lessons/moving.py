@@ -19,6 +19,7 @@ from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def bell_of(now: Now) -> tuple[float, float]:
 
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
-    return tuple(_rows(now))[-_MOST_ROWS:]
+    # A wall has room for one more grid: the right one, once it is told.
+    most = 1 if classroom().projector else _MOST_ROWS
+    return tuple(_rows(now))[-most:]
 
 
 def _rows(now: Now) -> Iterator[GridRow]:

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import streamlit as st
+
 from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
+
+#: The steps, with the attempt, whose answers a teacher has told on the projector.
+_TOLD = "lesson_told"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,17 @@ class Now:
     def revealed(self) -> bool:
         """Whether the answers are told."""
         told = classroom().answers
-        return not self.step.questions or told == "shown" or (told == "after" and self.complete)
+        if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
+            return True
+        return told == "after" and self.complete
+
+    def tell(self) -> None:
+        """Tell the step's answers, whoever has answered."""
+        st.session_state[_TOLD] = {*st.session_state.get(_TOLD, ()), self._key}
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.id, self.attempt
 
     @property
     def covered(self) -> frozenset[str]:
