@@ -73,8 +73,8 @@ class ScanProcess:
             if self._job is None or not self._job.running:
                 self._take_ready()
 
-    def start(self, path: str | Path, recipes: Iterable[str], language: str) -> Job:
-        """Begin a scan.
+    def start(self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "") -> Job:
+        """Begin a scan, of what an engine quantizes where one is named.
 
         Raises:
             QuantVizError: Another one is running.
@@ -86,6 +86,8 @@ class ScanProcess:
             arguments = ["--lang", language, "scan"]
             for recipe in asked:
                 arguments += ["-r", recipe]
+            if engine:
+                arguments += ["--engine", engine]
             if self._results is not None:
                 arguments += ["--results", str(self._results)]
             arguments += ["--", str(path)]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from quantviz.checkpoints.bounds import NUMBER_DIGITS, TEXT_CHARACTERS
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.names import LONGEST_NAME
 from quantviz.text import DEFAULT_LANGUAGE, languages
 
 #: Returns the typed value of a field; raises `QuantVizError` for any other.
@@ -32,13 +33,18 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infin
 _SHAPE = re.compile(r"[\d\s,x×()\[\]]*", re.ASCII)
 
 
-def text(value: Any, field: str) -> str:
-    """Return a text."""
+def text(value: Any, field: str, most: int = TEXT_CHARACTERS) -> str:
+    """Return a text of at most so many characters."""
     if not isinstance(value, str):
         raise QuantVizError("rows.not_text", field=field, got=value)
-    if len(value) > TEXT_CHARACTERS:
-        raise QuantVizError("rows.text_too_long", field=field, count=len(value), most=TEXT_CHARACTERS)
+    if len(value) > most:
+        raise QuantVizError("rows.text_too_long", field=field, count=len(value), most=most)
     return value
+
+
+def name(value: Any, field: str) -> str:
+    """Return a name that can be a key."""
+    return text(value, field, LONGEST_NAME)
 
 
 def number(value: Any, field: str) -> float:

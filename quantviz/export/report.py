@@ -89,7 +89,7 @@ def report(
 
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
-    summary = summary_of(table)
+    summary = summary_of(table, language)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
@@ -142,8 +142,8 @@ class _Page:
     def coverage(self) -> list[str]:
         """Return what comes before the verdict: how much was read, and which weights are constant."""
         said = []
-        if self.summary.coverage:
-            said.append(escaped(self.summary.coverage[self.language]))
+        if words := self.summary.coverage.get(self.language):
+            said.append(escaped(words))
         elif self.summary.unread:
             unread = self.summary.unread
             names = text("report.between", self.language).join(unread[:_NAMED])
@@ -192,7 +192,7 @@ class _Page:
 
     def maps(self) -> list[str]:
         """Return a map for each recipe, that of the chosen one open."""
-        kinds = kind_map(self.summary.tensors)
+        kinds = kind_map(self.summary.weights)
         if not kinds.rows:
             return []
         names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
@@ -258,7 +258,7 @@ class _Page:
 
     def recipes(self) -> str:
         """Return the recipes side by side."""
-        names = ("recipe", "bits", "size", "lowest", "median", "measured", "refused", "problem")
+        names = ("recipe", "bits", "size", "lowest", "median", "measured", "left_aside", "refused", "problem")
         rows = [
             [
                 escaped(each.recipe),
@@ -266,7 +266,7 @@ class _Page:
                 "–" if each.size is None else f"{each.size / 1e6:,.1f}",
                 _one(each.lowest),
                 _one(each.median),
-                *map(str, (each.measured, each.refused, each.problems)),
+                *map(str, (each.measured, each.left_aside, each.refused, each.problems)),
             ]
             for each in self.summary.recipes
         ]

@@ -15,6 +15,7 @@ import quantviz as qv
 from quantviz.checkpoints import audit_process as audits
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.offered import as_link, from_link
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
@@ -75,15 +76,24 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     them.
     """
     asked = []
-    monkeypatch.setattr(ScanProcess, "start", lambda self, path, recipes, language: asked.append(recipes))
+    monkeypatch.setattr(
+        ScanProcess, "start", lambda self, path, recipes, language, engine: asked.append((recipes, engine))
+    )
     at = opened(f=as_link(FILE)).run()
     shown = tuple(at.multiselect(key="checkpoints_recipes").value)
     at.query_params.clear()
     at.query_params["f"] = as_link(FILE)
     at.button(key="checkpoints_scan").click().run()
     assert not at.exception
-    assert asked == [shown]
+    assert asked == [(shown, "")]
     assert shown == RECIPES
+    # An engine brings its own recipes, and its name to the scan and the address.
+    at.selectbox(key="checkpoints_engine").set_value("vllm").run()
+    own = tuple(at.multiselect(key="checkpoints_recipes").value)
+    assert own == PROFILES["vllm"].first_recipes
+    assert address(at)["e"] == "vllm"
+    healthy(at.button(key="checkpoints_scan").click().run())
+    assert asked[1:] == [(own, "vllm")]
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):
@@ -127,6 +137,7 @@ def test_what_the_address_asks_for_in_vain_is_named(scanned):
     at.run()
     assert not at.exception
     assert "secret" in at.error[0].value
+    assert at.button(key="checkpoints_scan").disabled
 
 
 def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):

@@ -257,7 +257,7 @@ def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(ne
     commit_number(page, "-128+184/3.5788")
     page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1')")
     assert [sorted(answer) for answer in kept(page)] == [
-        ["attempt", "given", "lesson", "question", "step", "sure", "tried"]
+        ["attempt", "given", "lesson", "mark", "question", "step", "sure", "tried"]
     ]
     # What is on the screen while the page loads: never the question as if it were still open.
     page.add_init_script("""
@@ -534,9 +534,25 @@ def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
     page.get_by_text("One more try.").wait_for()
 
 
+def a_mark_is_set_by_keys(page):
+    """One that is only looked for is not set: the arrow keys move it, Enter sets it."""
+    mark = page.locator("[data-handle=mark]")
+    mark.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    page.wait_for_timeout(700)
+    assert mark.count() == 1
+    mark.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.locator("[data-handle=lo]").wait_for()
+    wait_idle(page)
+
+
 def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     """Its axis ended where the range did, and the place to go back to lay beyond it."""
-    gone(page, "zero_point_out_of_range", 3, until="[data-handle=lo]")
+    gone(page, "zero_point_out_of_range", 3, until="[data-handle=mark]")
+    a_mark_is_set_by_keys(page)
     lower = page.locator("[data-handle=lo]")
     began = float(lower.get_attribute("aria-valuenow"))
     dragged_by_keys(page, "lo", "End", 1)
@@ -638,10 +654,40 @@ def a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page):
     assert page.locator(".qv-ruler").first.bounding_box()["height"] == pytest.approx(foot, abs=1)
 
 
+def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
+    """Drags were blind to the end: “a quarter of what it is now” stood beside “?”."""
+    gone(page, "rounding_against_clipping", 3, until="[data-handle=mark]", lang="zh")
+    assert page.locator("[data-handle]").count() == 1, "nothing can be moved before"
+    assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
+    ruler = page.locator(".qv-ruler")
+    low, mark = ruler.bounding_box()["height"], page.locator("[data-handle=mark]").bounding_box()
+    page.touchscreen.tap(mark["x"] + 0.7 * mark["width"], mark["y"] + mark["height"] / 2)
+    page.locator("[data-handle=hi]").wait_for()
+    wait_idle(page)
+    shot(page, "marked")
+    assert page.locator(".st-key-lesson_tiles b").first.inner_text() == "0.02586"
+    # The curve is as high as dots and comb, and one sees it with the question.
+    box = ruler.bounding_box()
+    assert box["height"] - low == pytest.approx(84 - 36 + 2, abs=3)
+    assert box["y"] + box["height"] <= 844
+    sure, guess = (page.locator(f".st-key-{name} button") for name in ("commit", "commit_guess"))
+    assert sure.bounding_box()["width"] == pytest.approx(guess.bounding_box()["width"], abs=1)
+    assert sure.evaluate("each => getComputedStyle(each).background") == guess.evaluate(
+        "each => getComputedStyle(each).background"
+    )
+    dragged_by_keys(page, "hi", "ArrowLeft", 1)
+    guess.click()
+    page.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers[0]")
+    (answer,) = kept(page)
+    assert answer["sure"] is False
+    assert 1 < answer["mark"] < 3
+
+
 def test_steps_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
+    a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
     a_term_is_explained_where_it_is_touched(page, shot)

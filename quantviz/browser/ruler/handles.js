@@ -12,6 +12,7 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const zero = hand?.id === "zero" ? hand.handle.index : picture.zero;
   const unit = powerOfTen(1 / axis.perValue);
   const step = powerOfTen((axis.hi - axis.lo) / 50);
+  if (picture.mark?.asked) return [markHandle(picture, axis, bands, marks, words, writing, unit, step)];
   const found = [];
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
@@ -73,6 +74,23 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     add(name, at, limits, box, named(words[name], labels[at]), { places: labels.length });
   }
   return found;
+}
+
+// All of the ruler, or of a slider: wherever a hand taps it sets the mark.
+function markHandle({ mark, handles }, axis, bands, marks, words, writing, unit, step) {
+  const shared = { id: "mark", kind: "mark", label: words.mark_here };
+  if (mark.on === "axis") {
+    const value = toUnit((axis.lo + axis.hi) / 2, unit);
+    const box = { x: axis.at(value), y: bands.tips, left: 0, top: bands.top };
+    Object.assign(box, { width: axis.left + axis.right, height: bands.height - bands.top });
+    const told = significant(value, 4, writing);
+    return { ...shared, value, unit, step, least: axis.lo, most: axis.hi, box, told };
+  }
+  const { at, labels } = handles[mark.on];
+  const { from, to, x, y } = marks.sliders[mark.on];
+  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
+  const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
+  return { ...shared, value: at, ...limits, box, told: labels[at], places: labels.length };
 }
 
 function named(label, told) {
@@ -144,6 +162,7 @@ export function messageOf(handle, value, range, symmetric) {
 // later.
 export function pictureInHand(picture, message) {
   if (!message) return picture;
+  if (message.kind === "mark") return { ...picture, mark: { ...picture.mark, at: message.at } };
   if (message.kind === "range" && picture.range)
     return { ...picture, range: { lo: message.lo, hi: message.hi } };
   if (message.kind === "value" && picture.selected === message.cell) {

@@ -286,6 +286,7 @@ function rulerRules({ handle }) {
       border-radius: 6px; user-select: none; -webkit-user-select: none;
     }
     .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
+    .qv-ruler-handle[data-handle=mark] { cursor: crosshair; touch-action: pan-y; }
     .qv-ruler-take {
       position: absolute; left: 0; top: 0; width: 24px; height: 24px; padding: 0; cursor: pointer;
       border: 0; border-radius: 12px; background: none;

@@ -27,6 +27,7 @@ LLAMA_CPP = Profile(
     name="llama.cpp",
     kinds=frozenset(("linear", "experts", "embedding", "head")),
     recipes=tuple(RECIPE_GROUPS["gguf"]),
+    usual=("q4_k", "q6_k", "q8_0", "iq4_xs", "q3_k", "q4_0"),
     keeps=_KEEPS,
     by_gguf_names=True,
     # The type on the left has blocks of 256, that on the right of 32; where 32 does not divide either, it

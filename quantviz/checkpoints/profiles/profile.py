@@ -12,6 +12,9 @@ from types import MappingProxyType
 
 from quantviz.checkpoints.tensor_kinds import Kind
 
+#: How many recipes one begins with where the profile does not say.
+_FIRST = 5
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -24,6 +27,8 @@ class Profile:
     kinds: frozenset[Kind]
     #: The engine's own recipes by id, those of `RECIPES` at its arithmetic.
     recipes: tuple[str, ...]
+    #: Those of them to begin with; none for the first few.
+    usual: tuple[str, ...] = ()
     #: Parts of names of tensors that it keeps, whatever their kind.
     keeps: tuple[str, ...] = ()
     #: Whether those are parts of llama.cpp's names.
@@ -37,3 +42,8 @@ class Profile:
     arithmetic: str = ""
     #: Whether it joins query, key and value, and gate and up, into one matrix of one recipe.
     joins: bool = False
+
+    @property
+    def first_recipes(self) -> tuple[str, ...]:
+        """Return the recipes to begin with."""
+        return self.usual or self.recipes[:_FIRST]

@@ -132,7 +132,7 @@ class QuestionReader(BlockReader):
                     **shared,
                     right=self.read(field("right"), Formula.read, states),
                     solution=self.solution(block, raw["solution"], outside, move),
-                    tolerance=self.read(field("tolerance"), Words.read, outside),
+                    tolerance=self.read(field("tolerance"), Words.read, states),
                     moves=move,
                 )
             case "direction":

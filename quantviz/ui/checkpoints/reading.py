@@ -170,20 +170,46 @@ def find_scan(state: CheckpointsState) -> Scan | None:
         if not found:
             raise QuantVizError("allocate.no_scan", file=state.chosen)
         return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
-    of_these = next((scan for scan in found if names_of(scan) == state.recipes), None)
+    of_these = next((scan for scan in found if is_scan_of(scan, state)), None)
     return of_these or (found[0] if found else None)
 
 
-@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
-def _headers(path: str) -> list[tuple[str, tuple[int, ...], str, str]]:
-    from quantviz.checkpoints.listing import list_checkpoint
+def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
+    """Return whether a scan is one of the engine and the recipes that a state asks for."""
+    from quantviz.checkpoints.selection import Selection
 
-    return [(each.name, each.shape, each.dtype, each.file) for each in list_checkpoint(path).entries]
+    return names_of(scan) == state.recipes and scan.selection == Selection(state.engine)
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
+def _headers(path: str, engine: str) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
+    """Return the tensors of a checkpoint, and of each whether it is left aside."""
+    from quantviz.checkpoints.listing import list_checkpoint
+    from quantviz.checkpoints.selection import Selection, selected
+
+    entries = selected(list_checkpoint(path), Selection(engine), ()).entries
+    return [
+        (
+            each.name,
+            each.shape,
+            each.dtype,
+            each.file,
+            each.unmeasured is not None and each.unmeasured.status == "left_aside",
+        )
+        for each in entries
+    ]
 
 
 def look_at_headers(state: CheckpointsState) -> Model:
     """Return a checkpoint of which nothing is measured yet, as its files' headers tell it."""
-    return read_model(_headers(str(path_of(state.chosen))), (), state.recipes)
+    listed = _headers(str(path_of(state.chosen)), state.engine)
+    aside = (
+        {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
+        for name, _, _, file, is_aside in listed
+        if is_aside
+        for recipe in state.recipes
+    )
+    return read_model((each[:4] for each in listed), aside, state.recipes)
 
 
 def names_of(scan: Scan) -> tuple[str, ...]:

@@ -49,6 +49,22 @@ _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive",
 
 
 @dataclass(frozen=True)
+class Mark:
+    """Where a learner expects what a drag is to find, marked with one tap."""
+
+    #: On the `axis`, or on the slider `bits` or `group`.
+    on: str
+    #: The value, the bits or the group's size; None as long as it is not marked.
+    at: float | None
+    #: Whether it is asked for: then nothing else can be moved.
+    asked: bool
+
+    def told(self) -> dict[str, object]:
+        """Return it as the browser is told."""
+        return {"on": self.on, "at": self.at, "asked": self.asked}
+
+
+@dataclass(frozen=True)
 class LessonRuler:
     """What is different about the ruler of a lesson's step."""
 
@@ -64,6 +80,8 @@ class LessonRuler:
     panels: bool
     #: How much larger everything is on a projector; none elsewhere.
     enlarge: float | None
+    #: What the learner expects, where that is asked for or was marked.
+    mark: Mark | None = None
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -74,7 +92,9 @@ class LessonRuler:
         )
 
     def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
-        """Return which of `handles` the step has."""
+        """Return which of `handles` the step has: none as long as a mark is asked for."""
+        if self.mark and self.mark.asked:
+            return dict.fromkeys(handles, False)
         own = {*self.moves, *(("zero",) if self.holds_codes else ())}
         return {name: there and name in own for name, there in handles.items()}
 
@@ -97,6 +117,7 @@ class LessonRuler:
             "reserved": 1,
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
+            "mark": self.mark.told() if self.mark else None,
         }
 
 
@@ -353,6 +374,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "reserved": 0,
         "rows": [],
         "bell": None,
+        "mark": None,
         "pays": None,
         "metrics": write_metrics().packed(),
         "settings": {

@@ -39,6 +39,8 @@ _WORDS = (
     "minimum_take",
     "outside",
     "error",
+    "mark",
+    "mark_here",
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.figures.grid_rows import GridRow
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
@@ -89,7 +91,7 @@ def show_hand_ruler(
         chart=chart,
         stamp=stamp,
         label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
-        curve=HandCurve() if "curve" in shown else None,
+        curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
@@ -99,14 +101,45 @@ def show_hand_ruler(
             now.step.ruler,
             panels,
             larger,
+            _mark(now),
         ),
     )
 
 
+def _of_lower_end(now: Now) -> bool:
+    """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
+    asked = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in asked)
+
+
+def _mark(now: Now) -> hand.Mark | None:
+    """Return the mark of the question that is asked now, or of the last one that was marked."""
+    last = now.open_question
+    for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
+        question, blind = now.step.questions[i], now.is_blind(i)
+        if isinstance(question, Drag) and (blind or now.mark(i) is not None):
+            return hand.Mark(question.marked_on, now.mark(i), asked=blind)
+    return None
+
+
 def _let_go(now: Now) -> None:
     message = hand.released(_HAND)
-    if message is not None:
+    if message is None:
+        return
+    if message.get("kind") == "mark" or now.marks_now:
+        _keep_mark(now, message)
+    else:
         _keep(now, message)
+
+
+def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
+    """Keep where the learner expects the answer. Until then nothing else can be moved."""
+    i, at = now.open_question, message.get("at")
+    fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
+    if i is None or not now.is_blind(i) or not fits:
+        raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
+    now.keep_mark(i, float(cast(float, at)))
+    session.forgive()
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:

@@ -52,8 +52,9 @@ _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
 #: In place of a state's name: what the learner's hand has made of the step's own.
 IN_HAND = "in_hand"
-#: Pixels of the panels' height above a ruler.
+#: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
+_ABOVE_CURVE = 150
 
 
 def show_picture(now: Now) -> None:
@@ -191,7 +192,8 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
-        height = _ABOVE_RULER if "number_line" in now.step.show and 2 * rows >= cols else None
+        low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
+        height = low if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
         key=_PANELS,

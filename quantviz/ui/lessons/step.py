@@ -17,6 +17,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import term
@@ -27,6 +28,14 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
+from quantviz.ui.lessons.second_look import (
+    ask_once_more,
+    due_now,
+    number_of,
+    show_second_look,
+    show_why_asked,
+    way_back,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
@@ -53,6 +62,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
+                show_why_asked(now)
                 # The only HTML is that of terms: `Words` refuse any other, formulas give numbers, and `term`
                 # escapes what it is given.
                 said = step.words.say({**now.scenes, HAND: scene_in_hand(now)}, _term)
@@ -139,12 +149,21 @@ def _onward(now: Now, words: str = "") -> None:
             show_tell(now)
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
         after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
-        # What is to be done next stands out: the answer while there is one to give.
+        # What is to be done next stands out: the answer while there is one to give, then a question that is
+        # due once more.
         done = now.revealed or now.complete
+        due = due_now(now) if done and not projector else None
+        if due:
+            _once_more(now, due)
+        back = way_back(now)
+        onward = say(after if done else "lessons.skip")
+        if back:
+            goal = (cast(str, back.lesson), back.step)
+            onward = say("lessons.second_look.back", number=number_of(back))
         st.button(
-            say(after if done else "lessons.skip"),
+            onward,
             key="lesson_next",
-            type="primary" if done else "tertiary",
+            type="primary" if done and not due else "tertiary",
             on_click=session.safely(go),
             args=goal,
         )
@@ -162,11 +181,24 @@ def _onward(now: Now, words: str = "") -> None:
             show_words(now, words)
     if now.revealed and not projector:
         if last:
+            show_second_look(now)
             _way_on(now)
         if now.step.note:
             with st.expander(say("lessons.note"), key="lesson_note"):
                 st.markdown(now.step.note.say(now.scenes, _term), unsafe_allow_html=True)
         _code(now)
+
+
+def _once_more(now: Now, due: Answer) -> None:
+    """Show the button that leads to a question which is due once more."""
+    st.button(
+        say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
+        key="lesson_once_more",
+        type="primary",
+        on_click=session.safely(ask_once_more),
+        args=(now, due, st.session_state[_ATTEMPTS]),
+        help=say("lessons.second_look.ask_help"),
+    )
 
 
 def _way_on(now: Now) -> None:

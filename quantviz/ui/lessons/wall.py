@@ -27,8 +27,8 @@ _EVEN = (1, 1)
 #: How much larger a ruler is that has the whole width and no curve below it.
 _ALONE = 1.35
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
-#: of one line; and what a second line takes of it, a control in place of the bars, the longer one of an order,
-#: and the answer in words.
+#: of one line; and what a second line takes of it, a control in place of the bars, that of an order, and the
+#: answer in words.
 _BELOW_WORDS, _BELOW_QUESTION = 150, 178
 _SECOND_LINE, _CONTROL, _ORDER, _ANSWER = 20, 32, 48, 13
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the

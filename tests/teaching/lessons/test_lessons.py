@@ -244,6 +244,21 @@ def test_what_is_to_be_moved_can_be_and_what_is_framed_has_a_frame(language):
 
 
 @pytest.mark.parametrize("language", languages())
+def test_the_goal_of_a_drag_is_a_number_as_the_tile_writes_it(language):
+    """“Within 5 %” of a number that nobody saw, and 0.012 in the words beside 0.01228 on the tile."""
+    for name, lesson in lessons(language).items():
+        for i, step in enumerate(lesson.steps):
+            for question in step.questions:
+                if not isinstance(question, Drag):
+                    continue
+                if re.search(r"\bmse\b", question.right.text):
+                    assert re.search(r"\{[^}]*\bmse\b[^}|]*\}", question.tolerance.text), (name, i)
+                said = [question.why, *(mistake.says for mistake in question.mistakes)]
+                shorter = [words.text for words in said if words and re.search(r"\{[a-z.]*mse\|", words.text)]
+                assert shorter == [], (name, i)
+
+
+@pytest.mark.parametrize("language", languages())
 def test_no_example_of_a_number_is_the_answer_to_a_question(language):
     """The refusal of "abc" gave the sum that was asked for, with the scale in it."""
     words = catalogue(language)
