@@ -176,9 +176,11 @@ def bell_of(now: Now) -> tuple[float, float]:
 
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
-    # A wall has room for one more grid: the right one, once it is told.
-    most = 1 if classroom().projector else _MOST_ROWS
-    return tuple(_rows(now))[-most:]
+    rows = tuple(_rows(now))
+    if not classroom().projector:
+        return rows[-_MOST_ROWS:]
+    # A wall has room for the right grid, once it is told; of a curve one sees which range is best.
+    return () if "curve" in now.step.show else rows[-1:]
 
 
 def _rows(now: Now) -> Iterator[GridRow]:

@@ -25,7 +25,7 @@ PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
 _COLUMNS = {2: (7, 5)}
 _EVEN = (1, 1)
 #: How much larger a ruler is that has the whole width and no curve below it.
-_ALONE = 1.35
+_ALONE = 1.3
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
 #: of one line; and what a second line takes of it, a control in place of the bars, that of an order, and the
 #: answer in words.
@@ -39,7 +39,7 @@ _LETTERS, _WIDE = 58, 0x2E80
 #: The heights of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with
 #: digits and all such rows at most, and of cells without digits at least.
 _AROUND_CELLS, _BARS = 43, 24
-_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 46
+_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 30
 
 
 def part_places(now: Now, panels: int) -> Mapping[str, DeltaGenerator]:
