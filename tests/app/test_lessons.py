@@ -582,6 +582,40 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     assert not any("qv-right" in bar for bar in bars)
 
 
+@pytest.mark.parametrize("room", ["projector", "projector.withheld"])
+def test_a_projected_question_has_its_answers_as_bars_and_one_button_that_tells(room):
+    lesson, i = "rounding_against_clipping", 3
+    question = lessons()[lesson].steps[i].questions[0]
+    at = opened(l=lesson, p=str(i + 1), k=room)
+
+    def bars():
+        return [each.proto.body for each in at.get("html") if 'class="qv-bar' in each.proto.body]
+
+    # The class is asked at once: nobody has to move anything first, nor to choose an answer.
+    assert [h.value for h in at.markdown if h.value.startswith("## ")] == [
+        f"## {question.ask.say(lessons()[lesson].steps[i].scenes(0))}"
+    ]
+    assert not at.radio
+    assert len(bars()) == len(question.options)
+    for box, hands in zip([box for box in at.number_input if "_hands_" in box.key], (6, 2, 0), strict=True):
+        box.set_value(hands)
+    healthy(at.run())
+    assert [bar.partition('style="')[2].partition('"')[0] for bar in bars()] == [
+        "width: 75.0%",
+        "width: 25.0%",
+        "width: 0.0%",
+    ]
+    assert not any("qv-right" in bar for bar in bars())
+    healthy(at.button(key="lesson_tell").click().run())
+    right = question.truth(lessons()[lesson].steps[i].scenes(0))
+    assert ["qv-right" in bar for bar in bars()] == [k == right for k in range(len(bars()))]
+    assert "width: 75.0%" in bars()[0]
+    assert not [button for button in at.button if button.key == "lesson_tell"]
+    # Once more begins anew, and the next step is not told.
+    healthy(at.button(key="lesson_again").click().run())
+    assert not any("qv-right" in bar for bar in bars())
+
+
 def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypatch):
     for language in languages():
         shutil.copytree(Path(quantviz.teaching.lessons.__file__).parent / language, tmp_path / language)

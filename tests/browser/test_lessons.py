@@ -224,15 +224,40 @@ def a_step_is_on_one_screen(page):
 
 
 def a_projector_shows_the_picture_and_the_question(page, shot):
+    """The question above in 40 pixels, its picture, answers along the bottom: all of it at once."""
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
-    assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
-    assert (
-        page.evaluate(
-            "parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)"
-        )
-        >= 20
+    heights, tall, size = page.evaluate(
+        """() => {
+            const parts = [...document.querySelectorAll(".st-key-lesson_step > div")];
+            const question = document.querySelector(".st-key-lesson_ask_0 h2");
+            return [
+                parts.map((part) => part.scrollHeight - part.clientHeight),
+                parts.map((part) => part.clientHeight / innerHeight),
+                parseFloat(getComputedStyle(question).fontSize),
+            ];
+        }"""
     )
+    assert max(heights) <= 1, "a part is cut off"
+    assert tall[1] >= 0.45, "the picture is what is looked at"
+    assert size >= 40
     shot(page, "projector")
+
+
+def the_room_votes(page):
+    """Count hands for the first two answers, and tell which is right."""
+    for i, hands in enumerate(("31", "17")):
+        box = page.locator(".st-key-lesson_bars input").nth(i)
+        box.fill(hands)
+        box.press("Enter")
+        wait_idle(page)
+    page.locator(".st-key-lesson_tell button:visible").click()
+    page.wait_for_selector(".qv-bar.qv-right")
+    wait_idle(page)
+    boxes = page.locator(".qv-bar").evaluate_all(
+        "(bars) => bars.map((bar) => bar.getBoundingClientRect()).map(({ top, bottom }) => [top, bottom])"
+    )
+    assert len(boxes) == 3
+    assert max(bottom for _, bottom in boxes) <= page.viewport_size["height"]
 
 
 def commit_number(page, typed):
@@ -724,6 +749,12 @@ def test_a_projector(new_page, url, shot, room, theme):
     for lesson, step in of_today(EVERY_STEP, 2):
         gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
         a_step_is_on_one_screen(page)
+    gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
+    a_projector_shows_the_picture_and_the_question(page, shot)
+    the_room_votes(page)
+    for size in ({"width": 1920, "height": 1080}, {"width": 1280, "height": 720}):
+        page.set_viewport_size(size)
+        a_projector_shows_the_picture_and_the_question(page, shot)
     gone(page, "range_to_grid", 3, until=f"{PANELS} .qv-overlay text", k=room)
     drawn(page)
     a_projectors_buttons_can_be_read(page, shot, theme, room)

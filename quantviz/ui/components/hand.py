@@ -29,6 +29,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.ruler import ruler_settings
+from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -269,8 +270,8 @@ def _told_browser(
             "hint": say("hand.pays_hint"),
             "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
         }
-    if lesson:
-        header["settings"] |= {"enlarge": lesson.enlarge or 1.0, "wall": bool(lesson.enlarge)}
+    larger = lesson.enlarge if lesson else enlarge_ruler()
+    header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger)}
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}

@@ -46,7 +46,7 @@ def show_questions(now: Now) -> None:
         with st.container(key=f"lesson_ask_{i}"):
             st.markdown(f"## {question.ask.say(now.scenes)}")
             if answer is None and classroom().answers != "shown":
-                _open_question(now, i, question)
+                open_question(now, i, question)
                 _hands(now, i, question)
                 break  # one after the other: first the direction, then the size
             with st.container(key=_told_key(now, i)):
@@ -71,7 +71,8 @@ def _is_asked(now: Now) -> bool:
     return not waits or now.revealed or has_moved(now)
 
 
-def _open_question(now: Now, i: int, question: Question) -> None:
+def open_question(now: Now, i: int, question: Question) -> None:
+    """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)
     tries = now.tries[i]
     if now.is_blind(i):
@@ -138,7 +139,7 @@ def _given(now: Now, question: Question, key: str) -> object:
 
 def _hands(now: Now, i: int, question: Question) -> None:
     """Show boxes for counting hands, where a teacher wants them."""
-    if classroom().projector or st.session_state.get(HANDS):
+    if st.session_state.get(HANDS):
         questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 

@@ -21,6 +21,7 @@ from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -176,7 +177,11 @@ def bell_of(now: Now) -> tuple[float, float]:
 
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
-    return tuple(_rows(now))[-_MOST_ROWS:]
+    rows = tuple(_rows(now))
+    if not classroom().projector:
+        return rows[-_MOST_ROWS:]
+    # A wall has room for the right grid, once it is told; of a curve one sees which range is best.
+    return () if "curve" in now.step.show else rows[-1:]
 
 
 def _rows(now: Now) -> Iterator[GridRow]:

@@ -16,6 +16,8 @@ from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
 
+#: The steps, with the attempt, whose answers a teacher has told on the projector.
+_TOLD = "lesson_told"
 #: What was marked in this session, by the step, the attempt and the question.
 _MARKS = "lesson_marks"
 
@@ -110,7 +112,17 @@ class Now:
     def revealed(self) -> bool:
         """Whether the answers are told."""
         told = classroom().answers
-        return not self.step.questions or told == "shown" or (told == "after" and self.complete)
+        if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
+            return True
+        return told == "after" and self.complete
+
+    def tell(self) -> None:
+        """Tell the step's answers, whoever has answered."""
+        st.session_state[_TOLD] = {*st.session_state.get(_TOLD, ()), self._key}
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.id, self.attempt
 
     @property
     def covered(self) -> frozenset[str]:

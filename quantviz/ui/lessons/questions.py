@@ -252,7 +252,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
     """Show boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
     told.
     """
-    names = _hands(question, scenes, revealed)
+    names = hand_names(question, scenes, revealed)
     with st.container(key=f"{key}_hands", gap="small"):
         if not names:
             st.caption(say("lessons.hands_later"))
@@ -268,7 +268,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
             label.html(_bar(name, right, count, total))
 
 
-def _hands(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
+def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
     """Return what hands can be raised for, and whether it is the right answer as far as that is told."""
     if isinstance(question, Direction):
         return [
