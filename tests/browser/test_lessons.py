@@ -683,6 +683,11 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     """Drags were blind to the end: “a quarter of what it is now” stood beside “?”."""
     gone(page, "rounding_against_clipping", 3, until="[data-handle=mark]", lang="zh")
     assert page.locator("[data-handle]").count() == 1, "nothing can be moved before"
+    assert violations(page) == []
+    # The way to the list stands beside the title: the picture has its row.
+    place, back = (page.locator(each).bounding_box() for each in (".qv-place", ".st-key-lesson_all"))
+    assert place["x"] + place["width"] <= back["x"]
+    assert back["y"] < place["y"] + place["height"]
     assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
     ruler = page.locator(".qv-ruler")
     low, mark = ruler.bounding_box()["height"], page.locator("[data-handle=mark]").bounding_box()
