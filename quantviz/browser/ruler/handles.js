@@ -13,8 +13,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const zero = hand?.id === "zero" ? hand.handle.index : picture.zero;
   const unit = powerOfTen(1 / axis.perValue);
   const step = powerOfTen((axis.hi - axis.lo) / 50);
-  if (picture.mark?.asked) return [markHandle(picture, axis, bands, marks, words, writing, unit, step)];
-  const found = [];
+  const asked = picture.mark?.asked;
+  const found = asked ? [markHandle(picture, axis, bands, marks, words, writing, unit, step)] : [];
+  // Of a mark on the axis the sliders tell nothing: they are free.
+  const sliders = asked && picture.mark.on !== "axis" ? [] : ["bits", "group"];
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
@@ -76,7 +78,7 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
       snaps: valueSnaps(picture),
     });
   }
-  for (const name of ["bits", "group"]) {
+  for (const name of sliders) {
     if (!handles[name]) continue;
     const { at, labels } = handles[name];
     const { from, to, x, y } = marks.sliders[name];

@@ -56,7 +56,7 @@ class Mark:
     on: str
     #: The value, the bits or the group's size; None as long as it is not marked.
     at: float | None
-    #: Whether it is asked for: then nothing else can be moved.
+    #: Whether it is asked for: then nothing else can be moved, but for sliders beside a mark on the axis.
     asked: bool
 
     def told(self) -> dict[str, object]:

@@ -127,14 +127,20 @@ def _let_go(now: Now) -> None:
     message = hand.released(_HAND)
     if message is None:
         return
-    if message.get("kind") == "mark" or now.marks_now:
+    if message.get("kind") == "mark" or (now.marks_now and not _is_free(now, message)):
         _keep_mark(now, message)
     else:
         _keep(now, message)
 
 
+def _is_free(now: Now, message: Mapping[str, object]) -> bool:
+    """Return whether a message is about a slider, which tells nothing of a mark on the axis."""
+    mark = _mark(now)
+    return mark is not None and mark.on == "axis" and message.get("kind") in ("format", "group")
+
+
 def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
-    """Keep where the learner expects the answer. Until then nothing else can be moved."""
+    """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
     if i is None or not now.is_blind(i) or not fits:

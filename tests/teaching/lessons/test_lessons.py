@@ -228,7 +228,7 @@ HANDS_ON = {"en": r"(?:^|[.:!?] |\n)(?:Drag|Slide|Try|Move|Press)\b", "zh": "试
 FRAMED = {"en": r"\bframed\b", "zh": "带框"}
 #: What a step says that the hand drags, and the handles that can be meant.
 DRAGGED = {
-    "en": r"\bDrag (?:the |an? |one |its )?(bits|(?:(?:lower |upper )?end|range)|(?:tooth of the )?zero point|"
+    "en": r"\bDrag (?:the |an? |one |its )?(bits|(?:lower |upper )?end|range|(?:tooth of the )?zero point|"
     r"size of the groups|large dot|framed value|value|outlier|tooth)\b",
     "zh": r"拖动?(位宽|位数|下端|上端|端点|一端|范围|零点|组的大小|大圆点|带框的值|离群值)",
 }
