@@ -81,6 +81,8 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
     # A canvas has whole pixels, so its scale is not quite what was asked for.
     assert min(written_digits(page)) >= LEAST_TEXT - 0.1
+    ruler = page.locator(".qv-ruler canvas").bounding_box()
+    assert ruler["y"] + ruler["height"] <= 720
     # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
     assert page.evaluate(
         "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom"
@@ -102,8 +104,8 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     page.wait_for_selector("[data-testid=stSidebar]:visible")
 
 
-def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
-    page = opened(new_page(), f"{url}/lab?lang=en&k=no-below")
+def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
+    page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
     drawn(page)
     page.locator(".st-key-bits button", has_text="8").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
@@ -118,6 +120,32 @@ def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
     drawn(page)
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
     assert page.url == before
+    a_dark_lab_is_printed_whole_in_black_on_white(page, shot)
+
+
+def a_dark_lab_is_printed_whole_in_black_on_white(page, shot):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
+    shot(page, "printed")
+    width, edge, negative, ink, ruler = page.evaluate(
+        """() => {
+            const chart = document.querySelector(".st-key-panels .stPlotlyChart");
+            const text = chart.querySelector(".annotation-text");
+            const block = getComputedStyle(document.querySelector("[data-testid=stMainBlockContainer]"));
+            const printed = getComputedStyle(document.documentElement).getPropertyValue("--qv-printed");
+            return [
+                parseFloat(chart.style.width) * chart.style.zoom,
+                parseFloat(block.paddingLeft) + parseFloat(block.paddingRight),
+                getComputedStyle(chart).filter,
+                getComputedStyle(text).fill,
+                printed,
+            ];
+        }"""
+    )
+    # A page is as wide as A4 less its margins.
+    assert width + edge <= 703, "the last column is cut off"
+    assert negative == ruler == "invert(1) hue-rotate(180deg)"
+    assert ink == "rgb(255, 255, 255)", "white in the negative is black on paper"
 
 
 def own_address():
