@@ -99,7 +99,7 @@ def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
         return {name: table.iloc[:, at].tolist() for at, name in enumerate(names)}
     if isinstance(table, Mapping):
         return {str(name): _list_of(str(name), column) for name, column in table.items()}
-    if isinstance(table, str | bytes) or not isinstance(table, Iterable):
+    if isinstance(table, str | bytes) or hasattr(table, "__array__") or not isinstance(table, Iterable):
         raise QuantVizError("allocate.no_table", got=type(table).__name__)
     records = list(table)
     for record in records:
@@ -111,7 +111,7 @@ def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
 
 def _list_of(name: str, column: Any) -> Sequence[Any]:
     if hasattr(column, "tolist"):
-        column = column.tolist()
+        column = values.listed(column)
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
         raise QuantVizError("tables.no_column", column=name, got=type(column).__name__)
     return list(column)

@@ -47,6 +47,19 @@ def name(value: Any, field: str) -> str:
     return text(value, field, LONGEST_NAME)
 
 
+def listed(values: Any) -> Any:
+    """Return an array or a tensor as Python's own numbers.
+
+    Raises:
+        QuantVizError: It is a tensor that has no values.
+    """
+    if hasattr(values, "untyped_storage"):
+        from quantviz.tensors.conversion import as_plain
+
+        values = as_plain(values)
+    return values.tolist()
+
+
 def number(value: Any, field: str) -> float:
     """Return a number as float64; NaN and infinities are numbers too."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -76,7 +89,7 @@ def seconds(value: Any, field: str) -> float:
 def lengths(value: Any, field: str) -> Shape:
     """Return the lengths of a shape, or the indices of a place; a text such as "64x128" is a shape too."""
     if hasattr(value, "tolist"):
-        value = value.tolist()
+        value = listed(value)
     if isinstance(value, str) and len(value) <= TEXT_CHARACTERS and _SHAPE.fullmatch(value):
         value = [from_digits(each, field) for each in re.findall(r"\d+", value)]
     if isinstance(value, numbers.Integral):

@@ -21,6 +21,7 @@ from quantviz.checkpoints.offers import Rows
 from quantviz.checkpoints.profiles import profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.selection import kept_by
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.quoting import wildcard, yaml_text
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor
@@ -42,6 +43,7 @@ _GGML_DTYPES = {
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
 
 
+@public
 def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bool = False) -> str:
     """Return an allocation as the text of a file.
 

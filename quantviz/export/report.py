@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -55,6 +56,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); }
 """
 
 
+@public
 def report(
     table: Any,
     path: str | PurePath | None = None,
@@ -87,6 +89,8 @@ def report(
     """
     from quantviz.checkpoints.auditing import Audit
 
+    if language not in languages():
+        raise QuantVizError("report.language", got=language, known=", ".join(languages()))
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
     summary = summary_of(table, language)

@@ -690,11 +690,21 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert 1 < answer["mark"] < 3
 
 
+def rows_to_choose_from_are_as_high_as_a_finger(page):
+    """They were 19 pixels high: the style named elements that Streamlit no longer has."""
+    gone(page, "symmetric", 7, until="[data-testid=stRadioOption]")
+    boxes = [row.bounding_box() for row in page.locator("[data-testid=stRadioOption]").all()]
+    assert len(boxes) == 2
+    assert min(box["height"] for box in boxes) >= 44
+    assert min(box["width"] for box in boxes) >= 340
+
+
 def test_steps_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
+    rows_to_choose_from_are_as_high_as_a_finger(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
     a_term_is_explained_where_it_is_touched(page, shot)

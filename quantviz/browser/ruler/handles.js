@@ -4,6 +4,7 @@ import { significant } from "../panels/numbers.js";
 import { filled, powerOfTen, toUnit, writtenAmong } from "./figures.js";
 import { teethLimits } from "./limits.js";
 import { MOST_TEETH } from "./places.js";
+import { endSnaps, snapped, valueSnaps } from "./snapping.js";
 
 // Handles of a picture as it was painted: `marks` are the painter's, `hand` what a hand holds.
 export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
@@ -30,13 +31,22 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
       most: Math.max(inView.hi, range.hi),
     };
-    add("lo", range.lo, low, { ...column(axis.inside(range.lo)), ...whole }, named(words.lo, told(range.lo)));
+    const more = { snaps: endSnaps(picture) };
+    add(
+      "lo",
+      range.lo,
+      low,
+      { ...column(axis.inside(range.lo)), ...whole },
+      named(words.lo, told(range.lo)),
+      more,
+    );
     add(
       "hi",
       range.hi,
       high,
       { ...column(axis.inside(range.hi)), ...whole },
       named(words.hi, told(range.hi)),
+      more,
     );
   }
   const comb = { top: bands.foot - Math.max(bands.reach, bands.foot - bands.tips), height: bands.foot };
@@ -63,6 +73,7 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     const limits = { ...inView.value };
     add("value", values[selected], limits, box, named(words.value, written(values[selected])), {
       index: selected,
+      snaps: valueSnaps(picture),
     });
   }
   for (const name of ["bits", "group"]) {
@@ -121,7 +132,9 @@ export function valueAt(handle, x, axis) {
     const { from, to } = handle.box;
     return withinLimits(handle, Math.round(((x - from) / (to - from)) * (handle.places - 1)));
   }
-  return withinLimits(handle, toUnit(axis.value(x), handle.unit));
+  const value = axis.value(x);
+  const near = snapped(value, handle.snaps, axis.perValue);
+  return withinLimits(handle, near === value ? toUnit(value, handle.unit) : near);
 }
 
 // The value after a key, from the value `now`; undefined where the key moves nothing.

@@ -102,6 +102,7 @@ def show_hand_ruler(
             panels,
             larger,
             _mark(now),
+            tuple(snap for each in now.step.questions if isinstance(each, Drag) for snap in each.snap),
         ),
     )
 
