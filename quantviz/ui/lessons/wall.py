@@ -83,7 +83,7 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
     from quantviz.figures.arrangement import arrange
 
     shown = _shown(now)
-    others = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
+    others: list[float] = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
     if "table" in shown and now.step.table:
         # A heading may take two lines, and there is a gap.
         others.append(_LINE * (len(now.step.table.rows) + 2.5))
