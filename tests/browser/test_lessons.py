@@ -13,6 +13,7 @@ from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import server, violations, wait_idle
 from tests.helpers.offered import of_today
+from tests.helpers.picture import KEEP_WRITTEN, written_digits
 
 PANELS = ".st-key-lesson_panels"
 #: Each step of each lesson, as its address names it.
@@ -181,36 +182,17 @@ def a_step_has_room_and_is_for_everybody(page, shot, theme, language):
         assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
 
 
-#: Before any script of a page: keep what its canvases write, with the sizes of its digits on the screen.
-KEEP_WRITTEN = """
-    window.qvWritten = new Map();
-    const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
-    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-        qvWritten.set(this.canvas, []);
-        return clearRect.apply(this, box);
-    };
-    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-        const size = parseFloat(/([\\d.]+)px/.exec(this.font)[1]) * this.getTransform().a;
-        qvWritten.get(this.canvas)?.push([text, size]);
-        return fillText.call(this, text, ...place);
-    };
-"""
-
-
 def digits_of_the_picture(page):
     """The sizes in pixels of the digits in a lesson's cells and at their edges, on its ruler and its plot."""
     return page.evaluate(
         """() => {
-            const drawn = [...document.querySelectorAll(".st-key-lesson_picture svg text")]
+            return [...document.querySelectorAll(".st-key-lesson_picture svg text")]
                 // A panel's title may be smaller than its digits, rather than lack words.
                 .filter((text) => text.getBoundingClientRect().width && !text.closest(".annotation"))
-                .map((text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize)]);
-            const written = [...qvWritten]
-                .filter(([canvas]) => canvas.isConnected && canvas.getBoundingClientRect().width)
-                .flatMap(([, texts]) => texts);
-            return [...drawn, ...written].filter(([text]) => /\\d/.test(text)).map(([, size]) => size);
+                .filter((text) => /\\d/.test(text.textContent))
+                .map((text) => parseFloat(getComputedStyle(text).fontSize));
         }"""
-    )
+    ) + written_digits(page)
 
 
 def a_step_is_on_one_screen(page):
