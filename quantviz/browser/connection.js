@@ -9,7 +9,11 @@ window.__quantvizConnection ??= (() => {
   let lost = null;
 
   // Only what was said last by a name counts: a hand has gone on.
-  const say = (name, tell) => (lost === null ? tell() : waiting.set(name, tell));
+  const say = (name, tell) => {
+    waiting.delete(name);
+    if (lost === null) tell();
+    else waiting.set(name, tell);
+  };
 
   const look = () => {
     const app = document.querySelector("[data-testid=stApp]");

@@ -308,9 +308,10 @@ def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
     # Another question that is answered by a number.
     name, i = next(
         (name, i)
-        for name, lesson in list(lessons().items())[1:]
+        for name, lesson in lessons().items()
         for i, step in enumerate(lesson.steps)
         if step.questions and step.questions[0].kind == "number" and not step.move
+        if (name, i) != ("range_to_grid", 2)
     )
     two = one.context.new_page()
     two.goto(f"{url}/lessons?{urlencode({'l': name, 'p': i + 1, 'lang': 'en'})}")
