@@ -705,11 +705,23 @@ def rows_to_choose_from_are_as_high_as_a_finger(page):
     assert min(box["width"] for box in boxes) >= 340
 
 
+def a_question_comes_into_view_when_something_was_moved(page):
+    """It came below the picture, off the screen: for who had moved something nothing had changed."""
+    gone(page, "w8a32", 1, until="[data-handle=value]")
+    dragged_by_keys(page, "value", "ArrowRight", 2)
+    page.wait_for_function(
+        "document.querySelector('.st-key-lesson_ask_0')?.getBoundingClientRect().bottom <= innerHeight + 1"
+    )
+    ruler = page.locator(".qv-ruler").first.bounding_box()
+    assert ruler["y"] >= 0, "what was moved stays in view"
+
+
 def test_steps_on_a_phone(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="symmetric", p=1, lang="zh")
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
+    a_question_comes_into_view_when_something_was_moved(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)

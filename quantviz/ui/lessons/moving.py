@@ -19,6 +19,7 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.lessons.focus import question_comes
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -152,6 +153,9 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep what a hand's message makes of the state in hand."""
     state = moved_by(in_hand(now), message, now.step.move)
+    asked = now.open_question
+    if asked is not None and not isinstance(now.step.questions[asked], Drag) and not has_moved(now):
+        question_comes(f"{now.id}/{now.attempt}")
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     session.forgive()
 
