@@ -7,7 +7,7 @@ proportion.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import streamlit as st
 
@@ -15,9 +15,6 @@ from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
 
 #: The parts of a picture, from top to bottom.
 PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
@@ -42,7 +39,7 @@ _AROUND_CELLS, _BARS = 43, 24
 _ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 30
 
 
-def part_places(now: Now, panels: int) -> Mapping[str, DeltaGenerator]:
+def part_places(now: Now, panels: int) -> Mapping[str, Any]:
     """Return the container of each of `PARTS`: below each other, on a projector in two columns."""
     one = st.container(key="lesson_parts")
     if not classroom().projector or _is_alone(now):
