@@ -22,6 +22,7 @@ from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
@@ -119,14 +120,17 @@ def _uploads() -> dict[Source, Stored]:
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """Return what was found out about a tensor: `what` names it with all that it depends on. Never change it.
 
-    `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
+    `aside`: it takes long. Of a tensor of many elements it is then long work, see `heavy_work`. Of a shared
     tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
     """
-    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    count = math.prod(source.shape)
+    key, heavy = f"{source.key} {what}", aside and count >= HEAVY_ELEMENTS
+    # What is made of a large tensor without a search is a pass over it: others' runs go on meanwhile.
+    aside = aside or count > MOST_WHOLE
     if source.shared:
-        return shared_fact(key, make, aside=aside)
+        return shared_fact(key, make, aside=aside, heavy=heavy)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
-    return own.get(key, make, aside=aside)
+    return own.get(key, make, aside=aside, heavy=heavy)
 
 
 def facts_of(source: Source) -> Facts:
@@ -152,6 +156,8 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
         source,
         f"study {wanted}",
         lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep),
+        # A search tries many ranges for each block.
+        aside=not wanted.calibration.of_values or wanted.search is not None,
     )
 
 
