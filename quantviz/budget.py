@@ -20,6 +20,20 @@ from quantviz.errors import QuantVizError
 _TELLING = 0.5
 
 
+class Ended(BaseException):
+    """The end of work whose budget is spent, with the sentence for it.
+
+    It is no `QuantVizError`: those that are caught on the way say of a scheme that it does not fit.
+    """
+
+    def __init__(self, key: str, **params: object) -> None:
+        super().__init__(key)
+        self.problem = QuantVizError(key, **params)
+
+    def __str__(self) -> str:
+        return str(self.problem)
+
+
 class Spending:
     """The seconds that one piece of work may take.
 
@@ -29,12 +43,17 @@ class Spending:
     >>> spent.check()
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: This takes too long for a page: more than 2 s. Take larger groups, a
+    quantviz.budget.Ended: This takes too long for a page: more than 2 s. Take larger groups, a
     smaller part of the tensor, or a range without a search, such as min_max; a script has no such limit.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self._clock = seconds, clock
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        give_way: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.seconds, self._clock, self._give_way = seconds, clock, give_way
         self._begun, self._dropped = clock(), threading.Event()
 
     @property
@@ -47,20 +66,21 @@ class Spending:
         self._dropped.set()
 
     def check(self, share: float = 0.0, since: float = 0.0) -> None:
-        """Raise a `QuantVizError` where the budget is spent, or will be.
+        """Give way to others; raise `Ended` where the budget is spent, or will be.
 
         Args:
             share: How much of a part of the work is done, 0 to 1; 0 where that is not known.
             since: When that part began.
         """
         if self._dropped.is_set():
-            raise QuantVizError("work.dropped")
+            raise Ended("work.dropped")
+        self._give_way()
         now = self.now
         if now - self._begun > self.seconds:
-            raise QuantVizError("work.too_long", seconds=f"{self.seconds:.3g}")
+            raise Ended("work.too_long", seconds=f"{self.seconds:.3g}")
         expected = since - self._begun + (now - since) / share if share else 0.0
         if now - since > _TELLING and expected > self.seconds:
-            raise QuantVizError("work.too_long", seconds=f"{expected:.2g}")
+            raise Ended("work.too_long", seconds=f"{expected:.2g}")
 
 
 _SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
@@ -84,7 +104,7 @@ class Progress:
         self._since = self._budget.now if self._budget else 0.0
 
     def step(self) -> None:
-        """Note that a step begins; raise a `QuantVizError` where the budget is spent or will be."""
+        """Note that a step begins; raise `Ended` where the budget is spent or will be."""
         if self._budget:
             self._budget.check(self._done / self._count, self._since)
             self._done += 1

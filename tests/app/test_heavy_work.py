@@ -1,6 +1,5 @@
 """Long work of a page: off the shared path, one at a time, within a budget, and while it is waited for."""
 
-import os
 import threading
 import time
 
@@ -8,7 +7,9 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.budget import Progress, Spending, spending
+from quantviz.budget import Ended, Progress, Spending, spending
+from quantviz.lab.state import opening
+from quantviz.sources import parse_source
 from quantviz.streaming.threads import shared_out
 from quantviz.ui.shell import heavy_work, startup
 from quantviz.ui.shell.heavy_work import HeavyWork
@@ -29,10 +30,11 @@ class Clock:
 
 
 def refusal(work):
-    with pytest.raises(qv.QuantVizError) as refused:
+    with pytest.raises((qv.QuantVizError, Ended)) as refused:
         work()
-    assert refused.value.message("zh")
-    return refused.value
+    problem = getattr(refused.value, "problem", refused.value)
+    assert problem.message("zh")
+    return problem
 
 
 @pytest.fixture
@@ -80,16 +82,30 @@ def test_work_that_nobody_waits_for_is_dropped():
         assert refusal(lambda: qv.quantize(torch.randn(64, 64), SLOW)).key == "work.dropped"
 
 
-def test_heavy_work_is_done_without_a_turn_in_a_thread_that_gives_way(turns):
-    def work():
-        return threading.get_ident(), turns.held, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
+def test_heavy_work_is_done_without_a_turn_in_a_thread_of_its_own(turns):
     with turns.take():
-        thread, held, nice = HeavyWork().run("it", work, wanted)
+        thread, held = HeavyWork().run("it", lambda: (threading.get_ident(), turns.held), wanted)
         assert turns.held
     assert thread != threading.get_ident()
     assert not held
-    assert nice == min(19, os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) + 10)
+
+
+def test_each_step_gives_way_to_a_run_that_works():
+    ways = []
+    with spending(Spending(1e9, give_way=lambda: ways.append(1))):
+        progress = Progress(5)
+        for _ in range(5):
+            progress.step()
+    assert len(ways) == 5
+    made = startup.Turns()
+    made.wait_until_idle(60)  # nobody works
+    with made.take():
+        waits = threading.Thread(target=made.wait_until_idle, args=(60,))
+        waits.start()
+        assert waits.is_alive()
+        made.wait_until_idle(0.0)  # no longer than that
+    waits.join(30)
+    assert not waits.is_alive()
 
 
 def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
@@ -119,7 +135,7 @@ def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
 
 
 def test_a_session_that_leaves_drops_its_work_and_makes_room(turns):
-    heavy, began, dropped, leaves = HeavyWork(), threading.Event(), [], threading.Event()
+    heavy, began, dropped, leaves = HeavyWork(seconds=1e18), threading.Event(), [], threading.Event()
 
     def endless():
         began.set()
@@ -127,8 +143,8 @@ def test_a_session_that_leaves_drops_its_work_and_makes_room(turns):
         while True:
             try:
                 progress.step()
-            except qv.QuantVizError as problem:
-                dropped.append(problem.key)
+            except Ended as end:
+                dropped.append(end.problem.key)
                 raise
             time.sleep(0.001)
 
@@ -169,3 +185,23 @@ def test_parts_of_heavy_work_are_done_where_it_is(monkeypatch, turns):
     made = kept.get("a", lambda: kept.get("b", lambda: [threading.get_ident()], heavy=True), heavy=True)
     assert kept.get("b", list, heavy=True) is made
     assert made != [threading.get_ident()]
+
+
+def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypatch, turns):
+    from quantviz.ui.lab import tensor
+
+    asked = []
+    heavy = HeavyWork()
+    monkeypatch.setattr(heavy_work, "_heavy", lambda: heavy)
+    monkeypatch.setattr(heavy, "run", lambda name, work, is_wanted: asked.append(name) or work())
+    source = parse_source("normal(rows=64,cols=65,seed=99)")
+    searched = qv.Scheme.parse("int4,symmetric,per_tensor,mse,course")
+    state = opening().with_source(source).replace(scheme=searched)
+    tensor.study_of(state)
+    tensor.gaussian_db(state.scheme, source.shape)
+    assert [name.partition(" ")[0] for name in asked][-1] == "gaussian"
+    assert any("study" in name for name in asked)
+    count = len(asked)
+    tensor.study_of(state.replace(scheme=qv.Scheme("int4")))
+    tensor.study_of(state.with_source(parse_source("normal(rows=8,cols=8,seed=99)")))
+    assert len(asked) == count

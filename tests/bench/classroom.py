@@ -12,7 +12,7 @@ exception, an error on the page or a lost connection is told.
 - steady: 30 sessions each change something every 3 s;
 - burst: 40 sessions change something within 2 s.
 
-In the variant `attacked` somebody opens the slowest links besides, four tabs at once, each link another tensor,
+In the variant `attacked` somebody opens the slowest links besides, in two tabs at once, each another tensor,
 and closes some of the tabs before they are answered.
 """
 
@@ -81,7 +81,7 @@ _SLOWEST = tuple(
     for mode in ("symmetric", "asymmetric")
 )
 #: Tabs that an attacker has open at once, and the seconds after which every second one is closed.
-_TABS, _GIVES_UP = 4, 3.0
+_TABS, _GIVES_UP = 2, 3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -445,6 +445,8 @@ async def attacked(address: str, links: Sequence[str]) -> AsyncIterator[None]:
             session = Session(address, "lab", query, seed)
             with suppress(Dropped, TimeoutError, OSError):
                 await asyncio.wait_for(session.open(), _GIVES_UP if seed % 2 else _LOST)
+            # As often as people change something: it is about slow links, not about many.
+            await asyncio.sleep(EVERY)
             await session.close()
 
     tabs = [asyncio.create_task(tab(number)) for number in range(_TABS if links else 0)]

@@ -4,8 +4,6 @@ its session waits for it.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -16,7 +14,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from quantviz.budget import Spending, spending
+from quantviz.budget import Ended, Spending, spending
 from quantviz.errors import QuantVizError
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_AT_ONCE, HEAVY_SECONDS
@@ -26,10 +24,10 @@ T = TypeVar("T")
 
 #: Seconds between two looks whether the session still waits.
 _LOOK = 0.1
+#: Seconds for which a step of long work waits at most until no run works.
+_GIVES_WAY = 0.4
 #: For so many seconds what was too long is not tried again, and so many of these are known.
 _REFUSED_SECONDS, _MOST_REFUSED = 600.0, 1000
-#: How much the threads of long work give way to others.
-_NICE = 10
 #: Whether this is part of long work already.
 _INSIDE: ContextVar[bool] = ContextVar("inside_heavy_work", default=False)
 
@@ -64,7 +62,9 @@ class HeavyWork:
             while not self._permits.acquire(timeout=_LOOK):
                 if not is_wanted():
                     raise QuantVizError("work.dropped")
-            budget, answer = Spending(self._seconds), Future[T]()
+            # Between its steps it waits until no run works: Python lets one thread compute at a time.
+            budget = Spending(self._seconds, give_way=lambda: turns().wait_until_idle(_GIVES_WAY))
+            answer = Future[T]()
             thread = threading.Thread(
                 target=copy_context().run,
                 args=(self._do, work, budget, answer),
@@ -83,17 +83,13 @@ class HeavyWork:
                 if not is_wanted():
                     budget.drop()
                     raise QuantVizError("work.dropped") from None
-            except QuantVizError as problem:
-                if problem.key == "work.too_long":
-                    self._note(name, problem)
-                raise
+            except Ended as end:
+                if end.problem.key == "work.too_long":
+                    self._note(name, end.problem)
+                raise end.problem.again() from None
 
     def _do(self, work: Callable[[], T], budget: Spending, answer: Future[T]) -> None:
         _INSIDE.set(True)
-        # Of this thread and of those that it begins; elsewhere than on Linux it would be of the process.
-        with contextlib.suppress(OSError, AttributeError):
-            own = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + _NICE)
         try:
             with spending(budget):
                 found = work()
