@@ -19,6 +19,7 @@ from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
+from quantviz.checkpoints.pace import Pace
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
@@ -209,7 +210,7 @@ class _Run:
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
         self.unread: dict[str, QuantVizError] = {}
-        self._started, self._noted, self._read = time.monotonic(), 0.0, 0
+        self._pace, self._noted = Pace(), 0.0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
         """Measure all that is missing; return whether it came to the end."""
@@ -284,9 +285,8 @@ class _Run:
             if len(rows) < len(asked):
                 self._results.add(rows)
                 return False
-            self._read += held.entry.size
             self._finish(position, held.entry, held.content, rows=rows)
-            self._note()
+            self._note(held.entry)
         return True
 
     def _of_task(self, done: Done | None) -> bool:
@@ -295,9 +295,8 @@ class _Run:
             known = self._results.known(each.content)
             rows = [row for row in each.rows if row.scheme not in known]
             problem = Unmeasured("problem", each.problem) if each.problem else None
-            self._read += each.entry.size
             self._finish(position, each.entry, each.content, problem, rows)
-            self._note()
+            self._note(each.entry)
         return not self._cancelled()
 
     def _finish(
@@ -315,11 +314,12 @@ class _Run:
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
 
-    def _note(self) -> None:
+    def _note(self, entry: Entry) -> None:
         now = time.monotonic()
+        self._pace.finished(entry.size, math.prod(entry.shape), now)
         if now - self._noted > _BETWEEN_RATES:
             self._noted = now
-            self._results.note_rate(self._number, self._read, now - self._started)
+            self._results.note_rate(self._number, *self._pace.rate)
             self._report(self._results.scan(self._number).progress)
 
     def _known_contents(self) -> dict[int, str]:

@@ -196,3 +196,11 @@ def test_a_profile_names_what_there_is(profile):
 def test_every_reason_to_keep_a_tensor_has_words(kind):
     for language in languages():
         assert QuantVizError(f"checkpoint.kept.{kind}").message(language)
+
+
+def test_scales_of_codes_are_no_weights(tmp_path):
+    """Of a layout that is not read, as GPTQ's folders were: codes are not read, and their scales are no weight."""
+    codes = {"l.0.q.qcodes": torch.zeros(8, 32, dtype=torch.int32), "l.0.q.scales": values(8, 32)}
+    safetensors.torch.save_file(codes | {"l.1.q.weight": values(8, 32)}, tmp_path / "m.safetensors")
+    found = qv.scan(tmp_path / "m.safetensors", "int4_g32", results=tmp_path / "r")
+    assert dict(zip(found.tensor, found.status, strict=True))["l.0.q.scales"] == "left_aside"
