@@ -17,6 +17,7 @@ from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
+from quantviz.checkpoints.file_size import file_sizes, is_gguf
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.pace import Pace
@@ -150,9 +151,9 @@ def run_scan(
         report: Told how far the scan is, a few times a second at most.
     """
     named = recipes_named(recipes)
-    listing = selected(list_checkpoint(path, outputs_axis), selection, [scheme for _, scheme in named])
+    listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (*listing.notes, *_dtype_notes(named, entries))
+    said = (*listing.notes, *_dtype_notes(named, entries), *_size_notes(selection, named, entries))
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes, selection)
@@ -175,6 +176,19 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
     note = coverage_of_scan(account)
     said = {language: note.message(language) for language in languages()}
     results.note_coverage(number, said, account.is_complete)
+
+
+def _size_notes(
+    selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
+) -> Iterator[Note]:
+    """Yield how large the files are that the engine's tool would write."""
+    profile = selection.profile
+    if profile is None or not profile.alignment:
+        return
+    sizes = file_sizes(entries, named, profile.alignment)
+    told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
+    key = "whole_file" if is_gguf(entries) else "whole_file_without_header"
+    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
