@@ -38,6 +38,7 @@ from quantviz.checkpoints.tensor_audit import (
     audit_weight,
     result_of_rows,
 )
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
@@ -127,6 +128,7 @@ class Audit(Picklable):
         return frame.astype(dict.fromkeys(_COUNTS, "Int64"))
 
 
+@public
 def audit(
     quantized_path: str | PurePath,
     original_path: str | PurePath,
@@ -176,6 +178,7 @@ def audit(
     return Audit(tuple(tensors), findings(tensors, account), account)
 
 
+@public
 def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
     """Return a quantized tensor's own codes, scales and values beside its original's.
 

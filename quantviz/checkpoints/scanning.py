@@ -30,6 +30,7 @@ from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
 from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
@@ -51,6 +52,7 @@ _TICK_NS = 20_000_000
 _BETWEEN_RATES = 0.25
 
 
+@public
 def scan(
     path: str | PurePath,
     recipes: Iterable[str | Scheme],

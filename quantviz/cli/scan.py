@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ import click
 from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def scan(
             number = None
         line.clear()
         if number is None or opened.scan(number).state == "cancelled":
-            say("cli.scan.resume", command=shlex.join(["quantviz", *sys.argv[1:]]))
+            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED)
         scanned = opened.scan(number)
         for note in (scanned.coverage, *scanned.notes):

@@ -22,7 +22,9 @@ from quantviz.checkpoints.profiles import PRESETS, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.recipes import scheme_named
 from quantviz.checkpoints.selection import kept_by
+from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.quoting import wildcard, yaml_text
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -42,6 +44,7 @@ _GGML_DTYPES = {
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
 
 
+@public
 def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bool = False) -> str:
     """Return an allocation as the text of a file.
 
@@ -175,14 +178,24 @@ def _for_llmcompressor(allocation: Allocation) -> str:
         if len({allocation.choice[tensor] for tensor in group}) > 1:
             raise QuantVizError("allocate.not_fused", tensors=", ".join(group))
     groups = {
-        f"group_{at}": {"targets": [_module(tensor) for tensor in tensors], "weights": weights[recipe]}
+        f"group_{at}": {"targets": [_target(tensor) for tensor in tensors], "weights": weights[recipe]}
         for at, (recipe, tensors) in enumerate(_by_recipe(allocation).items())
     }
-    ignored = [tensor.removesuffix(".weight") for tensor in allocation.kept if tensor.endswith(".weight")]
+    ignored = [_target(tensor) for tensor in allocation.kept if tensor.endswith(".weight")]
     modifier = {"config_groups": groups, "ignore": ignored}
     return _header(allocation) + _yaml(
         {"quant_stage": {"quant_modifiers": {"QuantizationModifier": modifier}}}
     )
+
+
+def _target(tensor: str) -> str:
+    """Return what compressed-tensors finds the module of a tensor by, and no other.
+
+    A name such as Linear would mean all modules of that class, and `re:` marks a pattern.
+    """
+    module = _module(tensor)
+    is_class = module.isidentifier() and not module[0].islower()
+    return module if not is_class and not module.startswith("re:") else f"re:{re.escape(module)}\\Z"
 
 
 def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
@@ -225,7 +238,9 @@ def _for_modelopt(allocation: Allocation) -> str:
     _refuse_without(attributes, allocation, "ModelOpt")
     entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
     for tensor, recipe in allocation.choice.items():
-        entries.append({"quantizer_name": f"{_module(tensor)}.weight_quantizer", "cfg": attributes[recipe]})
+        entries.append(
+            {"quantizer_name": f"{wildcard(_module(tensor))}.weight_quantizer", "cfg": attributes[recipe]}
+        )
     return _header(allocation) + _yaml({"algorithm": "max", "quant_cfg": entries})
 
 
@@ -340,4 +355,4 @@ def _key(name: int | str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return yaml_text(value) if isinstance(value, str) else json.dumps(value)

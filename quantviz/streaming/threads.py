@@ -11,6 +11,7 @@ from contextvars import copy_context
 from functools import cache
 from typing import Generic, TypeVar
 
+from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
 _T = TypeVar("_T")
@@ -20,7 +21,13 @@ THREADS_VARIABLE = "QUANTVIZ_THREADS"
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz")
+    return ThreadPoolExecutor(
+        max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz", initializer=keep_small
+    )
+
+
+# A child that is forked has none of the threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 #: Threads that the process keeps for passes; each begins when it is first needed.

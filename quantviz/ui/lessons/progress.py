@@ -172,12 +172,12 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
 
 
 def _show_answers(found: Mapping[str, Lesson]) -> None:
-    verdicts = _verdicts()
-    st.html(_card(found, verdicts))
+    known = verdicts()
+    st.html(_card(found, known))
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             say("lessons.progress.download"),
-            as_json(answers(), verdicts),
+            as_json(answers(), known),
             "quantviz_lessons.json",
             "application/json",
             key="progress_file",
@@ -187,7 +187,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
             "copy_progress",
             say("lessons.progress.copy"),
             say("lab.copied"),
-            text=as_text(answers(), found, verdicts, language()),
+            text=as_text(answers(), found, known, language()),
         )
         st.button(
             say("lessons.progress.clear"),
@@ -197,7 +197,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
         )
 
 
-def _verdicts() -> Verdicts | None:
+def verdicts() -> Verdicts | None:
     """Return whether the answers that may be told of are right; none where a teacher withholds that."""
     how, known = classroom().answers, _known()
     if how == "withheld":
