@@ -55,7 +55,7 @@ _BETWEEN_RATES = 0.25
 @public
 def scan(
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     results: str | PurePath | None = None,
     verify: bool = False,
@@ -133,7 +133,7 @@ def selection_of(
 def run_scan(
     results: Results,
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     verify: bool = False,
     threads: int | None = None,
