@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -67,13 +67,12 @@ def _is_alone(now: Now) -> bool:
     return not now.step.show & set(PANEL_PARTS) and not _shown(now) & {"bits_plot", "table"}
 
 
-def ruler_larger(now: Now, larger: float | None) -> float | None:
-    """Return how many times larger than usual the ruler is drawn where its picture is `larger`: more, where
-    it has all the room.
+def ruler_larger(now: Now) -> float | None:
+    """Return how many times larger than usual the ruler is drawn on a projector: more, where it has all the
+    room; none elsewhere.
     """
-    if larger is None or not _is_alone(now) or "curve" in now.step.show:
-        return larger
-    return larger * _ALONE
+    roomy = _is_alone(now) and "curve" not in now.step.show
+    return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
 
 
 def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
