@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from quantviz.checkpoints.model_map import Model, ModelTensor
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.schemes.granularity import PerChannel
-from quantviz.schemes.recipes import as_scheme
 
 #: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
 #: kurtosis 3.
@@ -90,7 +90,7 @@ def _column_gain(model: Model, tensor: ModelTensor) -> float:
         return best
     by_axis: dict[tuple[str, str], dict[int, float]] = {}
     for name in model.recipes:
-        scheme = as_scheme(name)
+        scheme = scheme_named(name)
         if isinstance(scheme.granularity, PerChannel):
             by_axis.setdefault((scheme.format, scheme.mode), {})[scheme.granularity.axis] = tensor.number(
                 name, "sqnr_db"
