@@ -1,40 +1,52 @@
-// Say that the connection to the server is lost, for as long as it is: what is touched then would wait without
-// a word. Streamlit tells the state of its connection on the app's element.
-const LOST = "qv-connection-lost";
-// Milliseconds that a page may be without a connection, as while it opens or after a hiccup.
-const PATIENCE = 1500;
+// While the connection to the server is lost, say so, and keep what components have to say until it is back.
+// Streamlit tells the state of its connection on the app's element. The sentence is `__quantvizLost`.
+window.__quantvizConnection ??= (() => {
+  // Milliseconds that a page may be without a connection without a word, as while it opens.
+  const PATIENCE = 1500;
+  // Milliseconds after which a connection that is back has been greeted by the page.
+  const GREETED = 400;
+  const waiting = new Map();
+  let lost = null;
 
-function tellConnection(words) {
-  window.__quantvizConnection ??= watchConnection();
-  window.__quantvizConnection.words = words;
-  window.__quantvizConnection.look();
-}
+  // Only what was said last by a name counts: a hand has gone on.
+  const say = (name, tell) => {
+    waiting.delete(name);
+    if (lost === null) tell();
+    else waiting.set(name, tell);
+  };
 
-function watchConnection() {
-  const watch = { words: "", look: null };
-  let since = null;
-  watch.look = () => {
+  const look = () => {
     const app = document.querySelector("[data-testid=stApp]");
     const state = app?.getAttribute("data-test-connection-state") ?? "CONNECTED";
-    const connected = state === "CONNECTED" && navigator.onLine;
-    since = connected ? null : (since ?? performance.now());
-    const lost = since !== null && performance.now() - since >= PATIENCE;
-    show(lost ? watch.words : "");
-    if (since !== null && !lost) setTimeout(watch.look, PATIENCE);
+    if (state === "CONNECTED" || state === "STATIC_CONNECTED") {
+      if (lost !== null) setTimeout(goOn, GREETED);
+      lost = null;
+      return show("");
+    }
+    if (lost === null) setTimeout(look, PATIENCE);
+    lost ??= performance.now();
+    if (performance.now() - lost >= PATIENCE - 1) show(window.__quantvizLost);
   };
-  const filter = { attributes: true, subtree: true, attributeFilter: ["data-test-connection-state"] };
-  new MutationObserver(watch.look).observe(document.body, filter);
-  for (const event of ["online", "offline"]) window.addEventListener(event, watch.look);
-  return watch;
-}
 
-// The place for the words stays, so that a screen reader is told of what comes into it.
-function show(words) {
-  let place = document.querySelector(`.${LOST}`);
-  if (!place) {
-    place = document.body.appendChild(document.createElement("div"));
-    place.className = LOST;
-    place.setAttribute("role", "status");
-  }
-  if (place.textContent !== words) place.textContent = words;
-}
+  const goOn = () => {
+    if (lost !== null) return;
+    for (const tell of waiting.values()) tell();
+    waiting.clear();
+  };
+
+  // The place for the words stays, so that a screen reader is told of what comes into it.
+  const show = (words) => {
+    let place = document.querySelector(".qv-connection-lost");
+    if (!place) {
+      place = document.body.appendChild(document.createElement("div"));
+      place.className = "qv-connection-lost";
+      place.setAttribute("role", "status");
+    }
+    if (place.textContent !== words) place.textContent = words;
+  };
+
+  const attributeFilter = ["data-test-connection-state"];
+  new MutationObserver(look).observe(document.body, { attributes: true, subtree: true, attributeFilter });
+  return { look, say };
+})();
+window.__quantvizConnection.look();

@@ -14,7 +14,7 @@ import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
 import { markedAt, markOf } from "./mark.js";
-import { Painting } from "./painting.js";
+import { Painting, dimTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
@@ -313,6 +313,7 @@ export class Hand {
             : null,
       },
       mark: markOf(data),
+      snap: data.snap,
       rows: data.rows,
       reserved: data.reserved,
       bell: data.bell,
@@ -390,11 +391,4 @@ export class Hand {
     this.ruler?.close();
     if (this.data) this.stopPainting();
   }
-}
-
-// The title of the codes tells a scale that only the server knows how to write.
-function dimTitle({ gd }, opacity) {
-  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
-  const title = gd.querySelector(`.annotation[data-index="${index}"]`);
-  if (title) title.style.opacity = opacity;
 }

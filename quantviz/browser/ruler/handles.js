@@ -4,6 +4,7 @@ import { significant } from "../panels/numbers.js";
 import { filled, powerOfTen, toUnit, writtenAmong } from "./figures.js";
 import { teethLimits } from "./limits.js";
 import { MOST_TEETH } from "./places.js";
+import { endSnaps, snapped, valueSnaps } from "./snapping.js";
 
 // Handles of a picture as it was painted: `marks` are the painter's, `hand` what a hand holds.
 export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
@@ -12,8 +13,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const zero = hand?.id === "zero" ? hand.handle.index : picture.zero;
   const unit = powerOfTen(1 / axis.perValue);
   const step = powerOfTen((axis.hi - axis.lo) / 50);
-  if (picture.mark?.asked) return [markHandle(picture, axis, bands, marks, words, writing, unit, step)];
-  const found = [];
+  const asked = picture.mark?.asked;
+  const found = asked ? [markHandle(picture, axis, bands, marks, words, writing, unit, step)] : [];
+  // Of a mark on the axis the sliders tell nothing: they are free.
+  const sliders = asked && picture.mark.on !== "axis" ? [] : ["bits", "group"];
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
@@ -30,13 +33,22 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
       most: Math.max(inView.hi, range.hi),
     };
-    add("lo", range.lo, low, { ...column(axis.inside(range.lo)), ...whole }, named(words.lo, told(range.lo)));
+    const more = { snaps: endSnaps(picture) };
+    add(
+      "lo",
+      range.lo,
+      low,
+      { ...column(axis.inside(range.lo)), ...whole },
+      named(words.lo, told(range.lo)),
+      more,
+    );
     add(
       "hi",
       range.hi,
       high,
       { ...column(axis.inside(range.hi)), ...whole },
       named(words.hi, told(range.hi)),
+      more,
     );
   }
   const comb = { top: bands.foot - Math.max(bands.reach, bands.foot - bands.tips), height: bands.foot };
@@ -63,9 +75,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     const limits = { ...inView.value };
     add("value", values[selected], limits, box, named(words.value, written(values[selected])), {
       index: selected,
+      snaps: valueSnaps(picture),
     });
   }
-  for (const name of ["bits", "group"]) {
+  for (const name of sliders) {
     if (!handles[name]) continue;
     const { at, labels } = handles[name];
     const { from, to, x, y } = marks.sliders[name];
@@ -121,7 +134,9 @@ export function valueAt(handle, x, axis) {
     const { from, to } = handle.box;
     return withinLimits(handle, Math.round(((x - from) / (to - from)) * (handle.places - 1)));
   }
-  return withinLimits(handle, toUnit(axis.value(x), handle.unit));
+  const value = axis.value(x);
+  const near = snapped(value, handle.snaps, axis.perValue);
+  return withinLimits(handle, near === value ? toUnit(value, handle.unit) : near);
 }
 
 // The value after a key, from the value `now`; undefined where the key moves nothing.

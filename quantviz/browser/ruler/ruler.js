@@ -15,6 +15,8 @@ import { Axis, bandsOf } from "./places.js";
 // begins to grow with them.
 const LETTERS = 150;
 const AS_USUAL = 1.2;
+// The width in pixels of the projector that `enlarge` is for: what is on a wall is as large on a wider one.
+const WALL = 1280;
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
 // how the server writes numbers, `words` that a picture's own words go before, `enlarge` for a projector,
@@ -72,8 +74,9 @@ export class Ruler {
   // less width, then scaled up to all of it.
   scaleUp() {
     const letters = this.letter.offsetWidth / LETTERS;
-    const { enlarge: wanted = 1 } = this.settings;
-    const enlarge = wanted === 1 && letters > AS_USUAL ? letters : wanted;
+    const { enlarge: wanted = 1, wall } = this.settings;
+    const larger = letters > AS_USUAL ? letters : 1;
+    const enlarge = wall ? wanted * Math.max(innerWidth / WALL, 1) : wanted * larger;
     if (enlarge === this.enlarge) return;
     this.enlarge = enlarge;
     Object.assign(this.root.style, {

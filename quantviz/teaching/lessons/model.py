@@ -285,6 +285,8 @@ class Drag(Question):
     tolerance: Words
     #: What can be moved, of `drags.HANDLES`.
     moves: tuple[str, ...]
+    #: What the knobs snap to, of `drags.SNAPS`: where the question is about that.
+    snap: tuple[str, ...] = ()
 
     @property
     def marked_on(self) -> str:

@@ -56,7 +56,7 @@ class Mark:
     on: str
     #: The value, the bits or the group's size; None as long as it is not marked.
     at: float | None
-    #: Whether it is asked for: then nothing else can be moved.
+    #: Whether it is asked for: then nothing else can be moved, but for sliders beside a mark on the axis.
     asked: bool
 
     def told(self) -> dict[str, object]:
@@ -82,6 +82,8 @@ class LessonRuler:
     enlarge: float | None
     #: What the learner expects, where that is asked for or was marked.
     mark: Mark | None = None
+    #: What knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
+    snap: tuple[str, ...] = ()
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -118,6 +120,7 @@ class LessonRuler:
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
             "mark": self.mark.told() if self.mark else None,
+            "snap": self.snap,
         }
 
 
@@ -375,6 +378,7 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "rows": [],
         "bell": None,
         "mark": None,
+        "snap": (),
         "pays": None,
         "metrics": write_metrics().packed(),
         "settings": {

@@ -51,18 +51,16 @@ def show_ruler(
     label: str,
     handles: Handles | None = None,
     on_moved: Callable[[], None] | None = None,
-    width: float = 0,
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
 ) -> None:
     """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
-    moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
-    `larger` is how many times larger it is where a lesson shows it on a projector. All its digits have one
-    size there. `words` are this ruler's own, in place of those of every ruler.
+    moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
+    one size there. `words` are this ruler's own, in place of those of every ruler.
     """
-    larger = larger or enlarge_ruler(width)
+    larger = larger or enlarge_ruler()
     settings = {
         **ruler_settings(theme(), language()),
         "enlarge": larger or 1.0,

@@ -19,6 +19,7 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.lessons.focus import question_comes
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -102,6 +103,7 @@ def show_hand_ruler(
             panels,
             larger,
             _mark(now),
+            tuple(snap for each in now.step.questions if isinstance(each, Drag) for snap in each.snap),
         ),
     )
 
@@ -126,14 +128,20 @@ def _let_go(now: Now) -> None:
     message = hand.released(_HAND)
     if message is None:
         return
-    if message.get("kind") == "mark" or now.marks_now:
+    if message.get("kind") == "mark" or (now.marks_now and not _is_free(now, message)):
         _keep_mark(now, message)
     else:
         _keep(now, message)
 
 
+def _is_free(now: Now, message: Mapping[str, object]) -> bool:
+    """Return whether a message is about a slider, which tells nothing of a mark on the axis."""
+    mark = _mark(now)
+    return mark is not None and mark.on == "axis" and message.get("kind") in ("format", "group")
+
+
 def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
-    """Keep where the learner expects the answer. Until then nothing else can be moved."""
+    """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
     if i is None or not now.is_blind(i) or not fits:
@@ -145,6 +153,9 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep what a hand's message makes of the state in hand."""
     state = moved_by(in_hand(now), message, now.step.move)
+    asked = now.open_question
+    if asked is not None and not isinstance(now.step.questions[asked], Drag) and not has_moved(now):
+        question_comes(f"{now.id}/{now.attempt}")
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     session.forgive()
 

@@ -297,7 +297,7 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     from quantviz.analysis.study import Study
 
     show, study = now.step.show - now.covered, Study.of_result(r)
-    larger = ruler_larger(now, _larger())
+    larger = ruler_larger(now)
     if "sentence" in show:
         show_sentence(why, state.source)
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:

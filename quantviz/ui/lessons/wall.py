@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.lab.picture_parts import PANEL_PARTS
-from quantviz.teaching.lessons.model import Choice, Direction, Drag, Order
+from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -27,10 +27,10 @@ _EVEN = (1, 1)
 #: How much larger a ruler is that has the whole width and no curve below it.
 _ALONE = 1.3
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
-#: of one line; and what a second line takes of it, a control in place of the bars, that of an order, and the
+#: of one line; and what a second line takes of it, a control in place of the bars, one of two lines, and the
 #: answer in words.
 _BELOW_WORDS, _BELOW_QUESTION = 150, 178
-_SECOND_LINE, _CONTROL, _ORDER, _ANSWER = 20, 32, 48, 13
+_SECOND_LINE, _CONTROL, _TWO_LINES, _ANSWER = 20, 32, 48, 13
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
 _SWITCH, _LINE, _PLOT = 23, 13, 84
@@ -67,13 +67,12 @@ def _is_alone(now: Now) -> bool:
     return not now.step.show & set(PANEL_PARTS) and not _shown(now) & {"bits_plot", "table"}
 
 
-def ruler_larger(now: Now, larger: float | None) -> float | None:
-    """Return how many times larger than usual the ruler is drawn where its picture is `larger`: more, where
-    it has all the room.
+def ruler_larger(now: Now) -> float | None:
+    """Return how many times larger than usual the ruler is drawn on a projector: more, where it has all the
+    room; none elsewhere.
     """
-    if larger is None or not _is_alone(now) or "curve" in now.step.show:
-        return larger
-    return larger * _ALONE
+    roomy = _is_alone(now) and "curve" not in now.step.show
+    return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
 
 
 def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
@@ -83,10 +82,10 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
     from quantviz.figures.arrangement import arrange
 
     shown = _shown(now)
-    others = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
+    others: list[float] = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
     if "table" in shown and now.step.table:
-        # A heading may take two lines.
-        others.append(_LINE * (len(now.step.table.rows) + 2))
+        # A heading may take two lines, and there is a gap.
+        others.append(_LINE * (len(now.step.table.rows) + 2.5))
     elif "bits_plot" in shown:
         others.append(_PLOT)
     room, digits = _height(now) - sum(others), _ROW_OF_DIGITS * shape[0]
@@ -106,6 +105,6 @@ def _height(now: Now) -> float:
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if now.revealed:
         return height - _ANSWER * (not isinstance(question, Choice))
-    if isinstance(question, Order):
-        return height - _ORDER
+    if isinstance(question, Order | Cell):
+        return height - _TWO_LINES
     return height - _CONTROL * (not isinstance(question, Choice | Direction | Drag))

@@ -26,9 +26,9 @@ _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: wall's height. Figures print in 12 pixels.
 LEAST_DIGIT, _DIGIT = 28, 12
 #: The same of a ruler outside lessons.
-_RULER_DIGIT = 20
+RULER_DIGIT = 20
 #: How wide two panels of a lesson are beside their ruler on such a projector.
-LESSON_WIDTH = 700
+LESSON_WIDTH = 704
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
@@ -110,11 +110,11 @@ def enlarge(width: float = 0) -> float:
     return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
 
 
-def enlarge_ruler(width: float = 0) -> float | None:
-    """Return how many times larger than usual a ruler outside lessons is drawn on a projector, for a page of
-    so many pixels' width; none elsewhere.
+def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
+    """Return how many times larger than usual a ruler is drawn on a projector of 1280×720 pixels, where its
+    digits have so many; none elsewhere. The browser enlarges it with the wall.
     """
-    return max(_RULER_DIGIT / _DIGIT, width / _PROJECTED_WIDTH) if classroom().projector else None
+    return digit / _DIGIT if classroom().projector else None
 
 
 def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:
