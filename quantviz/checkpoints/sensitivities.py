@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.importance import mean_squares
 from quantviz.checkpoints.table_files import csv_table
 from quantviz.errors import QuantVizError
@@ -64,6 +65,9 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
     """
     found: dict[str, float] = {}
     errors = rows.relative_errors()
+    # It has llama.cpp's names, and a table may have those of the checkpoint that was converted.
+    names = gguf_names(rows.first)
+    inputs = {tensor: inputs[name] for tensor, name in names.items() if name in inputs} | dict(inputs)
     known = [inputs[tensor] for tensor in rows.first if tensor in inputs]
     if not known:
         raise QuantVizError(

@@ -18,8 +18,9 @@ from quantviz.checkpoints.allocation import Allocation
 from quantviz.checkpoints.fused import fused_groups
 from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.profiles import profile_of_export
+from quantviz.checkpoints.profiles import PRESETS, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.checkpoints.selection import kept_by
 from quantviz.door import public
 from quantviz.errors import QuantVizError
@@ -107,7 +108,7 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
 
 def _is_own(recipe: str, profile: Profile) -> bool:
     """Return whether a recipe's decibels are of an engine's arithmetic."""
-    return as_scheme(recipe).arithmetic.id.startswith(profile.arithmetic)
+    return scheme_named(recipe).arithmetic.id.startswith(profile.arithmetic)
 
 
 def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
@@ -115,7 +116,7 @@ def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
     assert profile is not None
     others = [name for name in dict.fromkeys(allocation.choice.values()) if not _is_own(name, profile)]
     if others:
-        told = ", ".join(f"{name} ({as_scheme(name).arithmetic.id})" for name in others)
+        told = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
         raise QuantVizError(
             "allocate.other_arithmetic", tool=profile.name, recipes=told, own=", ".join(profile.recipes)
         )
@@ -160,6 +161,8 @@ def _for_llama(allocation: Allocation) -> str:
 
 def _ggml_type(recipe: str) -> str | None:
     """Return llama.cpp's name of a recipe's type; none where it has none."""
+    if recipe in PRESETS:  # a mixture is no type
+        return None
     scheme = as_scheme(recipe)
     found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
     return found and _GGML_TYPES.get(found, found)
@@ -169,7 +172,7 @@ def _ggml_type(recipe: str) -> str | None:
 
 
 def _for_llmcompressor(allocation: Allocation) -> str:
-    weights = {recipe: weight_arguments(as_scheme(recipe)) for recipe in set(allocation.choice.values())}
+    weights = {recipe: _FORMATS["llmcompressor"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(weights, allocation, "llm-compressor")
     for group in fused_groups(allocation.choice):
         if len({allocation.choice[tensor] for tensor in group}) > 1:
@@ -231,9 +234,7 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
 
 
 def _for_modelopt(allocation: Allocation) -> str:
-    attributes = {
-        recipe: quantizer_attributes(as_scheme(recipe)) for recipe in set(allocation.choice.values())
-    }
+    attributes = {recipe: _FORMATS["modelopt"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(attributes, allocation, "ModelOpt")
     entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
     for tensor, recipe in allocation.choice.items():
@@ -279,8 +280,8 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
 _FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(
     {
         "llama": _ggml_type,
-        "llmcompressor": lambda recipe: weight_arguments(as_scheme(recipe)),
-        "modelopt": lambda recipe: quantizer_attributes(as_scheme(recipe)),
+        "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
+        "modelopt": lambda recipe: None if recipe in PRESETS else quantizer_attributes(as_scheme(recipe)),
     }
 )
 

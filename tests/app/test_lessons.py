@@ -549,6 +549,18 @@ def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     assert at.text_input(key="answer_range_to_grid_2_0_0").value == ""
 
 
+def test_the_next_learner_at_the_computer_marks_anew():
+    at = opened(l="rounding_against_clipping", p="3")
+    step = lessons()["rounding_against_clipping"].steps[2]
+    moved(at, "rounding_against_clipping", 2, 0, step.questions[0].truth(step.scenes()))
+    commit(at)
+    progress(at)
+    healthy(at.button(key="progress_clear").click().run())
+    assert not commits(at)
+    assert b'"asked": true' in everything(at)
+    not_told(at, step, step.scenes())
+
+
 def test_a_teacher_can_show_them_at_once():
     at = opened(l="range_to_grid", p="3", k="shown")
     assert at.info[0].value.startswith("The answer:")

@@ -55,7 +55,6 @@ IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
 _ABOVE_CURVE = 150
-_ALL_COVERED = 130
 
 
 def show_picture(now: Now) -> None:
@@ -195,8 +194,6 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         rows, cols = data.shape
         low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
         height = low if "number_line" in now.step.show and 2 * rows >= cols else None
-        # A place that says no more than that it is hidden is low: a phone needs the room for the question.
-        height = _ALL_COVERED if set(panels) <= now.covered else height
     show_panels(
         data,
         key=_PANELS,

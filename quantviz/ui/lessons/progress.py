@@ -54,6 +54,8 @@ _SESSION, _READ, _REFUSED, _CLEARED = (
     "progress_refused",
     "progress_cleared",
 )
+#: How keys begin under which a session keeps what its learner has done.
+_OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand", "lesson_second_look")
 #: What is wrong with what it has kept.
 _UNREADABLE = "progress_unreadable"
 
@@ -240,7 +242,7 @@ def _clear() -> None:
         _ANSWERS,
         _VERDICTS,
         _LOADED,
-        *(key for key in st.session_state if str(key).startswith(("answer_", "lesson_attempts"))),
+        *(key for key in st.session_state if str(key).startswith(_OF_A_LEARNER)),
     ]:
         st.session_state.pop(name, None)
     st.session_state[_CLEARED] = True
