@@ -1,12 +1,17 @@
 """An allocation's exports, read by the tools that they are for."""
 
+import fnmatch
+import re
+
 import pytest
+import torch
 import yaml
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.export.allocations import export_allocation, quantizer_attributes, weight_arguments
 from quantviz.schemes.recipes import ALL_RECIPES
 from tests.helpers.allocations import NAMES, allocation
+from tests.helpers.meaningful_names import NAMES as NAMES_THAT_MEAN_SOMETHING
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -65,3 +70,18 @@ def test_modelopt_reads_its_configuration():
     assert by_recipe["int8_per_row"].cfg.axis == 0
     module = f"model.layers.{recipes.index('int4_g128')}.mlp.down_proj"
     assert by_recipe["int4_g128"].quantizer_name == f"{module}.weight_quantizer"
+
+
+def test_names_are_no_patterns_and_no_classes_to_the_tools():
+    match = pytest.importorskip("compressed_tensors.utils.match").is_match
+    plain = [name for name in NAMES_THAT_MEAN_SOMETHING if name and not re.search("[\ud800-\udfff]", name)]
+    names = list(dict.fromkeys((*plain, *(f"model.{name}" for name in plain))))
+    chosen = allocation(["int4_g128"], [f"{name}.weight" for name in names])
+    stage = yaml.safe_load(export_allocation(chosen, "llmcompressor", other_arithmetic=True))["quant_stage"]
+    [group] = stage["quant_modifiers"]["QuantizationModifier"]["config_groups"].values()
+    entries = yaml.safe_load(export_allocation(chosen, "modelopt", other_arithmetic=True))["quant_cfg"][1:]
+    linear, quantizers = torch.nn.Linear(1, 1), [f"{name}.weight_quantizer" for name in names]
+    for at, (name, target, entry) in enumerate(zip(names, group["targets"], entries, strict=True)):
+        some = [name, "x", *names[:: 1 + at % 7]]
+        assert {other for other in some if match(other, linear, [target])} == {name}
+        assert fnmatch.filter(quantizers, entry["quantizer_name"]) == [f"{name}.weight_quantizer"]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from quantviz.checkpoints.choices import Choices, choices_of
 from quantviz.checkpoints.knapsack import MOST_BITS, solve
 from quantviz.checkpoints.offers import Sensitivities, Table
+from quantviz.door import public_but
 from quantviz.errors import QuantVizError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -153,6 +154,7 @@ class Change:
         }
 
 
+@public_but("budget_bits", "bits_per_weight", "gigabytes")
 def allocate(
     table: Table,
     *,

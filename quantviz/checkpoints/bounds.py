@@ -19,3 +19,9 @@ RESULT_ROWS = 2**22
 #: Characters of one text in a row, and digits of a number: float64 has up to 309 before the point.
 TEXT_CHARACTERS = 2**16
 NUMBER_DIGITS = 400
+#: Bytes of a table's file, its rows, and its columns.
+TABLE_BYTES = 2**30
+TABLE_ROWS = 2**22
+TABLE_COLUMNS = 256
+#: Bytes of a table that is one document of JSON: parsed it takes some ten times as much.
+TABLE_JSON_BYTES = 2**28

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterable
 
+from quantviz.checkpoints.profiles import PRESETS
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
@@ -26,10 +27,28 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
     ['int4_g128', 'int8_per_row']
     """
     asked = [recipes] if isinstance(recipes, str | Scheme) else list(recipes)
-    schemes = {str(scheme): scheme for scheme in map(as_scheme, asked)}
-    if not schemes:
+    named = dict(map(_named, asked))
+    if not named:
         raise QuantVizError("checkpoint.no_recipes")
-    return tuple((recipe_id(scheme), scheme) for scheme in schemes.values())
+    return tuple(named.items())
+
+
+def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
+    """Return the name that a table has for a recipe, and its scheme."""
+    scheme = scheme_named(recipe)
+    if isinstance(recipe, str) and recipe.strip().casefold() in PRESETS:
+        return recipe.strip().casefold(), scheme
+    return recipe_id(scheme), scheme
+
+
+def scheme_named(recipe: str | Scheme) -> Scheme:
+    """Return the scheme of a recipe of a scan; of a mixture of types that of most tensors.
+
+    >>> scheme_named("Q4_K_M") == scheme_named("q4_k")
+    True
+    """
+    preset = PRESETS.get(recipe.strip().casefold()) if isinstance(recipe, str) else None
+    return as_scheme(preset.recipe if preset else recipe)
 
 
 def recipe_id(scheme: Scheme) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ _WAIT = 60.0
 _BETWEEN_CALLS = 100_000
 #: Entries of a list of tables that are compared with ours, and bytes of a file that is copied to be read.
 _MOST_LISTED, _MOST_COPIED = 20, 2**30
+#: Readings of a file that is replaced again and again, before that is said.
+_MOST_TIMES = 5
 #: Keys that are texts, of which only those that were asked for are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
 #: The log of a file that is being written, and its index.
@@ -86,28 +88,48 @@ class ResultFile:
         Raises:
             QuantVizError: There are more rows, or the file is damaged or being replaced.
         """
-        with self._sentences():
-            self._stay_current()
-            query = f"SELECT {key}, {columns} FROM {rest}"
+
+        def read() -> list[tuple[Any, ...]]:
             try:
-                return self._fetch(query, values, most)
+                return self._fetch(f"SELECT {key}, {columns} FROM {rest}", values, most)
             except sqlite3.DataError:  # a value is too long
-                names, table = key.split(", "), rest.split()[0]
-                # A number that is none of ours may be too long itself; what is asked for is not.
-                own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
-                keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)
-                condition = " AND ".join(f"{name} IS ?" for name in names)
-                return [
-                    (*each, *(self._one(name, table, condition, each) for name in columns.split(", ")))
-                    for each in keys
-                ]
+                return self._each_value(columns, rest, values, key, most)
+
+        return self._read(read)
 
     def count(self, columns: str, rest: str, values: Sequence[object]) -> tuple[int, ...]:
         """Return counts: `SELECT columns FROM rest`."""
+        [found] = self._read(lambda: self._fetch(f"SELECT {columns} FROM {rest}", values, 1))
+        return found
+
+    def _read(self, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """Return what is read; once more of a file that was immutable and is written to meanwhile."""
         with self._sentences():
-            self._stay_current()
-            [found] = self._fetch(f"SELECT {columns} FROM {rest}", values, 1)
-            return found
+            for _ in range(_MOST_TIMES):
+                self._stay_current()
+                try:
+                    found = read()
+                except sqlite3.DatabaseError:
+                    if not self._has_changed():
+                        raise
+                else:
+                    if not self._has_changed():
+                        return found
+            raise QuantVizError("checkpoint.results_changing", file=self.path.name)
+
+    def _each_value(
+        self, columns: str, rest: str, values: Sequence[object], key: str, most: int
+    ) -> list[tuple[Any, ...]]:
+        """Return rows as `rows` does, each value read by itself."""
+        names, table = key.split(", "), rest.split()[0]
+        # A number that is none of ours may be too long itself; what is asked for is not.
+        own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
+        keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)
+        condition = " AND ".join(f"{name} IS ?" for name in names)
+        return [
+            (*each, *(self._one(name, table, condition, each) for name in columns.split(", ")))
+            for each in keys
+        ]
 
     def _too_many(self, what: str, most: int) -> QuantVizError:
         return QuantVizError(f"checkpoint.results_too_many_{what}", file=self.path.name, most=most)
@@ -211,9 +233,13 @@ class ResultFile:
 
     def _stay_current(self) -> None:
         """Open a file again that was immutable and has been written to since."""
-        if self._is_immutable and _state_of(self.path) != self._seen:
+        if self._has_changed():
             self._open.close()
             self._connect()
+
+    def _has_changed(self) -> bool:
+        """Return whether a file that was opened as immutable has been written to since."""
+        return self._is_immutable and _state_of(self.path) != self._seen
 
     def _bound(self) -> None:
         """Bound lengths and steps, and let nothing in the file be run."""

@@ -83,7 +83,7 @@ class ScanProcess:
             if self._job is not None and self._job.running:
                 raise QuantVizError("checkpoint.busy")
             asked = tuple(recipes)
-            arguments = ["--lang", language, "scan"]
+            arguments = ["--lang", language, "scan", "--no-progress"]
             for recipe in asked:
                 arguments += ["-r", recipe]
             if engine:

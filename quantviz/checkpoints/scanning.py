@@ -17,8 +17,10 @@ from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
+from quantviz.checkpoints.file_size import file_sizes, is_gguf
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
+from quantviz.checkpoints.pace import Pace
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
@@ -28,6 +30,7 @@ from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
 from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
@@ -49,9 +52,10 @@ _TICK_NS = 20_000_000
 _BETWEEN_RATES = 0.25
 
 
+@public
 def scan(
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     results: str | PurePath | None = None,
     verify: bool = False,
@@ -129,7 +133,7 @@ def selection_of(
 def run_scan(
     results: Results,
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     verify: bool = False,
     threads: int | None = None,
@@ -149,9 +153,9 @@ def run_scan(
         report: Told how far the scan is, a few times a second at most.
     """
     named = recipes_named(recipes)
-    listing = selected(list_checkpoint(path, outputs_axis), selection, [scheme for _, scheme in named])
+    listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (*listing.notes, *_dtype_notes(named, entries))
+    said = (*listing.notes, *_dtype_notes(named, entries), *_size_notes(selection, named, entries))
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes, selection)
@@ -174,6 +178,19 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
     note = coverage_of_scan(account)
     said = {language: note.message(language) for language in languages()}
     results.note_coverage(number, said, account.is_complete)
+
+
+def _size_notes(
+    selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
+) -> Iterator[Note]:
+    """Yield how large the files are that the engine's tool would write."""
+    profile = selection.profile
+    if profile is None or not profile.alignment:
+        return
+    sizes = file_sizes(entries, named, profile.alignment)
+    told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
+    key = "whole_file" if is_gguf(entries) else "whole_file_without_header"
+    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
@@ -209,7 +226,7 @@ class _Run:
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
         self.unread: dict[str, QuantVizError] = {}
-        self._started, self._noted, self._read = time.monotonic(), 0.0, 0
+        self._pace, self._noted = Pace(), 0.0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
         """Measure all that is missing; return whether it came to the end."""
@@ -284,9 +301,8 @@ class _Run:
             if len(rows) < len(asked):
                 self._results.add(rows)
                 return False
-            self._read += held.entry.size
             self._finish(position, held.entry, held.content, rows=rows)
-            self._note()
+            self._note(held.entry)
         return True
 
     def _of_task(self, done: Done | None) -> bool:
@@ -295,9 +311,8 @@ class _Run:
             known = self._results.known(each.content)
             rows = [row for row in each.rows if row.scheme not in known]
             problem = Unmeasured("problem", each.problem) if each.problem else None
-            self._read += each.entry.size
             self._finish(position, each.entry, each.content, problem, rows)
-            self._note()
+            self._note(each.entry)
         return not self._cancelled()
 
     def _finish(
@@ -315,11 +330,12 @@ class _Run:
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
 
-    def _note(self) -> None:
+    def _note(self, entry: Entry) -> None:
         now = time.monotonic()
+        self._pace.finished(entry.size, math.prod(entry.shape), now)
         if now - self._noted > _BETWEEN_RATES:
             self._noted = now
-            self._results.note_rate(self._number, self._read, now - self._started)
+            self._results.note_rate(self._number, *self._pace.rate)
             self._report(self._results.scan(self._number).progress)
 
     def _known_contents(self) -> dict[int, str]:

@@ -14,7 +14,8 @@ from typing import Any
 from quantviz.checkpoints.account import Account, Accounted
 from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.listing import Entry, Listing, Unmeasured
-from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.profiles import PRESETS, PROFILES
+from quantviz.checkpoints.profiles.presets import types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.recipes import recipe_id, refusal_of
 from quantviz.checkpoints.tensor_kinds import Kind, kind_of_tensor
@@ -60,26 +61,30 @@ class Selection(Picklable):
 ALL_QUANTIZED = Selection()
 
 
-def selected(listing: Listing, selection: Selection, schemes: Sequence[Scheme]) -> Listing:
+def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
-    the others have what stands in for each scheme.
+    the others have what stands in for each recipe.
 
     Raises:
-        QuantVizError: No tensor has a name that a pattern asks for.
+        QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
+            engine that is not named.
     """
     entries = listing.entries
+    _check_presets(selection, named)
     _check_patterns(entries, selection)
     aside = _left_aside(entries, selection)
     if not selection.include and len(aside) == sum(entry.unmeasured is None for entry in entries):
         # A file of vectors alone: nobody scans it for nothing.
         aside = {at: why for at, why in aside.items() if why.key == "checkpoint.excluded"}
     profile = selection.profile
+    mixed = _mixed(profile, entries, named)
     changed = []
     for at, entry in enumerate(entries):
         if at in aside:
             changed.append(replace(entry, unmeasured=Unmeasured("left_aside", aside[at])))
         elif profile is not None and entry.unmeasured is None:
-            changed.append(replace(entry, instead=_instead(profile, entry, schemes)))
+            schemes = [mixed.get(name, {}).get(entry.name, scheme) for name, scheme in named]
+            changed.append(replace(entry, instead=_instead(profile, entry, named, schemes)))
         else:
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
@@ -139,11 +144,43 @@ def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, Q
     return found
 
 
+def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) -> None:
+    own = selection.profile.presets if selection.profile else {}
+    for name, _ in named:
+        if name in PRESETS and name not in own:
+            engine = next(each.name for each in PROFILES.values() if name in each.presets)
+            raise QuantVizError("checkpoint.preset_of", got=name, engine=engine)
+
+
+def _mixed(
+    profile: Profile | None, entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]]
+) -> dict[str, dict[str, Scheme]]:
+    """Return what mixtures of types give each tensor, by the mixture's name and the tensor's."""
+    asked = [name for name, _ in named if profile is not None and name in profile.presets]
+    if profile is None or not asked:
+        return {}
+    shapes = {entry.name: entry.shape if len(entry.shape) > 2 else entry.seen for entry in entries}
+    names = gguf_names(shapes)
+    return {
+        preset: {
+            tensor: ALL_RECIPES[recipe]
+            for tensor, recipe in types_of(profile.presets[preset], shapes, names).items()
+        }
+        for preset in asked
+    }
+
+
 def _instead(
-    profile: Profile, entry: Entry, schemes: Sequence[Scheme]
+    profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return what stands in for schemes that do not fit a tensor, by their places: another scheme, or None
-    where the engine keeps the tensor as it is.
+    """Return what stands in for recipes on a tensor, by their places: another scheme, or None where the
+    engine keeps the tensor as it is.
+
+    Args:
+        profile: The engine's.
+        entry: The tensor.
+        named: The recipes that are asked for.
+        schemes: What each is on this tensor where its rows divide into blocks.
     """
     found: list[tuple[int, Scheme | None]] = []
     for at, scheme in enumerate(schemes):
@@ -154,7 +191,7 @@ def _instead(
                 used = scheme
                 break
             used = ALL_RECIPES[name] if name else None
-        if used != scheme:
+        if used != named[at][1]:
             found.append((at, used))
     return tuple(found)
 

@@ -177,7 +177,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
     raw = dict(zip(TENSOR_COLUMNS, row, strict=True))
     own = position if isinstance(position, int) and position >= 0 else -1 - at
     try:
-        name = _text(raw["tensor"], "tensor")
+        name = values.name(raw["tensor"], "tensor")
     except QuantVizError:
         name = f"#{at + 1}"
     try:
@@ -185,7 +185,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         shape, outputs, instead = _shape_of(raw["shape"])
         return Listed(
             own,
-            _text(raw["tensor"], "tensor"),
+            values.name(raw["tensor"], "tensor"),
             _text(raw["file"], "file"),
             _text(raw["dtype"], "dtype"),
             shape,

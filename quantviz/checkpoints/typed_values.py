@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from quantviz.checkpoints.bounds import NUMBER_DIGITS, TEXT_CHARACTERS
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.names import LONGEST_NAME
 from quantviz.text import DEFAULT_LANGUAGE, languages
 
 #: Returns the typed value of a field; raises `QuantVizError` for any other.
@@ -32,13 +33,31 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infin
 _SHAPE = re.compile(r"[\d\s,x×()\[\]]*", re.ASCII)
 
 
-def text(value: Any, field: str) -> str:
-    """Return a text."""
+def text(value: Any, field: str, most: int = TEXT_CHARACTERS) -> str:
+    """Return a text of at most so many characters."""
     if not isinstance(value, str):
         raise QuantVizError("rows.not_text", field=field, got=value)
-    if len(value) > TEXT_CHARACTERS:
-        raise QuantVizError("rows.text_too_long", field=field, count=len(value), most=TEXT_CHARACTERS)
+    if len(value) > most:
+        raise QuantVizError("rows.text_too_long", field=field, count=len(value), most=most)
     return value
+
+
+def name(value: Any, field: str) -> str:
+    """Return a name that can be a key."""
+    return text(value, field, LONGEST_NAME)
+
+
+def listed(values: Any) -> Any:
+    """Return an array or a tensor as Python's own numbers.
+
+    Raises:
+        QuantVizError: It is a tensor that has no values.
+    """
+    if hasattr(values, "untyped_storage"):
+        from quantviz.tensors.conversion import as_plain
+
+        values = as_plain(values)
+    return values.tolist()
 
 
 def number(value: Any, field: str) -> float:
@@ -70,7 +89,7 @@ def seconds(value: Any, field: str) -> float:
 def lengths(value: Any, field: str) -> Shape:
     """Return the lengths of a shape, or the indices of a place; a text such as "64x128" is a shape too."""
     if hasattr(value, "tolist"):
-        value = value.tolist()
+        value = listed(value)
     if isinstance(value, str) and len(value) <= TEXT_CHARACTERS and _SHAPE.fullmatch(value):
         value = [from_digits(each, field) for each in re.findall(r"\d+", value)]
     if isinstance(value, numbers.Integral):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import click
 from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Tensors that a sentence names.
 _NAMED = 3
+#: Seconds between two lines where stderr is no terminal.
+_BETWEEN_LINES = 30.0
 #: Columns of the table for people; all other forms have every column.
 _FOR_PEOPLE = (
     "tensor",
@@ -82,6 +86,11 @@ _FOR_PEOPLE = (
     "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
+@click.option(
+    "--progress/--no-progress",
+    default=True,
+    help="Say how far it is: in one line on a terminal, else in a line every half minute.",
+)
 @takes_outputs_axes
 @with_output(html=".html")
 def scan(
@@ -98,6 +107,7 @@ def scan(
     fail_under: float | None,
     allow_refused: bool,
     junit_file: str | None,
+    progress: bool,
     output: Output,
 ) -> None:
     """Measure every tensor of a checkpoint under recipes.
@@ -112,7 +122,7 @@ def scan(
     from quantviz.checkpoints.table import table
 
     selection = selection_of(engine, include, exclude)
-    with Results(results) as opened, _Cancelling() as cancelling, _Line() as line:
+    with Results(results) as opened, _Cancelling() as cancelling, _Line(progress) as line:
         try:
             number = run_scan(
                 opened,
@@ -130,7 +140,7 @@ def scan(
             number = None
         line.clear()
         if number is None or opened.scan(number).state == "cancelled":
-            say("cli.scan.resume", command=shlex.join(["quantviz", *sys.argv[1:]]))
+            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED)
         scanned = opened.scan(number)
         for note in (scanned.coverage, *scanned.notes):
@@ -199,10 +209,11 @@ class _Cancelling:
 
 
 class _Line:
-    """A line on the terminal that says how far a scan is; nothing where stderr is no terminal."""
+    """How far a scan is: one line on a terminal, else a line now and then, such as in the log of a build."""
 
-    def __init__(self) -> None:
-        self._shows = sys.stderr.isatty()
+    def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shows, self._terminal = shows, sys.stderr.isatty()
+        self._clock, self._said = clock, clock()
 
     def __enter__(self) -> _Line:
         return self
@@ -211,9 +222,10 @@ class _Line:
         self.clear()
 
     def show(self, progress: Progress) -> None:
-        """Write the line anew."""
-        if not self._shows:
+        """Write the line anew, or another one where it is time."""
+        if not self._shows or (not self._terminal and self._clock() - self._said < _BETWEEN_LINES):
             return
+        self._said = self._clock()
         rate, left = progress.bytes_per_second, progress.seconds_left
         words = text(
             "cli.scan.progress",
@@ -223,11 +235,14 @@ class _Line:
             rate="–" if rate is None else f"{rate / 1e6:,.0f}",
             left="–" if left is None else _minutes(left),
         )
-        click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
+        if self._terminal:
+            click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
+        else:
+            click.echo(words, err=True)
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._shows:
+        if self._shows and self._terminal:
             click.echo("\r\x1b[2K", err=True, nl=False)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import public
 from quantviz.evaluation.moments import Moments
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.schemes.scheme import Scheme
@@ -157,6 +158,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 
 
+@public
 def metrics(r: QuantResult) -> dict[str, float]:
     """Return all metrics of a result by id.
 

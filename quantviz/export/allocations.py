@@ -18,10 +18,13 @@ from quantviz.checkpoints.allocation import Allocation
 from quantviz.checkpoints.fused import fused_groups
 from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.profiles import profile_of_export
+from quantviz.checkpoints.profiles import PRESETS, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.checkpoints.selection import kept_by
+from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.quoting import wildcard, yaml_text
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -41,6 +44,7 @@ _GGML_DTYPES = {
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
 
 
+@public
 def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bool = False) -> str:
     """Return an allocation as the text of a file.
 
@@ -104,7 +108,7 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
 
 def _is_own(recipe: str, profile: Profile) -> bool:
     """Return whether a recipe's decibels are of an engine's arithmetic."""
-    return as_scheme(recipe).arithmetic.id.startswith(profile.arithmetic)
+    return scheme_named(recipe).arithmetic.id.startswith(profile.arithmetic)
 
 
 def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
@@ -112,7 +116,7 @@ def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
     assert profile is not None
     others = [name for name in dict.fromkeys(allocation.choice.values()) if not _is_own(name, profile)]
     if others:
-        told = ", ".join(f"{name} ({as_scheme(name).arithmetic.id})" for name in others)
+        told = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
         raise QuantVizError(
             "allocate.other_arithmetic", tool=profile.name, recipes=told, own=", ".join(profile.recipes)
         )
@@ -157,6 +161,8 @@ def _for_llama(allocation: Allocation) -> str:
 
 def _ggml_type(recipe: str) -> str | None:
     """Return llama.cpp's name of a recipe's type; none where it has none."""
+    if recipe in PRESETS:  # a mixture is no type
+        return None
     scheme = as_scheme(recipe)
     found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
     return found and _GGML_TYPES.get(found, found)
@@ -166,20 +172,30 @@ def _ggml_type(recipe: str) -> str | None:
 
 
 def _for_llmcompressor(allocation: Allocation) -> str:
-    weights = {recipe: weight_arguments(as_scheme(recipe)) for recipe in set(allocation.choice.values())}
+    weights = {recipe: _FORMATS["llmcompressor"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(weights, allocation, "llm-compressor")
     for group in fused_groups(allocation.choice):
         if len({allocation.choice[tensor] for tensor in group}) > 1:
             raise QuantVizError("allocate.not_fused", tensors=", ".join(group))
     groups = {
-        f"group_{at}": {"targets": [_module(tensor) for tensor in tensors], "weights": weights[recipe]}
+        f"group_{at}": {"targets": [_target(tensor) for tensor in tensors], "weights": weights[recipe]}
         for at, (recipe, tensors) in enumerate(_by_recipe(allocation).items())
     }
-    ignored = [tensor.removesuffix(".weight") for tensor in allocation.kept if tensor.endswith(".weight")]
+    ignored = [_target(tensor) for tensor in allocation.kept if tensor.endswith(".weight")]
     modifier = {"config_groups": groups, "ignore": ignored}
     return _header(allocation) + _yaml(
         {"quant_stage": {"quant_modifiers": {"QuantizationModifier": modifier}}}
     )
+
+
+def _target(tensor: str) -> str:
+    """Return what compressed-tensors finds the module of a tensor by, and no other.
+
+    A name such as Linear would mean all modules of that class, and `re:` marks a pattern.
+    """
+    module = _module(tensor)
+    is_class = module.isidentifier() and not module[0].islower()
+    return module if not is_class and not module.startswith("re:") else f"re:{re.escape(module)}\\Z"
 
 
 def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
@@ -218,13 +234,13 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
 
 
 def _for_modelopt(allocation: Allocation) -> str:
-    attributes = {
-        recipe: quantizer_attributes(as_scheme(recipe)) for recipe in set(allocation.choice.values())
-    }
+    attributes = {recipe: _FORMATS["modelopt"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(attributes, allocation, "ModelOpt")
     entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
     for tensor, recipe in allocation.choice.items():
-        entries.append({"quantizer_name": f"{_module(tensor)}.weight_quantizer", "cfg": attributes[recipe]})
+        entries.append(
+            {"quantizer_name": f"{wildcard(_module(tensor))}.weight_quantizer", "cfg": attributes[recipe]}
+        )
     return _header(allocation) + _yaml({"algorithm": "max", "quant_cfg": entries})
 
 
@@ -264,8 +280,8 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
 _FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(
     {
         "llama": _ggml_type,
-        "llmcompressor": lambda recipe: weight_arguments(as_scheme(recipe)),
-        "modelopt": lambda recipe: quantizer_attributes(as_scheme(recipe)),
+        "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
+        "modelopt": lambda recipe: None if recipe in PRESETS else quantizer_attributes(as_scheme(recipe)),
     }
 )
 
@@ -339,4 +355,4 @@ def _key(name: int | str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return yaml_text(value) if isinstance(value, str) else json.dumps(value)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -55,6 +56,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); }
 """
 
 
+@public
 def report(
     table: Any,
     path: str | PurePath | None = None,
@@ -87,9 +89,11 @@ def report(
     """
     from quantviz.checkpoints.auditing import Audit
 
+    if language not in languages():
+        raise QuantVizError("report.language", got=language, known=", ".join(languages()))
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
-    summary = summary_of(table)
+    summary = summary_of(table, language)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
@@ -142,8 +146,8 @@ class _Page:
     def coverage(self) -> list[str]:
         """Return what comes before the verdict: how much was read, and which weights are constant."""
         said = []
-        if self.summary.coverage:
-            said.append(escaped(self.summary.coverage[self.language]))
+        if words := self.summary.coverage.get(self.language):
+            said.append(escaped(words))
         elif self.summary.unread:
             unread = self.summary.unread
             names = text("report.between", self.language).join(unread[:_NAMED])

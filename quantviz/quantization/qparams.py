@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import check_fields
 from quantviz.errors import QuantVizError
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.operations import NamedTensors, run_operations
@@ -251,6 +252,7 @@ def _numbers(value: Any) -> torch.Tensor:
 def refuse_other_than_qparams(qparams: object) -> None:
     if not isinstance(qparams, QParams):
         raise QuantVizError("qparams_wanted", got=type(qparams).__name__)
+    check_fields(qparams)
 
 
 def _refuse_too_wide(found: Range, scheme: Scheme) -> None:

@@ -83,9 +83,10 @@ def test_a_name_that_is_too_long_is_no_key(tmp_path):
     tries = [
         opened,
         lambda: qv.allocate(columns_of([longer]), bits_per_weight=4),
-        lambda: qv.report(rows_of([longer])),
     ]
     for each in tries:
-        with pytest.raises(qv.QuantVizError, match="4,096") as caught:
+        with pytest.raises(qv.QuantVizError, match=r"4,?096") as caught:
             each()
         assert len(str(caught.value)) < 400
+    # In a report such a row is one with a problem, and its name is not there.
+    assert "x" * 200 not in qv.report(rows_of([longer]))

@@ -1,5 +1,6 @@
 """Which tensors a scan measures, by an engine's profile or without one, and what it comes to as a gate."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -8,13 +9,17 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.selection import QUANTIZED
+from quantviz.checkpoints.file_size import file_sizes
+from quantviz.checkpoints.listing import Entry, Listing
+from quantviz.checkpoints.profiles import PRESETS, PROFILES
+from quantviz.checkpoints.recipes import recipe_id, recipes_named
+from quantviz.checkpoints.selection import QUANTIZED, Selection, selected
 from quantviz.checkpoints.tensor_kinds import KINDS
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import languages
+from tests.helpers import ROOT
 
 #: Rows of 96 divide into groups of 32, not into blocks of 256; rows of 256 into both.
 NARROW, WIDE = 96, 256
@@ -196,3 +201,69 @@ def test_a_profile_names_what_there_is(profile):
 def test_every_reason_to_keep_a_tensor_has_words(kind):
     for language in languages():
         assert QuantVizError(f"checkpoint.kept.{kind}").message(language)
+
+
+def test_scales_of_codes_are_no_weights(tmp_path):
+    scales = {"l.0.q.scales": values(8, 32)}
+    safetensors.torch.save_file(scales | {"l.1.q.weight": values(8, 32)}, tmp_path / "m.safetensors")
+    found = qv.scan(tmp_path / "m.safetensors", "int4_g32", results=tmp_path / "r")
+    assert dict(zip(found.tensor, found.status, strict=True))["l.0.q.scales"] == "left_aside"
+
+
+# ---- llama.cpp's mixtures of types, against what its own quantizer wrote ------------------------------
+
+
+#: What `tests/engines/record_llama_presets.py` recorded, by model.
+RECORDED = json.loads((ROOT / "tests/engines/recorded/llama_presets.json").read_text(encoding="utf-8"))
+
+
+def asked_as(preset):
+    """Return what a preset of llama-quantize is called here."""
+    name = preset.lower()
+    return name if name in PRESETS else f"{name}_file"
+
+
+@pytest.mark.parametrize("model", RECORDED)
+def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
+    source = tmp_path / "source.gguf"
+    with source.open("wb") as file:
+        file.truncate(RECORDED[model]["size"])  # only its size is asked for
+    tensors = RECORDED[model]["tensors"]
+    # In any order: llama.cpp has one of its own.
+    entries = [Entry(name, str(source), "float16", tuple(shape), size) for name, shape, size in tensors][::-1]
+    named = recipes_named(map(asked_as, RECORDED[model]["presets"]))
+    found = selected(Listing(tuple(entries)), Selection("llama_cpp"), named).entries
+    sizes = file_sizes(found, named, PROFILES["llama_cpp"].alignment)
+    for at, (preset, written) in enumerate(RECORDED[model]["presets"].items()):
+        types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
+        for entry in found:
+            if entry.unmeasured is not None:
+                assert types[entry.name] in ("f16", "f32"), entry.name
+                continue
+            scheme = entry.schemes([scheme for _, scheme in named])[at]
+            ours = recipe_id(scheme).removeprefix("gguf_") if scheme else "f16"
+            assert ours == types[entry.name], (preset, entry.name)
+        assert sizes[asked_as(preset)] == pytest.approx(written["size"], rel=1e-3), preset
+
+
+def test_a_mixture_is_scanned_by_both_names_of_a_tensor(tmp_path):
+    """Names of Hugging Face and of llama.cpp give the same types; without the engine it means nothing."""
+    kinds = {"attn_v": "self_attn.v_proj", "ffn_down": "mlp.down_proj", "attn_q": "self_attn.q_proj"}
+    theirs = {f"blk.{layer}.{kind}.weight": values(4, WIDE) for layer in range(8) for kind in kinds}
+    ours = {
+        f"model.layers.{layer}.{kind}.weight": values(4, WIDE)
+        for layer in range(8)
+        for kind in kinds.values()
+    }
+    used = []
+    for name, made in (("a", theirs), ("b", ours)):
+        safetensors.torch.save_file(made, tmp_path / f"{name}.safetensors")
+        found = qv.scan(
+            tmp_path / f"{name}.safetensors", "q4_k_m", engine="llama.cpp", results=tmp_path / "r.sqlite"
+        )
+        used.append(sorted(found.fallback.fillna("q4_k")))
+        assert set(found.recipe) == {"q4_k_m"}
+        assert "as llama.cpp writes it" in found.attrs["notes"][-1]
+    assert used[0] == used[1] == ["q4_k"] * 16 + ["q6_k"] * 8
+    with pytest.raises(QuantVizError, match=r"--engine llama\.cpp"):
+        qv.scan(tmp_path / "a.safetensors", "q4_k_m", results=tmp_path / "r.sqlite")

@@ -54,3 +54,29 @@ def test_what_stands_in_the_log_of_a_killed_scan_is_seen_and_stays_there(tmp_pat
         assert {row["tensor"] for row in looking.rows(1)} == set(NAMES[:3])
         assert {row["recipe"] for row in looking.rows(1)} == set(RECIPES)
     assert files(copy) == before
+
+
+def test_what_was_read_while_the_file_was_replaced_is_read_again(tmp_path, monkeypatch):
+    path, other = write_results(tmp_path / "r.sqlite"), tmp_path / "other.sqlite"
+    with Results(other) as results:
+        results.begin("/models/c", PLAN, [])
+    with Results(path, read_only=True) as looking:
+        fetch, times = looking._file._fetch, []
+
+        def replaced(*arguments):
+            found = fetch(*arguments)
+            if not times:
+                shutil.copyfile(other, path)
+            times.append(1)
+            return found
+
+        monkeypatch.setattr(looking._file, "_fetch", replaced)
+        assert [scan.path for scan in looking.scans()] == ["/models/c"]
+
+        def always(*arguments):
+            shutil.copyfile(other, path)
+            return fetch(*arguments)
+
+        monkeypatch.setattr(looking._file, "_fetch", always)
+        with pytest.raises(qv.QuantVizError, match="again and again"):
+            looking.scans()

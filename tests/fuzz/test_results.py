@@ -55,8 +55,14 @@ VALUES = {
     "too long": "x" * (RESULT_VALUE_BYTES + 1),
     "a large blob": b"\0" * (RESULT_VALUE_BYTES + 1),
 }
+#: Columns of keys, which SQLite itself keeps from being null.
+KEYS = {("tensors", "position"), *(("measured", name) for name in ("content", "scheme", "arithmetic"))}
 VALUE_TRIES = [
-    (table, column, value) for table, names in TABLES.items() for column in names for value in VALUES
+    (table, column, value)
+    for table, names in TABLES.items()
+    for column in names
+    for value in VALUES
+    if (table, column) not in KEYS or value != "null"
 ]
 
 
@@ -136,10 +142,7 @@ def test_a_value_that_is_none_is_a_problem_and_the_rest_is_shown(file, wanted, t
     }[table]
     given = VALUES[value]
     cast = "CAST(? AS TEXT)" if value == "half a character" else "?"
-    try:
-        changed(file, (f"UPDATE {table} SET {column} = {cast} WHERE {first}", given))
-    except sqlite3.IntegrityError:
-        pytest.skip("SQLite itself refuses this value")
+    changed(file, (f"UPDATE {table} SET {column} = {cast} WHERE {first}", given))
     scans, said, rows = looked(file)
     of_rows, before = wanted
     assert {scan.id for scan in scans} >= {2}, said

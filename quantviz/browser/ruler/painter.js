@@ -7,6 +7,7 @@ import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
 import { draws } from "./stages.js";
@@ -35,6 +36,7 @@ export class RulerPainter {
     this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9 };
     if (draws(picture, "dots")) this.paintAxis();
     if (bands.sliders) paintSliders(this);
+    paintMark(this);
     return this.marks;
   }
 

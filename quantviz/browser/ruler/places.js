@@ -51,8 +51,14 @@ function heightsOf(picture, { narrow, wall, high }) {
   if (!draws(picture, "dots")) return [0, 0, 0];
   if (picture.single) return LOW_BANDS;
   if (wall) return picture.curve ? WALL_BANDS_WITH_CURVE : WALL_BANDS;
-  if (!narrow) return [84, 40, picture.curve ? (high ? 110 : 60) : 0];
-  return picture.curve ? [50, 34, high ? 80 : 36] : [84, 36, 0];
+  // A curve that a drag goes by is as high as all above it.
+  const half = picture.curve?.half;
+  if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, high ? 110 : 60) : 0];
+  return picture.curve ? [50, 34, curveHeight(half, 50 + 34, high ? 80 : 36)] : [84, 36, 0];
+}
+
+function curveHeight(half, above, usual) {
+  return half ? above : usual;
 }
 
 // Values to pixels and back.

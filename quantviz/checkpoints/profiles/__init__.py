@@ -11,6 +11,7 @@ from quantviz.checkpoints.profiles.llama_cpp import LLAMA_CPP
 from quantviz.checkpoints.profiles.mlx import MLX
 from quantviz.checkpoints.profiles.modelopt import MODELOPT
 from quantviz.checkpoints.profiles.onnxruntime import ONNXRUNTIME
+from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.profiles.torchao import TORCHAO
 from quantviz.checkpoints.profiles.vllm import VLLM
@@ -19,6 +20,10 @@ from quantviz.errors import QuantVizError
 #: Every profile by id.
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {each.id: each for each in (LLAMA_CPP, VLLM, MODELOPT, ONNXRUNTIME, TORCHAO, BITSANDBYTES, MLX, LITERT)}
+)
+#: The mixtures of types of all profiles by name.
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {name: preset for each in PROFILES.values() for name, preset in each.presets.items()}
 )
 
 

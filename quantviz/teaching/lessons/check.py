@@ -156,7 +156,7 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
     truth, told = question.truth(scenes), question.told(scenes)
     if isinstance(question, Drag):
         yield from _drag_problems(question, scenes)
-        question.tolerance.say(scenes)
+        question.tolerance.say(told)
     for words in (question.ask, question.hint):
         if words:
             words.say(scenes)
@@ -189,7 +189,7 @@ def _tells(said: str, truth: float) -> bool:
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
     told = question.told(scenes)
-    if not question.right.holds({**told, HERE: told[SOLUTION]}):
+    if not question.right.holds_as_shown({**told, HERE: told[SOLUTION]}):
         yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)
-    if question.right.holds(told):
+    if question.right.holds_as_shown(told):
         yield QuantVizError("lessons.start_is_right", right=question.right.text)

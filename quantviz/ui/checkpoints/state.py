@@ -12,6 +12,7 @@ import streamlit as st
 from quantviz.checkpoints.model_map import COLOURS
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
@@ -110,13 +111,13 @@ def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantViz
 def _asked_recipes(form: str) -> dict[str, Any]:
     names = tuple(dict.fromkeys(filter(None, form.split(_BETWEEN))))
     for name in names:
-        as_scheme(name)
+        scheme_named(name)
     return {"recipes": names} if names else {}
 
 
 def _asked_recipe(name: str) -> Callable[[str], dict[str, Any]]:
     def read(form: str) -> dict[str, Any]:
-        as_scheme(form)
+        scheme_named(form)
         return {name: form}
 
     return read
@@ -193,5 +194,6 @@ def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
     """Return what can be scanned under: the engine's recipes, or every one where none is chosen, and what the
     address names besides.
     """
-    own = PROFILES[state.engine].recipes if state.engine else RECIPES
+    profile = PROFILES.get(state.engine)
+    own = (*profile.recipes, *profile.presets) if profile else RECIPES
     return tuple(dict.fromkeys((*own, *state.recipes)))

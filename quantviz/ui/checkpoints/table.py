@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.findings import worst_tensors
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
 from quantviz.figures.model_map_plot import recipe_words
+from quantviz.quoting import operand, shell_command
 from quantviz.text import visible
 from quantviz.ui.checkpoints.going import open_in_lab
 from quantviz.ui.checkpoints.state import CheckpointsState
@@ -168,8 +168,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
     command = scan_command(path, model.recipes, _engine(scan))
-    if command:
-        lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
+    lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
 
 
@@ -184,22 +183,11 @@ def _engine_argument(scan: Scan) -> str:
 
 
 def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
-    """Return the command that writes the table of the file `path`, for a shell; "" where the file's name has
-    characters that do not stay on one line.
+    """Return the command that writes the table of the file `path`, for a shell.
 
-    A file's name is data: what a shell would run in it stands in quotes, and what it would take for an option
-    after `./`.
-
-    >>> print(scan_command("a'$(id)'.safetensors", ["int8_per_row"]))
-    quantviz scan 'a'"'"'$(id)'"'"'.safetensors' -r int8_per_row -o table.parquet
-    >>> print(scan_command("-o.safetensors", ["int8_per_row"]))
-    quantviz scan ./-o.safetensors -r int8_per_row -o table.parquet
-    >>> scan_command("a\\nimport os", ["int8_per_row"])
-    ''
+    >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
+    quantviz scan '$(id).safetensors' -r int8_per_row -o table.parquet
     """
-    if not path.isprintable():
-        return ""
-    place = f"./{path}" if path.startswith("-") else path
     asked = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
-    return shlex.join(("quantviz", "scan", place, *asked, *of_engine, "-o", "table.parquet"))
+    return shell_command(("quantviz", "scan", operand(path), *asked, *of_engine, "-o", "table.parquet"))

@@ -25,8 +25,10 @@ _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: The least size in pixels of a digit in a lesson's picture on a projector of 1280×720 pixels: a 26th of the
 #: wall's height. Figures print in 12 pixels.
 LEAST_DIGIT, _DIGIT = 28, 12
-#: How wide a lesson's picture is beside its words on such a projector.
-LESSON_WIDTH = 728
+#: The same of a ruler outside lessons.
+RULER_DIGIT = 20
+#: How wide two panels of a lesson are beside their ruler on such a projector.
+LESSON_WIDTH = 704
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
@@ -106,6 +108,13 @@ def enlarge(width: float = 0) -> float:
     A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
     """
     return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
+
+
+def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
+    """Return how many times larger than usual a ruler is drawn on a projector of 1280×720 pixels, where its
+    digits have so many; none elsewhere. The browser enlarges it with the wall.
+    """
+    return digit / _DIGIT if classroom().projector else None
 
 
 def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:

@@ -74,7 +74,46 @@ def test_teeth_values_and_colours_come_when_they_are_needed():
     places = [RULER_STAGES.index(step.ruler) for step in steps]
     assert places == sorted(places)
     later = [step for each in list(lessons().values())[2:] for step in each.steps]
-    assert {step.ruler for step in later} == {"all"}
+    assert {step.ruler for step in later if not step.state.source.picture} == {"all"}
     # The legend stands where colours and bars are first seen: where errors are introduced.
     assert legend_home() == ("range_to_grid", 6)
     assert ("error", True) in steps[6].terms
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_landscape_returns_and_lesson_10_ends_where_lesson_0_began(language):
+    found = lessons(language)
+    first = [step.state.source for step in found["fewer_bits"].steps]
+    for name in ("rounding_against_clipping", "bits_and_sqnr"):
+        assert Builtin("landscape") in [step.state.source for step in found[name].steps]
+    last = found["outliers"].steps[-1]
+    assert last.state.source == first[-1] == Builtin("outlier_row")
+    scenes = last.scenes()
+    told = last.words.say({**scenes, HAND: scenes[HERE]})
+    # 32 weights share a scale of 16 bits: 4.5 bits a weight.
+    assert "3.94 GB" in told
+    assert "28 GB" in told
+
+
+@pytest.mark.parametrize("language", languages())
+def test_remarks_on_notebooks_are_folded(language):
+    word = {"en": "notebook", "zh": "笔记"}[language]
+    folded = 0
+    for name, lesson in lessons(language).items():
+        for i, step in enumerate(lesson.steps, 1):
+            asked = [each for question in step.questions for each in texts_of(question)]
+            rows = [words.text for words, _ in step.table.rows] if step.table else []
+            rule = [step.rule.text] if step.rule else []
+            for text in (step.title, step.words.text, *rule, *asked, *rows):
+                assert word not in text, (name, i, text)
+            folded += step.note is not None and word in step.note.text
+    assert folded > 12
+
+
+def texts_of(question):
+    """All words of a question."""
+    words = [question.ask, question.hint, question.why, *(each.says for each in question.mistakes)]
+    words += [each for option in getattr(question, "options", ()) for each in (option.text, option.says)]
+    words += [item.text for item in getattr(question, "items", ())]
+    words += [question.tolerance] if hasattr(question, "tolerance") else []
+    return [each.text for each in words if each]
