@@ -18,6 +18,7 @@ from quantviz.sources.limits import Limits
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
+from quantviz.ui.shell.connection_words import watch_connection
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.imports import Announced, frames, starting
@@ -49,6 +50,7 @@ def show_page() -> None:
     with st.container(key="unseen"):  # what only runs
         tab.speak()
         keep_history()
+        watch_connection()
         close_sidebar_at_first()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()

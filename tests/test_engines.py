@@ -142,6 +142,8 @@ NARROWER = {
             "torch_qat",
             "aimet",
             "nncf_weights",
+            "openvino_fake_quantize",
+            "tensorflow_fake_quant",
             "microxcaling",
             "modelopt",
             "modelopt_float8",

@@ -201,34 +201,39 @@ ALLOWED = {
     "pickling": "",
     "own_folder": "",
     "errors": "pickling text",
+    "budget": "errors",
+    "door": "errors",
+    "quoting": "",
     "schemes": "errors pickling text",
-    "tensors": "errors schemes",
+    "tensors": "door errors schemes",
     "sources": "errors own_folder schemes tensors text",
-    "quantization": "errors pickling schemes tensors text",
-    "evaluation": "errors pickling quantization schemes tensors",
+    "quantization": "budget door errors pickling schemes tensors text",
+    "evaluation": "door errors pickling quantization schemes tensors",
     "compiled": "errors evaluation own_folder quantization schemes tensors",
-    "streaming": "compiled errors evaluation pickling quantization schemes tensors text",
-    "analysis": "errors evaluation quantization schemes streaming tensors",
-    "checkpoints": "analysis compiled errors evaluation own_folder pickling quantization schemes sources"
-    " streaming tensors text",
+    "streaming": "budget compiled door errors evaluation pickling quantization schemes tensors text",
+    "analysis": "door errors evaluation quantization schemes streaming tensors",
+    "checkpoints": "analysis compiled door errors evaluation own_folder pickling quantization quoting schemes"
+    " sources streaming tensors text",
     "lab": "errors schemes sources tensors",
-    "figures": "analysis checkpoints errors evaluation quantization schemes streaming tensors text",
+    "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
     "browser": "",
-    "export": "checkpoints errors evaluation figures lab quantization schemes sources tensors text",
+    "export": "checkpoints door errors evaluation figures lab quantization quoting schemes sources tensors"
+    " text",
     "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
     "lessons": "",
-    "cli": "analysis checkpoints errors evaluation export figures lab schemes sources streaming tensors text",
+    "cli": "analysis checkpoints errors evaluation export figures lab quoting schemes sources streaming"
+    " tensors text",
     "__main__": "cli",
-    "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
+    "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab schemes sources streaming teaching"
     " tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab schemes sources tensors text ui/components"
-    " ui/shell",
+    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources tensors text"
+    " ui/components ui/shell",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",

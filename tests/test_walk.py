@@ -33,6 +33,7 @@ NOT_FINITE = {
     "gguf_minimum": {"large": SCALE_TOO_LARGE},
     "gguf_k": {"large": SCALE_TOO_LARGE},
     "gguf_iq4_nl": {"large": SEARCH_TOO_LARGE},
+    "qserve": {"large": SCALE_TOO_LARGE},
     # (q * absmax) * (1 / 127) has no room for 127 * absmax.
     "bitsandbytes_int8": {"large": TIMES_BEFORE_OVER},
     # Nor has (q * scale) * absmax / 1536 for 1536 * absmax.

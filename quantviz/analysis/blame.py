@@ -25,6 +25,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -224,6 +225,7 @@ class Blame:
         return frame_of(self.remedies, Remedy)
 
 
+@public
 def blame(
     x: Any,
     scheme: Scheme | str,
@@ -259,6 +261,7 @@ def blame(
     return _blame(Counterfactuals(x, scheme, parts), most, trials)
 
 
+@public
 def culprits(
     x: Any, scheme: Scheme | str, *, most: int | None = None, trials: int | None = None
 ) -> tuple[Blame, ...]:

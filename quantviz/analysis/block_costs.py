@@ -11,6 +11,7 @@ import torch
 from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, decibels
 from quantviz.analysis.kept_parts import largest_first
 from quantviz.analysis.study import Study
+from quantviz.door import public
 from quantviz.evaluation.with_pandas import frame_of
 from quantviz.quantization.cells import quantize_cells
 from quantviz.schemes.granularity import Flat, Shape, flat_index
@@ -64,6 +65,7 @@ class BlockCosts:
         return frame_of(self.rows, BlockCost)
 
 
+@public
 def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> BlockCosts:
     """Return the `n` blocks of largest error and the `n` of widest range, with what their loudest cell costs.
 

@@ -12,6 +12,7 @@ import torch
 
 from quantviz.analysis.sampled_part import SampledPart, has_whole_blocks
 from quantviz.analysis.study import Study
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.calibration import (
@@ -116,6 +117,7 @@ def all_calibrations(percentiles: Sequence[float] = PERCENTILES) -> tuple[Calibr
     return tuple(found)
 
 
+@public
 def compare_calibrations(
     x: Any,
     scheme: Scheme | str,

@@ -15,6 +15,7 @@ import torch
 
 from quantviz.analysis.range_error import RangeCurve, range_curve, ranges_to_try
 from quantviz.analysis.study import Study
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.quantization.code_to_value import value_operations
@@ -78,6 +79,7 @@ class ClippingCurve:
         return data_frame(found)
 
 
+@public
 def clipping_curve(x: Any, scheme: Scheme | str, *, block: Shape | None = None) -> ClippingCurve:
     """Return the error of `x` against the range that every block, or one of them, is clipped to.
 

@@ -25,6 +25,7 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.formats import FORMATS
@@ -151,6 +152,7 @@ class RateDistortion:
         )
 
 
+@public
 def rate_distortion(
     x: Any,
     *,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import KeptHere, Study
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
@@ -101,6 +102,7 @@ class SchemeComparison:
         return data_frame(columns | shares)
 
 
+@public
 def compare_schemes(
     x: Any,
     schemes: Iterable[Scheme | str],

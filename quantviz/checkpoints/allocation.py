@@ -14,6 +14,7 @@ import numpy.typing as npt
 from quantviz.checkpoints.choices import Choices, choices_of
 from quantviz.checkpoints.knapsack import MOST_BITS, solve
 from quantviz.checkpoints.offers import Sensitivities, Table
+from quantviz.door import public_but
 from quantviz.errors import QuantVizError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -153,6 +154,7 @@ class Change:
         }
 
 
+@public_but("budget_bits", "bits_per_weight", "gigabytes")
 def allocate(
     table: Table,
     *,
@@ -164,6 +166,7 @@ def allocate(
     fused: str | Iterable[Sequence[str]] | None = None,
     excluded: str | Iterable[str] = (),
     sensitivities: Sensitivities = None,
+    among: Iterable[str] | None = None,
 ) -> Allocation:
     """Return the recipe for each tensor with the smallest weight error within a budget of bits.
 
@@ -194,6 +197,7 @@ def allocate(
         sensitivities: What an error of a tensor weighs (α): by name, or the path of a CSV with the columns
             `tensor, alpha`, or of llama.cpp's importance matrix. What is not in it weighs 1. Costs are
             multiplied by it.
+        among: The recipes to choose among; by default all of the table.
 
     Raises:
         QuantVizError: The budget is below the least possible, which it tells; or the table or an argument
@@ -213,7 +217,13 @@ def allocate(
     the fewest bits take 440. Give at least that, or add recipes of fewer bits.
     """
     choices = choices_of(
-        table, pinned=pinned, tied=tied, fused=fused, excluded=excluded, sensitivities=sensitivities
+        table,
+        pinned=pinned,
+        tied=tied,
+        fused=fused,
+        excluded=excluded,
+        sensitivities=sensitivities,
+        among=among,
     )
     return allocated(choices, _budget(choices, budget_bits, bits_per_weight, gigabytes))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
@@ -103,6 +103,7 @@ def choices_of(
     fused: str | Iterable[Sequence[str]] | None = None,
     excluded: str | Iterable[str] = (),
     sensitivities: Sensitivities = None,
+    among: Iterable[str] | None = None,
 ) -> Choices:
     """Return what there is to choose among; the arguments are those of `allocate`.
 
@@ -111,26 +112,32 @@ def choices_of(
             not fit the table.
     """
     rows = Rows.of(table)
-    names = list(dict.fromkeys(rows.tensors))
+    names = dict.fromkeys(rows.tensors)
     weigh = alphas(sensitivities, rows)
     offers = rows.offers(weigh)
+    if among is not None:
+        wanted = frozenset(among)
+        offers = {
+            tensor: {recipe: offer for recipe, offer in own.items() if recipe in wanted}
+            for tensor, own in offers.items()
+        }
     pinned = dict(pinned or {})
     _known(pinned, names)
     left_out = _matching(names, excluded)
     for tensor in left_out & set(pinned):
         raise QuantVizError("allocate.pinned_and_excluded", tensor=tensor)
-    free = [name for name in names if name not in left_out and (offers[name] or name in pinned)]
+    free = {name: None for name in names if name not in left_out and (offers[name] or name in pinned)}
     if not free:
         raise QuantVizError("allocate.no_choices")
     ties = _groups(rows.same_content() if tied == "content" else tied, names, "content")
     joined = _groups(fused_groups(names) if fused == "engine" else fused, names, "engine")
-    for tie in ties:
-        _tie(offers, [name for name in tie if name in free])
-    leader = {
-        name: tie[0] for tie in ([name for name in tie if name in free] for tie in ties) for name in tie
-    }
+    tied_free = [[name for name in tie if name in free] for tie in ties]
+    for tie in tied_free:
+        _tie(offers, tie)
+    leader = {name: tie[0] for tie in tied_free for name in tie}
     groups = _united(free, [*ties, *joined])
-    recipes = {recipe: at for at, recipe in enumerate(dict.fromkeys(rows.recipes))}
+    there_are = dict.fromkeys(rows.recipes) if among is None else dict.fromkeys(among)
+    recipes = {recipe: at for at, recipe in enumerate(there_are)}
     bits, cost = np.zeros((len(groups), len(recipes)), np.int64), np.zeros((len(groups), len(recipes)))
     there = np.zeros(bits.shape, bool)
     for at, group in enumerate(groups):
@@ -152,17 +159,20 @@ def choices_of(
     return Choices(*found, weights, kept, dtypes, kept_weights, alpha)
 
 
-def _known(pinned: Mapping[str, str], names: Sequence[str]) -> None:
+def _known(pinned: Mapping[str, str], names: Collection[str]) -> None:
     for name in pinned:
         if name not in names:
             raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
 
 
-def _matching(names: Sequence[str], patterns: str | Iterable[str]) -> set[str]:
-    """Return the names that are, or match, one of the patterns: `*` stands for any text."""
+def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
+    """Return the names that are one of the patterns, and those that match one that is no name: `*` stands for
+    any text.
+    """
     found: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        matched = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        # A list of names is looked up, not searched.
+        matched = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
         if not matched:
             raise QuantVizError("allocate.unknown_tensor", got=pattern, known=", ".join(names))
         found |= matched
@@ -170,14 +180,13 @@ def _matching(names: Sequence[str], patterns: str | Iterable[str]) -> set[str]:
 
 
 def _groups(
-    groups: str | Iterable[Sequence[str]] | None, names: Sequence[str], rule: str
+    groups: str | Iterable[Sequence[str]] | None, names: Collection[str], rule: str
 ) -> list[tuple[str, ...]]:
     """Return groups as they were given, once each name in them is known."""
     if isinstance(groups, str):
         raise QuantVizError("allocate.unknown_rule", got=groups, known=rule)
-    there = set(names)
     found = [tuple(dict.fromkeys([group] if isinstance(group, str) else group)) for group in groups or ()]
-    for name in (name for group in found for name in group if name not in there):
+    for name in (name for group in found for name in group if name not in names):
         raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
     return found
 
@@ -205,7 +214,7 @@ def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
     offers[first] = shared
 
 
-def _united(names: Sequence[str], groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+def _united(names: Collection[str], groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """Return the names in groups, those joined that share a name, in the order of the names."""
     parent = {name: name for name in names}
 

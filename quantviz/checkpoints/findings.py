@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from quantviz.checkpoints.model_map import Model, ModelTensor
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.schemes.granularity import PerChannel
-from quantviz.schemes.recipes import as_scheme
 
 #: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
 #: kurtosis 3.
@@ -90,7 +90,7 @@ def _column_gain(model: Model, tensor: ModelTensor) -> float:
         return best
     by_axis: dict[tuple[str, str], dict[int, float]] = {}
     for name in model.recipes:
-        scheme = as_scheme(name)
+        scheme = scheme_named(name)
         if isinstance(scheme.granularity, PerChannel):
             by_axis.setdefault((scheme.format, scheme.mode), {})[scheme.granularity.axis] = tensor.number(
                 name, "sqnr_db"
@@ -101,9 +101,16 @@ def _column_gain(model: Model, tensor: ModelTensor) -> float:
     return best
 
 
+def _is_by_column(recipe: str) -> bool:
+    """Return whether a recipe has one scale for each input of a layer."""
+    granularity = scheme_named(recipe).granularity
+    return isinstance(granularity, PerChannel) and granularity.axis != 0
+
+
 def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
     """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all
-    under the recipe that is shown, else the one of most SQNR; none where no recipe is better.
+    under the recipe that is shown, else the one of most SQNR; none where no recipe is better. One scale for
+    each column is no fix: no engine's kernels take it.
     """
     tensor = model.by_name[name]
     here, bits = tensor.number(recipe, "sqnr_db"), tensor.number(recipe, "effective_bits")
@@ -111,7 +118,7 @@ def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
     better = [
         (tensor.number(other, "effective_bits"), -gained, other)
         for other in model.recipes
-        if (gained := tensor.number(other, "sqnr_db") - here) >= _LEAST_GAIN
+        if not _is_by_column(other) and (gained := tensor.number(other, "sqnr_db") - here) >= _LEAST_GAIN
     ]
     if not better:
         return None

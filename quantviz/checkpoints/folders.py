@@ -87,14 +87,16 @@ def model_in(listed: Sequence[str]) -> Found:
         own = [each for each in tensors if pattern.match(name_of(each))]
         if len(own) < len(tensors):  # alone they are what was meant
             left += (_aside(each, reason) for each in own)
-            tensors = [each for each in tensors if each not in own]
+            taken = set(own)
+            tensors = [each for each in tensors if each not in taken]
     kind = next((each for each in readers if any(reader_of(name_of(t)) is each for t in tensors)), None)
     others = [each for each in tensors if reader_of(name_of(each)) is not kind]
-    tensors = [each for each in tensors if each not in others]
+    tensors = [each for each in tensors if reader_of(name_of(each)) is kind]
     left += (_aside(each, "other_kind", used=tensors[0]) for each in others)
     numbered = [each for each in tensors if NUMBERED.fullmatch(name_of(each))]
     if numbered and kind is not GgufCatalog:
-        left += (_aside(each, "unnumbered", used=numbered[0]) for each in tensors if each not in numbered)
+        taken = set(numbered)
+        left += (_aside(each, "unnumbered", used=numbered[0]) for each in tensors if each not in taken)
         tensors = numbered
     return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
 

@@ -12,6 +12,7 @@ from quantviz.checkpoints.allocation import total
 from quantviz.checkpoints.choices import Array, Choices, choices_of
 from quantviz.checkpoints.knapsack import hull_steps
 from quantviz.checkpoints.offers import Sensitivities, Table
+from quantviz.door import public
 from quantviz.evaluation.with_pandas import load_pandas
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Frontier:
         return frame
 
 
+@public
 def allocation_frontier(
     table: Table,
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 #: Names that stand in one place of a tensor's name, where engines store them as one: llama.cpp's names,
@@ -21,7 +20,6 @@ _TOGETHER = (
     ("q_a_proj", "kv_a_proj_with_mqa"),
 )
 _SET_OF = {part: parts for parts in _TOGETHER for part in parts}
-_PART = re.compile(r"[^.]+")
 
 
 def fused_groups(names: Iterable[str]) -> list[tuple[str, ...]]:
@@ -33,9 +31,21 @@ def fused_groups(names: Iterable[str]) -> list[tuple[str, ...]]:
     ...               "model.layers.1.self_attn.k_proj.weight", "model.layers.1.self_attn.o_proj.weight"])
     [('model.layers.0.self_attn.q_proj.weight', 'model.layers.0.self_attn.k_proj.weight')]
     """
-    groups: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
+    groups: dict[tuple[int, tuple[str, ...], int], list[str]] = {}
+    numbers: dict[tuple[int, str], int] = {}
     for name in names:
-        for part in _PART.finditer(name):
-            if together := _SET_OF.get(part[0]):
-                groups.setdefault((name[: part.start()], together, name[part.end() :]), []).append(name)
+        # A name may have many such parts: what stands before and behind each is known by a number.
+        parts = name.split(".")
+        before, behind = _numbered(parts, numbers), _numbered(parts[::-1], numbers)[::-1]
+        for at, part in enumerate(parts):
+            if together := _SET_OF.get(part):
+                groups.setdefault((before[at], together, behind[at]), []).append(name)
     return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def _numbered(parts: list[str], numbers: dict[tuple[int, str], int]) -> list[int]:
+    """Return for each part the number of all that comes before it; equal beginnings have equal numbers."""
+    found = [0]
+    for part in parts:
+        found.append(numbers.setdefault((found[-1], part), len(numbers) + 1))
+    return found[:-1]

@@ -114,6 +114,10 @@ _MODEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+#: Parts of the longest of these, with what it is of the tensor.
+_MOST_PARTS = 1 + max(end.count(".") + 1 for ends in _MODEL.values() for end in ends)
+
+
 class OtherNames:
     """Names of a checkpoint that llama.cpp may have converted, found by llama.cpp's names."""
 
@@ -214,12 +218,10 @@ def kind_of(name: str) -> tuple[int, str] | None:
 
 
 def _tails(name: str) -> Iterator[str]:
-    """Yield a name and what is left of it without its first parts.
+    """Yield what is left of a name without its first parts, the longest first: those that may be in `_MODEL`.
 
-    >>> list(_tails("model.norm.weight"))
-    ['model.norm.weight', 'norm.weight', 'weight']
+    >>> list(_tails("model.norm.weight")), list(_tails("a.b.c.norm.weight"))
+    (['model.norm.weight', 'norm.weight', 'weight'], ['c.norm.weight', 'norm.weight', 'weight'])
     """
-    yield name
-    while "." in name:
-        name = name.partition(".")[2]
-        yield name
+    parts = name.rsplit(".", _MOST_PARTS)[-_MOST_PARTS:]
+    return (".".join(parts[start:]) for start in range(len(parts)))

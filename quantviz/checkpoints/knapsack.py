@@ -25,6 +25,8 @@ MOST_STATES = 1 << 17
 FEW_STATES, FEW_MADE = 1 << 11, 1 << 19
 #: States that are made at most, in all: well under a second of work.
 MOST_MADE = 3 << 21
+#: Steps of other groups that a bound is made of, in the time of one state: each group looks at all of them.
+STEPS_A_STATE = 64
 #: Sums of bits times choices that a table has at most, where states are too many: likewise.
 MOST_CELLS = 1 << 27
 #: The bits of all groups together stay below this, so that sums fit into int64.
@@ -261,7 +263,7 @@ class _Search:
             lists.sort(key=lambda states: len(states.bits))
             smaller, larger = lists
             count, dropped = self._extend(smaller, group, most_states)
-            made += count
+            made += count + len(self._steps.bits) // STEPS_A_STATE
             if proves:
                 self._unseen = min(self._unseen, dropped)
             if not len(smaller.bits):

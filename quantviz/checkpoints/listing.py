@@ -6,18 +6,19 @@ byte is accounted for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from quantviz.checkpoints.account import Account, Became
 from quantviz.checkpoints.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.opening import OpenModel, open_model
-from quantviz.checkpoints.recipes import seen_shape
+from quantviz.checkpoints.recipes import refusal_of, seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
 #: How keys of reasons begin that say of a layout that it is not known.
@@ -30,8 +31,8 @@ _LISTED = 3
 class Unmeasured(Picklable):
     """Why a tensor, or a recipe on it, has no result."""
 
-    #: "refused" where it is not for quantizing, "not_read" where its layout is not known, "problem" where
-    #: something is wrong with it.
+    #: "left_aside" where it is not for quantizing, "refused" where no scheme can be used on it, "not_read"
+    #: where its layout is not known, "problem" where something is wrong with it.
     status: str
     reason: QuantVizError
 
@@ -60,6 +61,9 @@ class Entry(Picklable):
 
     #: Which of its axes are outputs, the rows as which it is quantized.
     outputs: tuple[int, ...] = (0,)
+    #: What an engine uses on it in place of schemes that do not fit, by their places among those asked for:
+    #: another scheme, or None where it keeps the tensor as it is.
+    instead: tuple[tuple[int, Scheme | None], ...] = ()
 
     @property
     def seen(self) -> Shape:
@@ -70,6 +74,21 @@ class Entry(Picklable):
     def dtype_read(self) -> str:
         """Return the dtype in which it is read: a quantized weight is decoded."""
         return "float32" if self.decoded else self.dtype
+
+    def schemes(self, asked: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
+        """Return its scheme for each that is asked for; None where it is kept as it is."""
+        instead = dict(self.instead)
+        return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
+
+    def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
+        """Return those of them that fit its shape, each once."""
+        return tuple(
+            dict.fromkeys(
+                scheme
+                for scheme in self.schemes(asked)
+                if scheme is not None and refusal_of(scheme, self.shape, self.outputs) is None
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -160,11 +179,11 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     """Return why an item is not measured; none where it is."""
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
-        return Unmeasured("refused", reason)
+        return Unmeasured("left_aside", reason)
     if item.reason is not None:
         return Unmeasured(_status_of(item.reason), item.reason)
     if not item.elements:
-        return Unmeasured("refused", QuantVizError("input_empty", shape=item.shape))
+        return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
     if not 1 <= len(item.shape) <= 4:
         return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
     return None
@@ -180,6 +199,5 @@ def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:
     if entry.unmeasured is None:
         return "compared", None
     reason = entry.unmeasured.reason
-    if item.kind == "whole":
-        return "left_aside", reason
-    return ("refused" if entry.unmeasured.status == "refused" else "not_read"), reason
+    status = entry.unmeasured.status
+    return (status if status in ("left_aside", "refused") else "not_read"), reason  # type: ignore[return-value]

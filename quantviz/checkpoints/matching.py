@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 from quantviz.schemes.granularity import Shape
 
+#: Parts of a name's end that are compared at most, and names with one end and one shape among which a partner
+#: is looked for: of more than these nothing tells which is meant.
+_MOST_PARTS, _MOST_ALIKE = 64, 64
 #: What a name may end with that does not say which tensor it is.
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
@@ -231,20 +234,25 @@ class _Ends:
 
     def _candidates(self) -> Iterator[_Candidate]:
         """Yield for each name those that have the longest end in common with it."""
-        by_end: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+        by_end: dict[tuple[tuple[str, ...], str], dict[Shape | None, list[str]]] = {}
         for name, parts in self._of_there.items():
-            kept = _kept(parts, self._in_here)
-            for start in range(len(kept)):
-                by_end[tuple(part for _, part in kept[start:]), parts.expert].append(name)
+            shape = _either_way(self._there[name])
+            for end in _ends(_kept(parts, self._in_here)):
+                by_end.setdefault((end, parts.expert), {}).setdefault(shape, []).append(name)
+        ranks = {name: rank for rank, name in enumerate(self._there)}
         for name, parts in self._of_here.items():
-            kept = _kept(parts, self._in_there)
-            for start in range(len(kept)):
-                end = tuple(part for _, part in kept[start:])
+            shape = _either_way(self._here[name])
+            for end in _ends(_kept(parts, self._in_there)):
                 if not set(end) - _PLAIN_ENDS:
+                    break
+                by_shape = by_end.get((end, parts.expert), {})
+                alike = by_shape if shape is None else (shape, None)
+                others = [other for each in alike for other in by_shape.get(each, ())]
+                if len(others) > _MOST_ALIKE:
                     break
                 found = [
                     candidate
-                    for other in by_end.get((end, parts.expert), ())
+                    for other in sorted(others, key=ranks.__getitem__)
                     if (candidate := self._candidate(name, other, len(end))) is not None
                 ]
                 yield from found
@@ -304,6 +312,17 @@ class _Ends:
 def _kept(parts: Parts, known: set[str]) -> list[tuple[int, str]]:
     """Return the parts of a name, with their places, that the other list has too."""
     return [(at, part) for at, part in enumerate(parts.parts) if part in known]
+
+
+def _ends(kept: Sequence[tuple[int, str]]) -> Iterator[tuple[str, ...]]:
+    """Yield the ends of the parts that are kept, the longest first."""
+    last = tuple(part for _, part in kept[-_MOST_PARTS:])
+    return (last[start:] for start in range(len(last)))
+
+
+def _either_way(shape: Shape | None) -> Shape | None:
+    """Return a shape, or the turned one, whichever is the smaller: equal for two that are `_alike`."""
+    return shape if shape is None else min(shape, shape[::-1])
 
 
 def _gaps(parts: Parts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:

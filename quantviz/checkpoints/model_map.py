@@ -34,6 +34,9 @@ _WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: Bits a weight by which a recipe may have more and still counts as of the same size.
 _SAME_BITS = 0.01
 
+#: Rows times columns of a map: a picture holds a number for each, whether a tensor stands there or not.
+MOST_CELLS = 2**19
+
 #: Statuses of a tensor of whose values nothing is known.
 UNREAD = ("problem", "not_read")
 
@@ -58,8 +61,15 @@ class ModelTensor:
         value = row.get(name) if row is not None and row["status"] == "ok" else None
         return math.nan if value is None else float(value)
 
+    @property
+    def is_weight(self) -> bool:
+        """Return whether it is measured, or would be as far as its shape tells."""
+        if self.rows:
+            return any(row["status"] != "left_aside" for row in self.rows.values())
+        return len(self.shape) != 1
+
     def status(self, recipe: str) -> str:
-        """Return "ok", "refused", "not_read", "problem", or "waiting"."""
+        """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
         return "waiting" if row is None else str(row["status"])
 
@@ -94,11 +104,11 @@ class Model:
 
     @cached_property
     def weights(self) -> tuple[ModelTensor, ...]:
-        """Return the tensors of two axes or more; all, where there are none: engines keep the others. Indices
-        and masks are none.
+        """Return the tensors that are not left aside; of those that wait the ones of two axes or more. All,
+        where there are none. Indices and masks are none.
         """
         numbers = tuple(tensor for tensor in self.tensors if not _WHOLE.fullmatch(tensor.dtype))
-        return tuple(tensor for tensor in numbers if len(tensor.shape) != 1) or numbers
+        return tuple(tensor for tensor in numbers if tensor.is_weight) or numbers
 
     @cached_property
     def by_name(self) -> Mapping[str, ModelTensor]:
@@ -149,6 +159,8 @@ class ModelMap:
     left_out: int = 0
     recipes: tuple[str, ...] = ()
     recipe: str = ""
+    #: Tensors that have no square because rows and columns would be too many: those of rare kinds.
+    crowded: int = 0
 
 
 def read_model(
@@ -286,11 +298,17 @@ def model_map(
         return (0, tensor.place.expert) if layer else (order[tensor.place.stack], tensor.place.layer)
 
     rows = sorted({row_of(tensor) for tensor in standing})
+    kinds = _fitting(kinds, Counter(tensor.place.kind for tensor in standing), len(rows))
+    columns = {kind: at for at, kind in enumerate(kinds)}
+    crowded = sum(1 for tensor in standing if tensor.place.kind not in columns)
     names = short_stacks(stacks)
     labels = tuple(f"{names[stack]} {number}".strip() for stack, number in rows)
     members: dict[tuple[int, int], list[ModelTensor]] = {}
+    numbers = {row: at for at, row in enumerate(rows)}
     for tensor in standing:
-        members.setdefault((rows.index(row_of(tensor)), kinds.index(tensor.place.kind)), []).append(tensor)
+        if tensor.place.kind in columns:
+            place = numbers[row_of(tensor)], columns[tensor.place.kind]
+            members.setdefault(place, []).append(tensor)
     for column, tensor in enumerate(strip):
         members[-1, column] = [tensor]
     shown = "difference" if against else CHOICE if choice is not None else colour
@@ -310,7 +328,17 @@ def model_map(
         0 if layer else len(model.tensors) - len(weights),
         model.recipes,
         recipe,
+        crowded,
     )
+
+
+def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tuple[str, ...]:
+    """Return the kinds that have a column: all, or those of most tensors where the map would be too large."""
+    most = max(MOST_CELLS // max(rows, 1), 1)
+    if len(kinds) <= most:
+        return kinds
+    largest = set(sorted(kinds, key=lambda kind: -counts[kind])[:most])
+    return tuple(kind for kind in kinds if kind in largest)
 
 
 def _square(

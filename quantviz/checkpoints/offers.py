@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import numbers
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from quantviz.checkpoints.typed_tables import TypedTable, typed_table
 from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import Shape
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
@@ -52,16 +52,18 @@ class Rows:
         Raises:
             QuantVizError: It is no table, or a column that is needed is not there.
         """
-        names = list(table.columns if hasattr(table, "columns") else _keys(table))
+        typed = typed_table(table)
+        names = typed.names
         for needed in ("tensor", "recipe", "bits"):
             if needed not in names:
-                raise QuantVizError("allocate.no_column", column=needed, known=", ".join(map(str, names)))
+                raise QuantVizError("allocate.no_column", column=needed, known=", ".join(names))
         if "cost" not in names and "sqnr_db" not in names:
-            raise QuantVizError("allocate.no_column", column="cost", known=", ".join(map(str, names)))
-        columns = {str(name): _values(table[name]) for name in names}
-        tensors, recipes = (tuple(map(str, columns[name])) for name in ("tensor", "recipe"))
+            raise QuantVizError("allocate.no_column", column="cost", known=", ".join(names))
+        for at, problem in typed.problems.items():
+            _check_row(typed, at, problem)
+        tensors, recipes = (tuple(typed.columns[name]) for name in ("tensor", "recipe"))
         first = {tensor: at for at, tensor in reversed(list(enumerate(tensors)))}
-        return cls(tensors, recipes, columns, first)
+        return cls(tensors, recipes, typed.columns, first)
 
     def offers(self, weigh: Mapping[str, float]) -> dict[str, dict[str, Offer]]:
         """Return what each tensor can have, by tensor, then by recipe; errors weigh 1 or what `weigh` has."""
@@ -105,10 +107,16 @@ class Rows:
         bits = _DTYPE_BITS.get(str(self.dtype(name)).lower().removeprefix("torch."))
         return None if count is None or bits is None else count * bits
 
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shapes of the tensors by name, of those whose shape is known."""
+        column = self.columns.get("shape", ())
+        found = {name: column[at] for name, at in self.first.items() if column}
+        return {name: shape for name, shape in found.items() if shape is not None}
+
     def dtype(self, name: str) -> str | None:
         """Return the dtype that a tensor is stored in; None where that is not known."""
-        found = self.columns["dtype"][self.first[name]] if "dtype" in self.columns else None
-        return found if isinstance(found, str) else None
+        found: str | None = self.columns["dtype"][self.first[name]] if "dtype" in self.columns else None
+        return found
 
     def relative_errors(self) -> Mapping[str, tuple[float, float]]:
         """Return one finite (mse, sqnr_db) of each tensor that has one."""
@@ -122,19 +130,18 @@ class Rows:
 
     def _count(self, name: str) -> int | None:
         shape = self.columns["shape"][self.first[name]] if "shape" in self.columns else None
-        return _weights_of(shape)
+        return None if shape is None else math.prod(shape)
 
     def _is_ok(self, at: int) -> bool:
         return "status" not in self.columns or self.columns["status"][at] == "ok"
 
     def _bits(self, at: int) -> int:
-        bits = self.columns["bits"][at]
-        value = _number(bits)
-        if not (math.isfinite(value) and value >= 0 and value == math.floor(value)):
+        bits: int | None = self.columns["bits"][at]
+        if bits is None:
             raise QuantVizError(
                 "allocate.bits_not_whole", tensor=self.tensors[at], recipe=self.recipes[at], got=bits
             )
-        return int(bits)
+        return bits
 
     def _cost(self, at: int) -> float | None:
         """Return a row's cost; None where its error is not known, so that it is no choice."""
@@ -159,31 +166,19 @@ def _relative_error(db: float) -> float:
         return math.inf
 
 
-def _keys(table: Table) -> list[str]:
-    if not isinstance(table, Mapping):
-        raise QuantVizError("allocate.no_table", got=type(table).__name__)
-    return list(table)
+def _check_row(table: TypedTable, at: int, problem: QuantVizError) -> None:
+    """Raise the problem of a row that could be a choice, or that has no name."""
+    field, columns = problem.params.get("field"), table.columns
+    if field not in ("tensor", "recipe", "status"):
+        if "status" in columns and columns["status"][at] != "ok":
+            return
+        mistake = {"bits": "allocate.bits_not_whole", "cost": "allocate.cost_not_number"}.get(str(field))
+        if mistake and "got" in problem.params:
+            row = {"tensor": columns["tensor"][at], "recipe": columns["recipe"][at]}
+            raise QuantVizError(mistake, **row, got=problem.params["got"])
+    raise QuantVizError("tables.row", row=at + 1, problem=problem)
 
 
-def _values(column: Any) -> Sequence[Any]:
-    return column.tolist() if hasattr(column, "tolist") else list(column)
-
-
-def _number(value: Any) -> float:
-    """Return a number as a float, NaN where it is none."""
-    try:
-        return float(value) if isinstance(value, numbers.Real) else math.nan
-    except OverflowError:
-        return math.inf
-
-
-def _weights_of(shape: Any) -> int | None:
-    """Return the product of a shape, which in a file may be a text such as "[64, 128]" or "64x128"."""
-    if isinstance(shape, str):
-        shape = re.findall(r"\d+", shape) if re.fullmatch(r"[\d\s,x×()\[\]]+", shape) else None
-    if isinstance(shape, int):
-        return shape
-    if shape is None or not hasattr(shape, "__iter__"):
-        return None
-    lengths = [int(length) for length in shape]
-    return math.prod(lengths)
+def _number(value: float | None) -> float:
+    """Return a number, NaN where there is none."""
+    return math.nan if value is None else value

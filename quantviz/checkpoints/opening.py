@@ -35,6 +35,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
 from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.mapped import ends_of
 from quantviz.sources.files.other_formats import other_format_of_folder
 from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
@@ -45,8 +46,6 @@ from quantviz.sources.stores.addresses import is_address
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Parts of a split file.
 _MOST_PARTS = 1000
-#: Bytes at either end of a tensor by which two are taken for the same.
-_ENDS = 2**12
 #: Elements from which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
@@ -331,13 +330,9 @@ def _prints(part: Catalog) -> Iterator[str]:
         raw = None if info.problem or info.count < _TELLING else part.raw(name)
         if raw is None:
             continue
-        ends = bytearray(min(2 * _ENDS, raw.size))
-        half = len(ends) // 2
-        view = memoryview(ends)
-        raw.source.read_into(view[:half], raw.start)
-        raw.source.read_into(view[half:], raw.start + raw.size - (len(ends) - half))
+        ends = ends_of(raw)
         if any(ends) and ends.count(ends[:1]) < len(ends):
-            yield f"{info.dtype} {info.shape} {xxhash.xxh3_128_hexdigest(view)}"
+            yield f"{info.dtype} {info.shape} {xxhash.xxh3_128_hexdigest(ends)}"
 
 
 def _duplicate(name: str, file: str, first: str) -> QuantVizError:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import xxhash
+
 from quantviz.checkpoints.gguf_names import TOGETHER_KINDS, OtherNames
 from quantviz.checkpoints.items import Item
 from quantviz.checkpoints.matching import Match, Part, matched_by_ends, places_of
@@ -21,7 +23,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.gguf import GgufCatalog
-from quantviz.sources.files.mapped import same_bytes
+from quantviz.sources.files.mapped import Raw, ends_of, same_bytes
 
 #: Buffers that a model computes from its configuration: kept in some files and not in others.
 _COMPUTED = re.compile(
@@ -33,6 +35,8 @@ _COMPUTED = re.compile(
 _OF_QUANTIZER = re.compile(
     r"(.*[._])?(input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?", re.ASCII
 )
+#: Tensors with the same bytes at both ends that are compared with one as a whole.
+_MOST_TWINS = 4
 #: Elements of a tensor that are looked at, to see whether it is all zero.
 _SMALL = 2**20
 
@@ -90,7 +94,7 @@ class _Pairing:
         self._as_parts()
         self._as_wholes()
         pairs = []
-        matched = [item for item in self._items if item.name in self._found]
+        matched = _Twins(self._quantized, (item for item in self._items if item.name in self._found))
         for item in self._items:
             match = self._found.get(item.name)
             if match is not None:
@@ -99,9 +103,9 @@ class _Pairing:
             elif item.kind == "whole":
                 pairs.append(Pair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
             else:
-                pairs.append(Pair(item, None, None, self._reason(self._quantized, item, matched)))
-        known = [item for name, item in self._there.items() if name in self._taken]
-        rest = [Pair(None, item, None, self._reason(self._original, item, known)) for item in self._rest()]
+                pairs.append(Pair(item, None, None, self._reason(matched, item)))
+        known = _Twins(self._original, (item for name, item in self._there.items() if name in self._taken))
+        rest = [Pair(None, item, None, self._reason(known, item)) for item in self._rest()]
         return (*pairs, *rest)
 
     def _partner(self, name: str) -> Item:
@@ -266,8 +270,9 @@ class _Pairing:
                 elif each not in self._taken:
                     yield replace(item, name=each, shape=item.shape[1:])
 
-    def _reason(self, model: OpenModel, item: Item, others: Sequence[Item]) -> Note | None:
+    def _reason(self, others: _Twins, item: Item) -> Note | None:
         """Return why a tensor needs no partner; none where it should have one. `others` have theirs."""
+        model = others.model
         if _COMPUTED.fullmatch(item.name):
             return Note.of("audit.aside.computed")
         if item.kind == "plain" and not item.is_weight and model is self._quantized:
@@ -275,7 +280,7 @@ class _Pairing:
                 return Note.of("audit.aside.quantizer")
             if item.name.endswith("bias") and _is_zero(model, item):
                 return Note.of("audit.aside.zero")
-        twin = _twin(model, item, others)
+        twin = others.of(item)
         return Note.of("audit.aside.tied", other=clipped(twin)) if twin else None
 
 
@@ -333,16 +338,43 @@ def _is_zero(model: OpenModel, item: Item) -> bool:
         return False
 
 
-def _twin(model: OpenModel, item: Item, others: Iterable[Item]) -> str | None:
-    """Return another tensor of the model that has the same bytes, as tied embeddings do."""
-    if item.kind != "plain" or not item.is_weight:
+class _Twins:
+    """Tensors of a model by what they hold, to find another one of the same bytes, as tied embeddings are."""
+
+    def __init__(self, model: OpenModel, items: Iterable[Item]) -> None:
+        self.model = model
+        self._of_shape: dict[tuple[str, Shape], list[str]] = {}
+        for item in items:
+            if item.kind == "plain":
+                self._of_shape.setdefault((item.dtype, item.shape), []).append(item.name)
+        self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
+
+    def of(self, item: Item) -> str | None:
+        """Return the tensor that has the bytes of `item`; none where none has."""
+        alike = (item.dtype, item.shape)
+        own = None
+        if item.kind == "plain" and item.is_weight and alike in self._of_shape:
+            own = self.model.tensors.file.raw(item.name)
+        if own is None:
+            return None
+        if alike not in self._by_ends:
+            self._by_ends[alike] = self._sorted(self._of_shape[alike])
+        # Few have both ends in common and differ between them.
+        for name in self._by_ends[alike].get(_digest(own), ())[:_MOST_TWINS]:
+            raw = self.model.tensors.file.raw(name)
+            if raw is not None and same_bytes(own, raw):
+                return name
         return None
-    own = None
-    for other in others:
-        if (other.kind, other.dtype, other.shape) != ("plain", item.dtype, item.shape):
-            continue
-        own = own or model.tensors.file.raw(item.name)
-        raw = model.tensors.file.raw(other.name)
-        if own is not None and raw is not None and same_bytes(own, raw):
-            return other.name
-    return None
+
+    def _sorted(self, names: Iterable[str]) -> dict[bytes, list[str]]:
+        found: dict[bytes, list[str]] = {}
+        for name in names:
+            raw = self.model.tensors.file.raw(name)
+            if raw is not None:
+                found.setdefault(_digest(raw), []).append(name)
+        return found
+
+
+def _digest(raw: Raw) -> bytes:
+    """Return a hash of a tensor's first and last bytes."""
+    return xxhash.xxh3_128_digest(ends_of(raw))

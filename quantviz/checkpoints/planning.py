@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.reading import is_giant
-from quantviz.checkpoints.recipes import refusal_of
 from quantviz.checkpoints.tasks import Task
 from quantviz.schemes.scheme import Scheme
 
@@ -53,11 +52,7 @@ def plan(
     for position, entry in enumerate(entries):
         if entry.unmeasured is not None:
             continue
-        asked = tuple(
-            scheme
-            for scheme in listed
-            if refusal_of(scheme, entry.shape, entry.outputs) is None and wanted(position, scheme)
-        )
+        asked = tuple(scheme for scheme in entry.fitting(listed) if wanted(position, scheme))
         count = math.prod(entry.shape)
         if not asked:
             continue

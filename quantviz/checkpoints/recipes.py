@@ -6,10 +6,11 @@ import functools
 import math
 from collections.abc import Iterable
 
+from quantviz.checkpoints.profiles import PRESETS
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.recipes import ALL_RECIPES, as_scheme, needs_lines
 from quantviz.schemes.scheme import Scheme
 
 #: Axes of a convolution's weight.
@@ -26,11 +27,43 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
     ['int4_g128', 'int8_per_row']
     """
     asked = [recipes] if isinstance(recipes, str | Scheme) else list(recipes)
-    schemes = {str(scheme): scheme for scheme in map(as_scheme, asked)}
-    if not schemes:
+    named = dict(map(_named, asked))
+    if not named:
         raise QuantVizError("checkpoint.no_recipes")
-    ids = {str(scheme): name for name, scheme in reversed(list(RECIPES.items()))}
-    return tuple((ids.get(form, form), scheme) for form, scheme in schemes.items())
+    return tuple(named.items())
+
+
+def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
+    """Return the name that a table has for a recipe, and its scheme."""
+    scheme = scheme_named(recipe)
+    if isinstance(recipe, str) and recipe.strip().casefold() in PRESETS:
+        return recipe.strip().casefold(), scheme
+    return recipe_id(scheme), scheme
+
+
+def scheme_named(recipe: str | Scheme) -> Scheme:
+    """Return the scheme of a recipe of a scan; of a mixture of types that of most tensors.
+
+    >>> scheme_named("Q4_K_M") == scheme_named("q4_k")
+    True
+    """
+    preset = PRESETS.get(recipe.strip().casefold()) if isinstance(recipe, str) else None
+    return as_scheme(preset.recipe if preset else recipe)
+
+
+def recipe_id(scheme: Scheme) -> str:
+    """Return the id of the recipe that a scheme is; its text form where it is none.
+
+    >>> recipe_id(ALL_RECIPES["w4a16_g128"]), recipe_id(Scheme("int3"))
+    ('w4a16_g128', 'int3,symmetric,per_tensor,min_max,course')
+    """
+    form = str(scheme)
+    return _ids().get(form, form)
+
+
+@functools.cache
+def _ids() -> dict[str, str]:
+    return {str(scheme): name for name, scheme in reversed(list(ALL_RECIPES.items()))}
 
 
 def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
@@ -49,7 +82,7 @@ def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
 def refusal_of(scheme: Scheme, shape: Shape, outputs: tuple[int, ...] = (0,)) -> QuantVizError | None:
     """Return why a scheme is not used on a tensor of `shape`; none where it is.
 
-    >>> refusal_of(RECIPES["int4_g128"], (64, 96)).key, refusal_of(RECIPES["int8_per_row"], (64,)).key
+    >>> refusal_of(as_scheme("int4_g128"), (64, 96)).key, refusal_of(as_scheme("int8_per_row"), (64,)).key
     ('group_does_not_divide', 'recipe_needs_lines')
     """
     seen = seen_shape(shape, outputs)

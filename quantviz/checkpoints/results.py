@@ -5,104 +5,47 @@
             scan.state, scan.progress.tensors_done, scan.progress.seconds_left
             list(results.rows(scan.id))      # the rows so far, in plan order; `table(results, scan.id)`
 
-One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at.
+One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at,
+and so does a scan that a full disk ends. What is read is data: `result_file` opens it, `stored_rows` parses
+it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
+from quantviz.checkpoints.bounds import RESULT_RECIPES, RESULT_ROWS, RESULT_SCANS, RESULT_TENSORS
 from quantviz.checkpoints.listing import Entry, Unmeasured
 from quantviz.checkpoints.measuring import FOR_NOW, Row
-from quantviz.checkpoints.recipes import refusal_of
+from quantviz.checkpoints.recipes import recipe_id, refusal_of
+from quantviz.checkpoints.result_file import ResultFile
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
+from quantviz.checkpoints.stored_rows import (
+    COVERAGE,
+    MEASURED_COLUMNS,
+    SCAN_COLUMNS,
+    TENSOR_COLUMNS,
+    Listed,
+    Measured,
+    Scan,
+    listed_of,
+    measured_of,
+    recipes_form,
+    scan_of,
+    shape_form,
+)
+from quantviz.checkpoints.typed_values import said
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.quantization.quantizer import ARITHMETIC
-from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import shown
-from quantviz.text import DEFAULT_LANGUAGE, languages
-
-#: Version of the tables below: a file of another one is refused.
-VERSION = 1
-#: Seconds to wait for another process that writes.
-_WAIT = 60.0
-#: What marks, among the notes of a scan, the one on how much was read; whether that is all.
-_COVERAGE = "complete"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS measured (
-    content TEXT, scheme TEXT, arithmetic INTEGER, status TEXT, reason TEXT, numbers TEXT, place TEXT,
-    PRIMARY KEY (content, scheme, arithmetic)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS contents (
-    file TEXT, tensor TEXT, content TEXT, PRIMARY KEY (file, tensor)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS scans (
-    id INTEGER PRIMARY KEY, path TEXT, recipes TEXT, notes TEXT, state TEXT, process INTEGER, started REAL,
-    updated REAL, bytes INTEGER, bytes_done INTEGER, measured INTEGER, bytes_read INTEGER, seconds REAL,
-    UNIQUE (path, recipes));
-CREATE TABLE IF NOT EXISTS tensors (
-    scan INTEGER, position INTEGER, tensor TEXT, file TEXT, dtype TEXT, shape TEXT, size INTEGER,
-    content TEXT, status TEXT, reason TEXT, PRIMARY KEY (scan, position)) WITHOUT ROWID;
-"""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a scan is."""
-
-    #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
-    tensors_done: int
-    tensors: int
-    bytes_done: int
-    bytes: int
-    #: Rows that this run measured; all others were known.
-    measured: int
-    #: Bytes a second of this run, and seconds left at this rate; none before there is a rate.
-    bytes_per_second: float | None
-    seconds_left: float | None
-
-
-@dataclass(frozen=True)
-class Scan:
-    """One checkpoint under some recipes."""
-
-    id: int
-    path: str
-    #: Names as they were asked for, with the schemes.
-    recipes: tuple[tuple[str, Scheme], ...]
-    #: "running", "done", "cancelled", or "killed" where its process ended without a word.
-    state: str
-    #: Its process.
-    process: int
-    #: Seconds since the epoch.
-    started: float
-    updated: float
-    progress: Progress
-    #: What a person should know of the checkpoint's files, by language.
-    notes: tuple[dict[str, str], ...]
-    #: How much of it was read, by language; nothing in files of before that was counted.
-    coverage: dict[str, str] = field(default_factory=dict)
-    #: Whether that is all of it.
-    is_complete: bool = True
-
-
-class Listed(NamedTuple):
-    """A tensor of a scan: what it holds and its status are None as long as it waits."""
-
-    position: int
-    tensor: str
-    file: str
-    dtype: str
-    shape: Shape
-    content: str | None
-    status: str | None
+from quantviz.text import DEFAULT_LANGUAGE
 
 
 def default_results() -> Path:
@@ -119,31 +62,21 @@ def default_results() -> Path:
 
 
 class Results:
-    """The results in a file. One object belongs to one thread."""
+    """The results in a file. One object belongs to one thread.
 
-    def __init__(
-        self, path: str | PurePath | None = None, *, create: bool = True, read_only: bool = False
-    ) -> None:
+    Args:
+        path: The file; by default the one in the user's cache folder.
+        read_only: Whether it is only looked at: then nothing is written, neither into it nor beside it.
+
+    Raises:
+        QuantVizError: The file is not there, is none of ours, or cannot be opened.
+    """
+
+    def __init__(self, path: str | PurePath | None = None, *, read_only: bool = False) -> None:
         self.path = default_results() if path is None else Path(path)
-        if (read_only or not create) and not self.path.is_file():
+        if read_only and not self.path.is_file():
             raise QuantVizError("checkpoint.no_results", file=self.path.name)
-        try:
-            if read_only:
-                self._open = _opened_to_read(self.path)
-            else:
-                self._open = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
-                self._open.execute("PRAGMA journal_mode=WAL")
-                self._open.execute("PRAGMA synchronous=NORMAL")
-            version = self._open.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._open.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if version != VERSION and (version or tables or read_only):
-                raise QuantVizError("checkpoint.other_results", file=self.path.name)
-            if not version and not read_only:
-                self._open.executescript(f"BEGIN;{_TABLES}PRAGMA user_version={VERSION};COMMIT;")
-        except sqlite3.Error as error:
-            raise QuantVizError(
-                "checkpoint.results_unreadable", file=self.path.name, problem=str(error)
-            ) from None
+        self._file = ResultFile(self.path, read_only=read_only)
 
     def __enter__(self) -> Results:
         return self
@@ -153,131 +86,154 @@ class Results:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._open.close()
+        self._file.close()
 
     # ---- reading -------------------------------------------------------------------------------------
 
     def scans(self) -> tuple[Scan, ...]:
-        """Return all scans, the one written to last first."""
-        found = self._open.execute("SELECT id FROM scans ORDER BY updated DESC, id DESC").fetchall()
-        return tuple(self.scan(number) for (number,) in found)
+        """Return all scans that can be read, the one written to last first."""
+        found = [scan for scan in self._scans() if isinstance(scan, Scan)]
+        return tuple(sorted(found, key=lambda scan: (-scan.updated, -scan.id)))
+
+    def problems(self) -> tuple[QuantVizError, ...]:
+        """Return why scans cannot be read, one sentence for each such scan."""
+        return tuple(scan for scan in self._scans() if isinstance(scan, QuantVizError))
 
     def scan(self, number: int) -> Scan:
-        """Return the scan of that number and how far it is."""
-        names = (
-            "path", "recipes", "notes", "state", "process", "started", "updated", "bytes", "bytes_done",
-            "measured", "bytes_read", "seconds",
-        )  # fmt: skip
-        row = self._open.execute(f"SELECT {', '.join(names)} FROM scans WHERE id = ?", (number,)).fetchone()
-        if row is None:
+        """Return the scan of that number and how far it is.
+
+        Raises:
+            QuantVizError: There is none, or it cannot be read.
+        """
+        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1)
+        if not found:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
-        found = dict(zip(names, row, strict=True))
-        recipes = tuple((name, Scheme.parse(form)) for name, form in json.loads(found["recipes"]))
-        tensors = self._open.execute(
-            "SELECT count(*), count(status) FROM tensors WHERE scan = ?", (number,)
-        ).fetchone()
-        rate = found["bytes_read"] / found["seconds"] if found["seconds"] and found["bytes_read"] else None
-        state = found["state"]
-        if state == "running" and not _alive(found["process"]):
-            state = "killed"
-        left = None
-        if rate and state == "running":
-            left = (found["bytes"] - found["bytes_done"]) / rate
-        progress = Progress(
-            tensors[1], tensors[0], found["bytes_done"], found["bytes"], found["measured"], rate, left
-        )
-        notes = json.loads(found["notes"])
-        coverage = next((note for note in notes if _COVERAGE in note), {_COVERAGE: True})
-        said = {str(language): str(words) for language, words in coverage.items() if language != _COVERAGE}
-        return Scan(
-            number, found["path"], recipes, state, found["process"], found["started"], found["updated"],
-            progress, tuple(note for note in notes if _COVERAGE not in note), said,
-            bool(coverage[_COVERAGE]),
-        )  # fmt: skip
+        return self._parsed(found[0])
 
     def listed(self, number: int) -> tuple[Listed, ...]:
         """Return the tensors of a scan in plan order, and which of them have all their rows."""
-        found = self._open.execute(
-            "SELECT position, tensor, file, dtype, shape, content, status FROM tensors WHERE scan = ?"
-            " ORDER BY position",
+        found = self._file.rows(
+            ", ".join(TENSOR_COLUMNS),
+            "tensors WHERE scan = ? ORDER BY position",
             (number,),
+            key="scan, position",
+            most=RESULT_TENSORS,
         )
-        return tuple(
-            Listed(position, tensor, file, dtype, _shape_of(shape)[0], content, status)
-            for position, tensor, file, dtype, shape, content, status in found
-        )
+        return tuple(listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
 
     def rows(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
-    ) -> Iterator[dict[str, object]]:
+    ) -> Iterator[Mapping[str, object]]:
         """Yield what is known so far of each tensor under each recipe, in plan order: names and numbers as
         `table.COLUMNS` has them. `positions` asks for some of the tensors alone.
         """
+        for _, rows in self.rows_by_position(number, language, positions):
+            yield from rows
+
+    def rows_by_position(
+        self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
+    ) -> Iterator[tuple[int, list[Mapping[str, object]]]]:
+        """Yield the rows of each tensor, as `rows` has them, after its position.
+
+        Raises:
+            QuantVizError: There are more rows than are read.
+        """
+        recipes, listed = self.scan(number).recipes, self.listed(number)
+        wanted = [each for each in listed if positions is None or each.position in positions]
+        if len(wanted) * len(recipes) > RESULT_ROWS:
+            raise QuantVizError("checkpoint.results_too_many_rows", file=self.path.name, most=RESULT_ROWS)
+        for each in wanted:
+            yield each.position, list(self._rows_of(each, recipes, language))
+
+    def _rows_of(
+        self, tensor: Listed, recipes: Sequence[tuple[str, Scheme]], language: str
+    ) -> Iterator[Mapping[str, object]]:
         from quantviz.checkpoints.table import row_of
 
-        recipes = self.scan(number).recipes
-        tensors = self._open.execute(
-            "SELECT position, tensor, file, dtype, shape, content, status, reason FROM tensors WHERE scan = ?"
-            " ORDER BY position",
-            (number,),
-        )
-        for position, tensor, file, dtype, shape, content, status, reason in tensors.fetchall():
-            if positions is not None and position not in positions:
-                continue
-            measured = self.measured(content, language) if content else {}
-            lengths, outputs = _shape_of(shape)
-            for name, scheme in recipes:
-                base: dict[str, object] = {
-                    "tensor": tensor, "recipe": name, "shape": lengths, "dtype": dtype,
-                    "content": content, "scheme": str(scheme), "file": file,
-                }  # fmt: skip
-                if status not in (None, "ok"):
-                    yield row_of(base, status, _in(reason, language))
-                elif (refusal := refusal_of(scheme, lengths, outputs)) is not None:
-                    yield row_of(base, "refused", refusal.message(language))
-                elif str(scheme) in measured:
-                    yield row_of(base, *measured[str(scheme)], outputs=outputs)
+        schemes = [tensor.instead.get(at, scheme) for at, (_, scheme) in enumerate(recipes)]
+        measured = self.measured(tensor, list(filter(None, schemes))) if tensor.content else {}
+        for (name, asked), scheme in zip(recipes, schemes, strict=True):
+            base: dict[str, object] = {
+                "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
+                "content": tensor.content, "scheme": str(scheme or asked), "file": tensor.file,
+                "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
+            }  # fmt: skip
+            found = measured.get(str(scheme))
+            if tensor.status not in (None, "ok"):
+                yield row_of(base, tensor.status, _in(tensor.reason, language))
+            elif scheme is None:
+                kept = QuantVizError("checkpoint.does_not_divide", shape=tensor.shape)
+                yield row_of(base, "left_aside", kept.message(language))
+            elif (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
+                yield row_of(base, "refused", refusal.message(language))
+            elif found is not None:
+                reason = _in(found.reason, language)
+                yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
 
-    def measured(
-        self, content: str, language: str = DEFAULT_LANGUAGE
-    ) -> dict[str, tuple[str, str | None, dict[str, float], Shape | None]]:
-        """Return what is known of a content by scheme: status, reason, numbers and the largest error's
-        place.
-        """
-        found = self._open.execute(
-            "SELECT scheme, status, reason, numbers, place FROM measured"
-            " WHERE content = ? AND arithmetic IN (?, ?) ORDER BY arithmetic",
-            (content, FOR_NOW, ARITHMETIC),  # the later one of two is what counts
+    def measured(self, tensor: Listed, schemes: Sequence[Scheme]) -> dict[str, Measured]:
+        """Return what is known of a tensor's content by scheme, of some schemes."""
+        forms = [str(scheme) for scheme in schemes]
+        found = self._file.rows(
+            ", ".join(MEASURED_COLUMNS),
+            f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(forms))})"
+            " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two is what counts
+            (tensor.content, *forms, FOR_NOW, ARITHMETIC),
+            key="content, scheme, arithmetic",
+            most=2 * RESULT_RECIPES,
         )
-        return {
-            scheme: (
-                status,
-                _in(reason, language),
-                json.loads(numbers),
-                tuple(json.loads(place)) if place else None,
-            )
-            for scheme, status, reason, numbers, place in found
-        }
+        return {str(scheme): measured_of(row, tensor.shape) for _, scheme, _, *row in found}
 
     def known(self, content: str) -> set[str]:
         """Return the schemes that a content has been measured under.
 
         Rows from before the least and largest values were kept are measured again: without these nothing
-        tells that all values are equal.
+        tells that all values are equal. So are rows that cannot be read.
         """
-        found = self._open.execute(
-            "SELECT scheme FROM measured WHERE content = ? AND arithmetic = ?"
-            """ AND (status != 'ok' OR instr(numbers, '"low":'))""",
+        found = self._file.rows(
+            ", ".join(MEASURED_COLUMNS),
+            "measured WHERE content = ? AND arithmetic = ?",
             (content, ARITHMETIC),
+            key="content, scheme, arithmetic",
+            most=RESULT_TENSORS,
         )
-        return {scheme for (scheme,) in found}
+        parsed = {scheme: measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)}
+        return {
+            scheme
+            for scheme, each in parsed.items()
+            if not each.is_damaged and (each.status != "ok" or "low" in each.numbers)
+        }
 
     def content(self, file: str, tensor: str) -> str | None:
         """Return the content of a tensor in a file as it is now, where it is known."""
-        found = self._open.execute(
-            "SELECT content FROM contents WHERE file = ? AND tensor = ?", (file, tensor)
-        ).fetchone()
-        return found[0] if found else None
+        found = self._file.rows(
+            "content", "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
+        )
+        content = found[0][-1] if found else None
+        return content if isinstance(content, str) else None
+
+    def _scans(self) -> Iterator[Scan | QuantVizError]:
+        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans ORDER BY id", key="id", most=RESULT_SCANS)
+        for row in found:
+            try:
+                yield self._parsed(row)
+            except QuantVizError as problem:
+                yield problem
+
+    def _parsed(self, row: Sequence[object]) -> Scan:
+        number, *values = row
+        assert isinstance(number, int)  # an INTEGER PRIMARY KEY is one
+        # The type is read without the value, whatever its length.
+        done, count = self._file.count(
+            "count(CASE WHEN typeof(status) != 'null' THEN 1 END), count(*)",
+            "tensors WHERE scan = ?",
+            (number,),
+        )
+        try:
+            return scan_of(number, values, done, count)
+        except QuantVizError as problem:
+            raise QuantVizError(
+                "checkpoint.scan_unreadable", got=number, file=self.path.name, problem=problem.again()
+            ) from None
 
     # ---- writing, by the one process that scans ---------------------------------------------------------
 
@@ -287,26 +243,26 @@ class Results:
         recipes: Sequence[tuple[str, Scheme]],
         entries: Sequence[Entry],
         notes: Iterable[dict[str, str]] = (),
+        selection: Selection = ALL_QUANTIZED,
     ) -> int:
         """Put a scan's plan down and return its number: the one it had where it was begun before."""
-        asked = json.dumps([[name, str(scheme)] for name, scheme in recipes])
+        asked = json.dumps(recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
         with self.together():
-            found = self._open.execute(
-                "SELECT id FROM scans WHERE path = ? AND recipes = ?", (path, asked)
-            ).fetchone()
-            number = found[0] if found else None
-            self._open.execute("DELETE FROM tensors WHERE scan = ?", (number,))
-            written = self._open.execute(
+            found = self._file.rows(
+                "state", "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
+            )
+            number = found[0][0] if found else None
+            self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))
+            number = self._file.write(
                 "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
                 (
                     number, path, asked, json.dumps(list(notes)), os.getpid(), now, now,
                     sum(entry.size for entry in entries),
                 ),
             )  # fmt: skip
-            number = int(written.lastrowid or 0)
-            self._open.executemany(
+            self._file.write_all(
                 "INSERT INTO tensors VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
                 (
                     (
@@ -315,7 +271,7 @@ class Results:
                         stored_text(e.name),
                         stored_text(shown(e.file)),
                         e.dtype,
-                        _shape_text(e),
+                        json.dumps(shape_form(e)),
                         e.size,
                     )
                     for at, e in enumerate(entries)
@@ -341,21 +297,21 @@ class Results:
         with self.together():
             self.add(rows)
             if content and file:
-                self._open.execute(
+                self._file.write(
                     "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)",
                     (file, stored_text(entry.name), content),
                 )
-            self._open.execute(
+            self._file.write(
                 "UPDATE tensors SET content = ?, status = ?, reason = ? WHERE scan = ? AND position = ?",
                 (
                     content or None,
                     unmeasured.status if unmeasured else "ok",
-                    _in_each_language(unmeasured.reason) if unmeasured else None,
+                    json.dumps(said(unmeasured.reason)) if unmeasured else None,
                     number,
                     position,
                 ),
             )
-            self._open.execute(
+            self._file.write(
                 "UPDATE scans SET bytes_done = bytes_done + ?, measured = measured + ?, updated = ?"
                 " WHERE id = ?",
                 (entry.size, len(rows), time.time(), number),
@@ -365,19 +321,19 @@ class Results:
         """Put down what is shown of a tensor until it is measured."""
         with self.together():
             self.add([row])
-            self._open.execute(
+            self._file.write(
                 "UPDATE tensors SET content = ? WHERE scan = ? AND position = ?",
                 (row.content, number, position),
             )
 
     def add(self, rows: Iterable[Row]) -> None:
         """Keep rows; one that is there is replaced."""
-        self._open.executemany(
+        self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     row.content, row.scheme, row.arithmetic, row.status,
-                    _in_each_language(row.reason) if row.reason else None,
+                    json.dumps(said(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,
                 )
@@ -387,7 +343,7 @@ class Results:
 
     def note_rate(self, number: int, bytes_read: int, seconds: float) -> None:
         """Put down how many bytes this run has gone through and how long it took."""
-        self._open.execute(
+        self._file.write(
             "UPDATE scans SET bytes_read = ?, seconds = ?, updated = ? WHERE id = ?",
             (bytes_read, seconds, time.time(), number),
         )
@@ -395,60 +351,16 @@ class Results:
     def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
         """Put down how much of the checkpoint was read, by language."""
         with self.together():
-            found = self._open.execute("SELECT notes FROM scans WHERE id = ?", (number,)).fetchone()
-            notes = [note for note in json.loads(found[0]) if _COVERAGE not in note]
-            notes.append({**coverage, _COVERAGE: is_complete})
-            self._open.execute("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
+            notes = [*self.scan(number).notes, {**coverage, COVERAGE: is_complete}]
+            self._file.write("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
 
     def end(self, number: int, state: str) -> None:
         """Put down that a scan is "done" or "cancelled"."""
-        self._open.execute(
-            "UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number)
-        )
+        self._file.write("UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number))
 
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> AbstractContextManager[None]:
         """Write all that is put down meanwhile at once."""
-        if self._open.in_transaction:
-            yield
-            return
-        self._open.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._open.execute("ROLLBACK")
-            raise
-        self._open.execute("COMMIT")
-
-
-def _opened_to_read(path: Path) -> sqlite3.Connection:
-    """Return a file of results that is only read, also where nothing can be written beside it."""
-    for how in ("mode=ro", "mode=ro&immutable=1"):
-        opened = sqlite3.connect(
-            f"{path.resolve().as_uri()}?{how}", uri=True, timeout=_WAIT, isolation_level=None
-        )
-        try:
-            opened.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError:
-            opened.close()
-            if how.endswith("=1"):
-                raise
-        else:
-            break
-    return opened
-
-
-def _alive(process: int) -> bool:
-    """Return whether there is a process of that number."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # there is one, of somebody else
-        return True
-    return True
+        return self._file.together()
 
 
 def stored_text(name: str) -> str:
@@ -456,23 +368,5 @@ def stored_text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _in_each_language(reason: QuantVizError) -> str:
-    return json.dumps({language: reason.message(language) for language in languages()}, ensure_ascii=False)
-
-
-def _in(reason: str | None, language: str) -> str | None:
-    return None if reason is None else str(json.loads(reason)[language])
-
-
-def _shape_text(entry: Entry) -> str:
-    """Return a tensor's shape as the table has it, with its outputs where they are not its first axis."""
-    usual = entry.outputs == (0,)
-    return json.dumps(entry.shape if usual else {"shape": entry.shape, "outputs": entry.outputs})
-
-
-def _shape_of(form: str) -> tuple[Shape, tuple[int, ...]]:
-    """Return the shape and the outputs that `_shape_text` wrote."""
-    found = json.loads(form)
-    if isinstance(found, dict):
-        return tuple(found["shape"]), tuple(found["outputs"])
-    return tuple(found), (0,)
+def _in(reason: Mapping[str, str] | None, language: str) -> str | None:
+    return None if reason is None else reason[language]

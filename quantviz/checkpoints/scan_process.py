@@ -73,8 +73,8 @@ class ScanProcess:
             if self._job is None or not self._job.running:
                 self._take_ready()
 
-    def start(self, path: str | Path, recipes: Iterable[str], language: str) -> Job:
-        """Begin a scan.
+    def start(self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "") -> Job:
+        """Begin a scan, of what an engine quantizes where one is named.
 
         Raises:
             QuantVizError: Another one is running.
@@ -83,9 +83,11 @@ class ScanProcess:
             if self._job is not None and self._job.running:
                 raise QuantVizError("checkpoint.busy")
             asked = tuple(recipes)
-            arguments = ["--lang", language, "scan"]
+            arguments = ["--lang", language, "scan", "--no-progress"]
             for recipe in asked:
                 arguments += ["-r", recipe]
+            if engine:
+                arguments += ["--engine", engine]
             if self._results is not None:
                 arguments += ["--results", str(self._results)]
             arguments += ["--", str(path)]

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,20 @@ from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
+from quantviz.checkpoints.file_size import file_sizes, is_gguf
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
+from quantviz.checkpoints.pace import Pace
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
+from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tensor
-from quantviz.checkpoints.recipes import recipes_named, refusal_of
-from quantviz.checkpoints.results import Progress, Results
+from quantviz.checkpoints.recipes import recipes_named
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
+from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
@@ -46,15 +52,19 @@ _TICK_NS = 20_000_000
 _BETWEEN_RATES = 0.25
 
 
+@public
 def scan(
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     results: str | PurePath | None = None,
     verify: bool = False,
     threads: int | None = None,
     scheduler: str | None = None,
     outputs_axis: Named = None,
+    engine: str | None = None,
+    include: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
@@ -76,11 +86,17 @@ def scan(
             of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by tensors, as
             {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a tensor, that is
             taken as the files tell.
+        engine: The engine whose tensors are measured, by the name of its profile, such as "llama.cpp": those
+            that it quantizes, each in the type that it falls back to where a recipe does not fit. Without one
+            these are the matrices that engines quantize.
+        include: Names, or patterns with `*`: only these are measured, whatever they are.
+        exclude: And these are not.
 
     Returns:
         A row for each tensor under each recipe, in the checkpoint's order, with the columns of
-        `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "refused" or "problem"), reason,
-        shape, dtype, content, bits (of the whole tensor as the recipe stores it), and every metric by its id.
+        `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
+        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place), shape,
+        dtype, content, bits (of the whole tensor as it is stored), and every metric by its id.
         NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has what is to be
         said of the files.
 
@@ -97,19 +113,33 @@ def scan(
             threads=threads,
             scheduler=scheduler,
             outputs_axis=outputs_axis,
+            selection=selection_of(engine, include, exclude),
         )
         return table(opened, number)
+
+
+def selection_of(
+    engine: str | None = None, include: str | Iterable[str] = (), exclude: str | Iterable[str] = ()
+) -> Selection:
+    """Return what is measured of a checkpoint, as somebody names it.
+
+    Raises:
+        QuantVizError: There is no profile of that engine.
+    """
+    patterns = [tuple([each] if isinstance(each, str) else each) for each in (include, exclude)]
+    return Selection(profile_named(engine).id if engine else "", *patterns)
 
 
 def run_scan(
     results: Results,
     path: str | PurePath,
-    recipes: Iterable[str | Scheme],
+    recipes: str | Scheme | Iterable[str | Scheme],
     *,
     verify: bool = False,
     threads: int | None = None,
     scheduler: str | None = None,
     outputs_axis: Named = None,
+    selection: Selection = ALL_QUANTIZED,
     cancelled: Callable[[], bool] = lambda: False,
     report: Callable[[Progress], object] = lambda progress: None,
 ) -> int:
@@ -117,23 +147,26 @@ def run_scan(
 
     Args:
         outputs_axis: See `scan`.
+        selection: Which tensors are measured.
         cancelled: Asked after each tensor under each recipe; once it is true the scan ends in the state
             "cancelled", and what was measured is kept.
         report: Told how far the scan is, a few times a second at most.
     """
     named = recipes_named(recipes)
-    listing = list_checkpoint(path, outputs_axis)
+    listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (*listing.notes, *_dtype_notes(named, entries))
+    said = (*listing.notes, *_dtype_notes(named, entries), *_size_notes(selection, named, entries))
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
-        number = results.begin(_known_as(path), named, entries, notes)
+        number = results.begin(_known_as(path), named, entries, notes, selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
-            results.end(number, "cancelled")
+            # The disk may have no room for this either: then a look says that the process has ended.
+            with suppress(QuantVizError):
+                results.end(number, "cancelled")
             raise
     _note_coverage(results, number, with_unread(listing.account, run.unread))
     results.end(number, "done" if done else "cancelled")
@@ -147,10 +180,23 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
     results.note_coverage(number, said, account.is_complete)
 
 
+def _size_notes(
+    selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
+) -> Iterator[Note]:
+    """Yield how large the files are that the engine's tool would write."""
+    profile = selection.profile
+    if profile is None or not profile.alignment:
+        return
+    sizes = file_sizes(entries, named, profile.alignment)
+    told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
+    key = "whole_file" if is_gguf(entries) else "whole_file_without_header"
+    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
+
+
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
     """Yield which recipes widen tensors of half precision, one note for each reason and dtype there is."""
     names: dict[tuple[str, str], list[str]] = {}
-    there = {entry.dtype for entry in entries}
+    there = {entry.dtype for entry in entries if entry.unmeasured is None}
     for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
         for note in input_notes(scheme, dtype):
             if note.key != "input_as_engine":
@@ -180,7 +226,7 @@ class _Run:
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
         self.unread: dict[str, QuantVizError] = {}
-        self._started, self._noted, self._read = time.monotonic(), 0.0, 0
+        self._pace, self._noted = Pace(), 0.0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
         """Measure all that is missing; return whether it came to the end."""
@@ -189,11 +235,11 @@ class _Run:
             for at, entry in enumerate(self._entries):
                 if entry.unmeasured:
                     self._finish(at, entry, unmeasured=entry.unmeasured)
-                elif all(refusal_of(scheme, entry.shape, entry.outputs) for scheme in schemes):
+                elif not entry.fitting(schemes):
                     # Each row has its reason; nothing need be read.
                     self._finish(at, entry)
         missing = {
-            at: {str(scheme) for scheme in schemes} - self._results.known(content)
+            at: {str(scheme) for scheme in self._entries[at].fitting(schemes)} - self._results.known(content)
             for at, content in known.items()
         }
 
@@ -255,9 +301,8 @@ class _Run:
             if len(rows) < len(asked):
                 self._results.add(rows)
                 return False
-            self._read += held.entry.size
             self._finish(position, held.entry, held.content, rows=rows)
-            self._note()
+            self._note(held.entry)
         return True
 
     def _of_task(self, done: Done | None) -> bool:
@@ -266,9 +311,8 @@ class _Run:
             known = self._results.known(each.content)
             rows = [row for row in each.rows if row.scheme not in known]
             problem = Unmeasured("problem", each.problem) if each.problem else None
-            self._read += each.entry.size
             self._finish(position, each.entry, each.content, problem, rows)
-            self._note()
+            self._note(each.entry)
         return not self._cancelled()
 
     def _finish(
@@ -286,11 +330,12 @@ class _Run:
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
 
-    def _note(self) -> None:
+    def _note(self, entry: Entry) -> None:
         now = time.monotonic()
+        self._pace.finished(entry.size, math.prod(entry.shape), now)
         if now - self._noted > _BETWEEN_RATES:
             self._noted = now
-            self._results.note_rate(self._number, self._read, now - self._started)
+            self._results.note_rate(self._number, *self._pace.rate)
             self._report(self._results.scan(self._number).progress)
 
     def _known_contents(self) -> dict[int, str]:

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.importance import mean_squares
+from quantviz.checkpoints.table_files import csv_table
 from quantviz.errors import QuantVizError
+from quantviz.quoting import from_csv_text
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.offers import Rows, Sensitivities
@@ -62,6 +65,9 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
     """
     found: dict[str, float] = {}
     errors = rows.relative_errors()
+    # It has llama.cpp's names, and a table may have those of the checkpoint that was converted.
+    names = gguf_names(rows.first)
+    inputs = {tensor: inputs[name] for tensor, name in names.items() if name in inputs} | dict(inputs)
     known = [inputs[tensor] for tensor in rows.first if tensor in inputs]
     if not known:
         raise QuantVizError(
@@ -70,6 +76,7 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
             got=next(iter(inputs), "–"),
             known=", ".join(rows.first),
         )
+    mean = math.fsum(known) / len(known)
     for tensor in rows.first:
         count = rows.weights([tensor])
         if tensor not in errors:
@@ -79,7 +86,7 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
             raise QuantVizError("allocate.no_shapes")
         mse, db = errors[tensor]
         power = mse * 10 ** (db / 10)
-        found[tensor] = inputs.get(tensor, math.fsum(known) / len(known)) * power * count
+        found[tensor] = inputs.get(tensor, mean) * power * count
     return found
 
 
@@ -87,11 +94,10 @@ def _of_csv(path: Path) -> dict[str, Any]:
     """Return the column of weights by the column `tensor`."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            names = list(reader.fieldnames or ())
+            names, rows = csv_table(file)
             column = next((name for name in _COLUMNS if name in names), None)
             if column is None or "tensor" not in names:
                 raise QuantVizError("allocate.alpha_columns", file=os.fspath(path), got=", ".join(names))
-            return {row["tensor"]: row[column] for row in reader}
+            return {from_csv_text(row.get("tensor", "")): row.get(column) for row in rows}
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None

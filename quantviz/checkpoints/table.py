@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.measuring import NUMBERS
 from quantviz.checkpoints.recipes import seen_shape
+from quantviz.checkpoints.stored_rows import COUNTS
 from quantviz.evaluation.metric_formulas import METRICS, stored_size
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.schemes.granularity import Shape
@@ -24,12 +25,12 @@ _FIRST = ("mse", "sqnr_db")
 #: The columns in their order. `content` tells bytes, dtype and shape; `bits` is what the tensor takes as the
 #: recipe stores it, a whole number, and the metric `effective_bits` the same for one weight.
 COLUMNS = (
-    *("tensor", "recipe", "status", "reason", "shape", "dtype", "content", "bits", *_FIRST),
+    *("tensor", "recipe", "status", "reason", "fallback", "shape", "dtype", "content", "bits", *_FIRST),
     *("max_error", "max_error_at", *(name for name in METRICS if name not in _FIRST)),
     *(*NUMBERS, "scheme", "file"),
 )
 #: Of these the numbers are counts.
-WHOLE = ("bits", "nan", "inf", "cells")
+WHOLE = ("bits", *COUNTS)
 
 
 def row_of(

@@ -209,7 +209,9 @@ def _size_of_band(shape: Shape, scheme: Scheme) -> int:
     """Return how many elements a band has, in whole rows of blocks: all where they go through all rows."""
     layout = scheme.layout(shape)
     rows, step = layout.view_shape[0], layout.block_shape[0]
-    if layout.grid_shape[0] == 1 or scheme.calibration.together:
+    of_rows = scheme.search is not None and scheme.search.run == 0
+    along_first = layout.block_shape[0] > 1 or len(layout.view_shape) == 1
+    if layout.grid_shape[0] == 1 or scheme.calibration.together or (of_rows and along_first):
         return math.prod(shape)
     of_row = math.prod(layout.view_shape[1:])
     if len(layout.view_shape) == 1 and scheme.search is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: What files call the values of a layer: said of nearly all of them, so left out.
@@ -62,16 +63,26 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     >>> short_names(["self_attn.q_proj", "self_attn.k_proj", "attention.dense", "dense"])
     ('q_proj', 'k_proj', 'attention.dense', 'dense')
     """
-    return tuple(_shortest(name, {other for other in names if other != name}) for name in names)
+    # Endings are numbered from the last part on, so that each takes one look however long it is.
+    numbers: dict[tuple[int, str], int] = {}
+    shared: Counter[int] = Counter()
+    endings: dict[str, list[int]] = {}
+    for name in names:
+        if name in endings:
+            continue
+        ending, found = 0, []
+        for part in reversed(name.split(".")):
+            ending = numbers.setdefault((ending, part), len(numbers) + 1)
+            found.append(ending)
+        shared.update(found)
+        endings[name] = found
+    return tuple(_shortest(name, [shared[ending] == 1 for ending in endings[name]]) for name in names)
 
 
-def _shortest(name: str, others: Collection[str]) -> str:
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        ending = ".".join(parts[-count:])
-        if not any(other == ending or other.endswith(f".{ending}") for other in others):
-            return ending
-    return name
+def _shortest(name: str, alone: Sequence[bool]) -> str:
+    """Return the fewest last parts of a name that are its alone; the name where none are."""
+    count = alone.index(True) + 1 if True in alone else len(alone)
+    return ".".join(name.split(".")[-count:])
 
 
 def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
+#: Codes of one module times what lies beside them, of which each pair is looked at.
+_MOST_PAIRS = 2**12
 #: Elements by which a mask is told: one of whole numbers has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
 
@@ -49,12 +51,10 @@ def unclaimed(model: ModelTensors) -> tuple[Unclaimed, ...]:
     groups: dict[str, list[str]] = {}
     for name in model.plain:
         groups.setdefault(name.rpartition(".")[0], []).append(name)
-    codes = [
-        name
-        for group in groups.values()
-        for name in group
-        if _is_codes(model.file, name, [each for each in group if each != name])
-    ]
+    codes = []
+    for group in groups.values():
+        told = {name for name in group if _OF_CODES.search(name.rpartition(".")[2])}
+        codes += [name for name in group if _is_codes(model.file, name, scaled=len(told) > (name in told))]
     return tuple(_with_parts(model.file, codes, groups))
 
 
@@ -67,9 +67,9 @@ def is_whole(dtype: str) -> bool:
     return bool(WHOLE.fullmatch(dtype))
 
 
-def _is_codes(catalog: Catalog, name: str, beside: list[str]) -> bool:
+def _is_codes(catalog: Catalog, name: str, *, scaled: bool) -> bool:
+    """Return whether a tensor is codes; `scaled` tells that one lies beside it that goes with codes."""
     info = catalog.info(name)
-    scaled = any(_OF_CODES.search(each.rpartition(".")[2]) for each in beside)
     if _SMALL_FLOAT.fullmatch(info.dtype):
         return scaled and is_matrix(info.shape) and not _OF_CODES.search(name.rpartition(".")[2])
     if not is_whole(info.dtype) or info.dtype == "bool" or not info.count:
@@ -102,14 +102,18 @@ def _with_parts(catalog: Catalog, codes: list[str], groups: Mapping[str, list[st
     for base, found in of_group.items():
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
         own = [name for name in found if not _OF_CODES.search(name.rpartition(".")[2])] or found
+        of_own = set(own)
         rest = [
             each
             for each in groups[base]
-            if each not in own and (each in taken or _OF_CODES.search(each.rpartition(".")[2]))
+            if each not in of_own and (each in taken or _OF_CODES.search(each.rpartition(".")[2]))
         ]
         for name in own:
-            stem = _stem(name)
-            parts = [each for each in rest if len(own) == 1 or _stem(each).startswith(stem)]
+            if len(own) == 1 or len(own) * len(rest) > _MOST_PAIRS:
+                # No module has so many; the first has them all, so that none is taken for a weight.
+                parts = rest if name == own[0] else []
+            else:
+                parts = [each for each in rest if _stem(each).startswith(_stem(name))]
             info = catalog.info(name)
             key = "unknown_layout" if parts else "unread_codes"
             reason = QuantVizError(

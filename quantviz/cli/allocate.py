@@ -49,6 +49,11 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     help="What errors weigh: a CSV with the columns tensor and alpha, or llama.cpp's importance matrix.",
 )
 @click.option("--for", "tool", type=click.Choice(TOOLS), help="Write what a tool reads, instead of a table.")
+@click.option(
+    "--other-arithmetic",
+    is_flag=True,
+    help="With --for: also take recipes that were measured by other arithmetic than the tool's.",
+)
 @click.option("--frontier", is_flag=True, help="Write the weight error at each size instead.")
 @with_output(yaml=".yaml")
 def allocate(
@@ -62,6 +67,7 @@ def allocate(
     excluded: tuple[str, ...],
     alpha: str | None,
     tool: str | None,
+    other_arithmetic: bool,
     frontier: bool,
     output: Output,
 ) -> None:
@@ -74,23 +80,28 @@ def allocate(
     from quantviz.checkpoints.allocation import allocate as choose
     from quantviz.checkpoints.frontier import frontier_of
     from quantviz.checkpoints.table_files import read_table
-    from quantviz.export.allocations import export_allocation
+    from quantviz.export.allocations import export_allocation, suited
 
     if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
         raise QuantVizError("allocate.yaml_for_tools")
+    read = read_table(table)
+    own = suited(read, tool or "json", other_arithmetic=other_arithmetic)
     found = choose(
-        read_table(table),
+        read,
         budget_bits=budget_bits,
         bits_per_weight=bits,
         gigabytes=gb,
         pinned=dict(map(_pin, pins)),
         tied="content" if ties == ("content",) else [tie.split(",") for tie in ties],
-        fused="engine" if fuse else None,
-        excluded=excluded,
+        fused="engine" if fuse or own.joins else None,
+        excluded=(*excluded, *own.kept),
         sensitivities=alpha,
+        among=own.recipes,
     )
+    if own.dropped:
+        say("cli.allocate.dropped", tool=tool, recipes=", ".join(own.dropped), own=", ".join(own.recipes))
     if tool:
-        put(output, export_allocation(found, tool))
+        put(output, export_allocation(found, tool, other_arithmetic=other_arithmetic))
     elif frontier:
         shown = frontier_of(found.choices)
         write(output, [point.record() for point in (*shown.points, *shown.uniform)])

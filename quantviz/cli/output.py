@@ -10,7 +10,6 @@ def scan(path: str, output: Output) -> None:
 
 from __future__ import annotations
 
-import csv
 import functools
 import io
 import json
@@ -28,6 +27,7 @@ import click
 
 from quantviz.cli.text_table import text_fields, text_table
 from quantviz.errors import Note, QuantVizError
+from quantviz.quoting import csv_text
 from quantviz.text import visible
 
 #: The forms of a table, each with the suffix of its files.
@@ -224,13 +224,28 @@ def _records(data: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return lines with the fewest digits that read back as the same number; lists are JSON."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([as_json(each, None) if isinstance(each, list | dict) else each for each in row])
-    return lines.getvalue()
+    """Return lines with the fewest digits that read back as the same number; lists are JSON.
+
+    A text stays one in a spreadsheet, and is read back as it was by `quantviz allocate`.
+    """
+    return "".join(f"{','.join(map(_csv_cell, row))}\n" for row in (columns, *rows))
+
+
+def _csv_cell(value: Any) -> str:
+    """Return a value as a cell of a CSV.
+
+    >>> [_csv_cell(each) for each in (None, 0.1, -2, [64, 128], "a,b", "-0")]
+    ['', '0.1', '-2', '"[64, 128]"', '"a,b"', "'-0"]
+    """
+    if isinstance(value, list | dict):
+        words = as_json(value, None)
+    elif isinstance(value, str):
+        words = csv_text(value)
+    else:
+        words = "" if value is None else str(value)
+    # csv.writer leaves a carriage return as it is, which ends a line for csv.reader.
+    needs_quotes = any(each in words for each in ',"\r\n')
+    return f'"{words.replace(chr(34), chr(34) * 2)}"' if needs_quotes else words
 
 
 def _as_parquet(data: Any) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
+import dataclasses
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -15,16 +17,29 @@ import click
 from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Progress
+    from quantviz.checkpoints.stored_rows import Progress
 
 
 #: Tensors that a sentence names.
 _NAMED = 3
+#: Seconds between two lines where stderr is no terminal.
+_BETWEEN_LINES = 30.0
 #: Columns of the table for people; all other forms have every column.
-_FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse", "max_error", "reason")
+_FOR_PEOPLE = (
+    "tensor",
+    "recipe",
+    "status",
+    "fallback",
+    "effective_bits",
+    "sqnr_db",
+    "mse",
+    "max_error",
+    "reason",
+)
 
 
 @click.command()
@@ -47,10 +62,34 @@ _FOR_PEOPLE = ("tensor", "recipe", "status", "effective_bits", "sqnr_db", "mse",
     help="Measure on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
 @click.option(
+    "--engine",
+    metavar="NAME",
+    help="Measure what this engine quantizes, in the types that it uses: llama.cpp, vllm, … Without one: the "
+    "matrices that engines quantize.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Measure only tensors of such names, whatever they are; * is any text. Give it again for more.",
+)
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Leave tensors of such names aside. Again for more."
+)
+@click.option(
     "--fail-under",
     type=float,
     metavar="DB",
-    help="Exit with status 1 if a tensor under a recipe has an SQNR below this.",
+    help="Exit with status 1 if a tensor under a recipe has an SQNR below this, or none.",
+)
+@click.option(
+    "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
+)
+@click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
+@click.option(
+    "--progress/--no-progress",
+    default=True,
+    help="Say how far it is: in one line on a terminal, else in a line every half minute.",
 )
 @takes_outputs_axes
 @with_output(html=".html")
@@ -62,7 +101,13 @@ def scan(
     threads: int | None,
     scheduler: str | None,
     outputs_axis: dict[str, tuple[int, ...]],
+    engine: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
     fail_under: float | None,
+    allow_refused: bool,
+    junit_file: str | None,
+    progress: bool,
     output: Output,
 ) -> None:
     """Measure every tensor of a checkpoint under recipes.
@@ -73,10 +118,11 @@ def scan(
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
     from quantviz.checkpoints.results import Results
-    from quantviz.checkpoints.scanning import run_scan
+    from quantviz.checkpoints.scanning import run_scan, selection_of
     from quantviz.checkpoints.table import table
 
-    with Results(results) as opened, _Cancelling() as cancelling, _Line() as line:
+    selection = selection_of(engine, include, exclude)
+    with Results(results) as opened, _Cancelling() as cancelling, _Line(progress) as line:
         try:
             number = run_scan(
                 opened,
@@ -86,6 +132,7 @@ def scan(
                 threads=threads,
                 scheduler=scheduler,
                 outputs_axis=outputs_axis,
+                selection=selection,
                 cancelled=cancelling.asked.is_set,
                 report=line.show,
             )
@@ -93,7 +140,7 @@ def scan(
             number = None
         line.clear()
         if number is None or opened.scan(number).state == "cancelled":
-            say("cli.scan.resume", command=shlex.join(["quantviz", *sys.argv[1:]]))
+            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED)
         scanned = opened.scan(number)
         for note in (scanned.coverage, *scanned.notes):
@@ -105,6 +152,7 @@ def scan(
         put(output, report(found, title=Path(path).name, language=language()))
     else:
         write(output, summarized(found, scanned.coverage[language()]), for_people=_FOR_PEOPLE)
+    from quantviz.export.scan_gate import Gate, counts_of, junit
     from quantviz.export.scan_summary import is_constant
 
     rows: Any = found.to_dict("records")
@@ -114,14 +162,24 @@ def scan(
     spoilt = list(dict.fromkeys(found["tensor"][found["nan"].fillna(0) + found["inf"].fillna(0) > 0]))
     if spoilt:
         say("report.not_finite", count=len(spoilt), names=", ".join(spoilt[:_NAMED]))
-    problems, low = int((found["status"] == "problem").sum()), 0
+    problems = int((found["status"] == "problem").sum())
     if problems:
         say("cli.scan.problems", count=problems)
+    gate = Gate(fail_under, allow_refused)
     if fail_under is not None:
         low = int((found["sqnr_db"] < fail_under).sum())
         if low:
             say("cli.scan.below", count=low, least=fail_under)
-    if problems or low or constant or spoilt or not scanned.is_complete:
+        refused = [row for row in rows if row["status"] == "refused" and gate.failure(row)]
+        if refused:
+            say("cli.scan.refused", count=len(refused), reason=refused[0]["reason"])
+    if junit_file is not None:
+        put(Output("junit", Path(junit_file)), junit(rows, gate, language()))
+    counted = counts_of(rows, gate)
+    for each in counted:
+        key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
+        say(key, **dataclasses.asdict(each))
+    if constant or spoilt or not scanned.is_complete or any(each.failed for each in counted):
         raise click.exceptions.Exit(FOUND)
 
 
@@ -151,10 +209,11 @@ class _Cancelling:
 
 
 class _Line:
-    """A line on the terminal that says how far a scan is; nothing where stderr is no terminal."""
+    """How far a scan is: one line on a terminal, else a line now and then, such as in the log of a build."""
 
-    def __init__(self) -> None:
-        self._shows = sys.stderr.isatty()
+    def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shows, self._terminal = shows, sys.stderr.isatty()
+        self._clock, self._said = clock, clock()
 
     def __enter__(self) -> _Line:
         return self
@@ -163,9 +222,10 @@ class _Line:
         self.clear()
 
     def show(self, progress: Progress) -> None:
-        """Write the line anew."""
-        if not self._shows:
+        """Write the line anew, or another one where it is time."""
+        if not self._shows or (not self._terminal and self._clock() - self._said < _BETWEEN_LINES):
             return
+        self._said = self._clock()
         rate, left = progress.bytes_per_second, progress.seconds_left
         words = text(
             "cli.scan.progress",
@@ -175,11 +235,14 @@ class _Line:
             rate="–" if rate is None else f"{rate / 1e6:,.0f}",
             left="–" if left is None else _minutes(left),
         )
-        click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
+        if self._terminal:
+            click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
+        else:
+            click.echo(words, err=True)
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._shows:
+        if self._shows and self._terminal:
             click.echo("\r\x1b[2K", err=True, nl=False)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import queue
 import subprocess
 import threading
@@ -107,6 +108,10 @@ class Warmer:
 def warmer() -> Warmer:
     """Return the process's one."""
     return Warmer()
+
+
+# A child that is forked has no thread that compiles.
+os.register_at_fork(after_in_child=warmer.cache_clear)
 
 
 def _compiling() -> Any:

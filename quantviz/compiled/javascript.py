@@ -312,6 +312,7 @@ class _SchemeWriter:
             "zero_whole": whole,
             "zero_is_code": scheme.zero_domain == "code_int",
             "symmetric_zero_point": scheme.symmetric_zero_point,
+            "steps_below": scheme.steps_below if scheme.from_lower_end else 0,
             "codes": [fmt.code_min, fmt.code_max],
             # Of 16 bits nobody draws every value.
             "levels": [scheme.code_min, scheme.code_max] if fmt.bits <= 8 else None,

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -19,8 +21,15 @@ from quantviz.own_folder import own_folder
 
 @cache
 def has_numba() -> bool:
-    """Return whether kernels can be compiled here. Importing numba would take half a second."""
-    return find_spec("numba") is not None and find_spec("llvmlite") is not None
+    """Return whether kernels can be compiled here: numba is installed, and compiles. Importing it would take
+    half a second.
+    """
+    if find_spec("numba") is None or find_spec("llvmlite") is None:
+        return False
+    numba = sys.modules.get("numba")
+    if numba is not None:
+        return not numba.config.DISABLE_JIT
+    return os.environ.get("NUMBA_DISABLE_JIT", "").strip() in ("", "0")
 
 
 #: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.

@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
+from quantviz.door import public
 from quantviz.evaluation.moments import Moments
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.blocks import layout_of_runs
 
 #: From moments and the bits that an element costs at stored size to the metric, a number for each line or
 #: block of the moments.
@@ -156,6 +158,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 
 
+@public
 def metrics(r: QuantResult) -> dict[str, float]:
     """Return all metrics of a result by id.
 
@@ -194,6 +197,12 @@ def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
 
     >>> bits_per_element(Scheme("uint4", granularity=PerGroup(32), convention="onnxruntime_nbits"), (1, 20))
     8.0
+
+    QServe keeps 8 bits of scale and 8 of zero point for each group, and 16 of scale for each row:
+
+    >>> from quantviz import RECIPES
+    >>> bits_per_element(RECIPES["qserve_int4_g128"], (4096, 4096)) == 4 + 16 / 128 + 16 / 4096
+    True
     """
     return _bits_of_tensor(scheme, shape) / math.prod(shape)
 
@@ -211,7 +220,9 @@ def stored_size(scheme: Scheme, shape: tuple[int, ...]) -> int:
 def _bits_of_tensor(scheme: Scheme, shape: tuple[int, ...]) -> float:
     stored, layout = stored_bits(scheme), scheme.layout(shape)
     codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
-    return codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor
+    of_blocks = (stored.scale + stored.zero_point) * layout.block_count
+    rows = layout_of_runs(layout, 0).block_count if stored.row else 0
+    return codes + of_blocks + stored.row * rows + stored.tensor
 
 
 @dataclass(frozen=True)
@@ -225,6 +236,8 @@ class StoredBits:
     zero_point: float
     #: Of the whole tensor: its second-level scale.
     tensor: int
+    #: Of each row of blocks: its second-level scale.
+    row: int = 0
     #: Whether a block that does not fill up is stored whole, codes for what fills it included.
     whole: bool = False
 
@@ -233,7 +246,7 @@ def stored_bits(scheme: Scheme) -> StoredBits:
     """Return the sizes of what a scheme stores.
 
     >>> stored_bits(Scheme("int4", "asymmetric"))
-    StoredBits(code=4, scale=16, zero_point=4, tensor=0, whole=False)
+    StoredBits(code=4, scale=16, zero_point=4, tensor=0, row=0, whole=False)
     """
     convention, fmt = scheme.arithmetic, scheme.number_format
     scale: float = convention.scale_bits
@@ -248,5 +261,6 @@ def stored_bits(scheme: Scheme) -> StoredBits:
         scale,
         zero_point,
         32 if convention.scale.global_rule else 0,
+        scheme.search.run_bits if scheme.search is not None and scheme.search.run == 0 else 0,
         whole,
     )

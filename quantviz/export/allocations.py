@@ -1,7 +1,8 @@
 """An allocation as the files that other tools read: llama.cpp, llm-compressor and ModelOpt.
 
-What is written is which tensor gets which format, granularity and mode. The tool then chooses scales and
-rounds by its own arithmetic, so that its error may differ a little from the one that was measured here.
+What is written is which tensor gets which format, granularity and mode. The tool chooses scales and rounds by
+its own arithmetic, so that decibels of another one are not those of its files: such a choice is refused
+unless somebody asks for it.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.allocation import Allocation
 from quantviz.checkpoints.fused import fused_groups
 from quantviz.checkpoints.gguf_names import gguf_names
+from quantviz.checkpoints.offers import Rows
+from quantviz.checkpoints.profiles import PRESETS, profile_of_export
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.selection import kept_by
+from quantviz.door import public
 from quantviz.errors import QuantVizError
-from quantviz.schemes.granularity import PerChannel, PerGroup, PerTensor
-from quantviz.schemes.recipes import RECIPE_GROUPS, as_scheme
+from quantviz.quoting import wildcard, yaml_text
+from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor
+from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, as_scheme
 from quantviz.schemes.scheme import Scheme
 
 #: Recipes whose name is not that of their type in llama.cpp.
@@ -35,7 +44,8 @@ _GGML_DTYPES = {
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
 
 
-def export_allocation(allocation: Allocation, form: str) -> str:
+@public
+def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bool = False) -> str:
     """Return an allocation as the text of a file.
 
     Args:
@@ -45,17 +55,85 @@ def export_allocation(allocation: Allocation, form: str) -> str:
             too; llama-quantize asks for a quantized type besides, and reads these unless --pure is given.
             "llmcompressor": a recipe for llm-compressor's oneshot, weights only. "modelopt": a configuration
             for ModelOpt's mtq.quantize in its own YAML, weights only.
+        other_arithmetic: Whether recipes may have been measured by other arithmetic than the tool's.
 
     Raises:
-        QuantVizError: The tool has no format for some of the recipes, or cannot name a tensor; it names them.
+        QuantVizError: The tool has no format for some of the recipes, or cannot name a tensor, or the recipes
+            were measured by other arithmetic; it names them.
     """
     if form not in EXPORTS:
         raise QuantVizError("allocate.unknown_export", got=form, known=", ".join(EXPORTS))
-    return EXPORTS[form](allocation)
+    written = EXPORTS[form](allocation)
+    if form != "json" and not other_arithmetic:
+        _refuse_other_arithmetic(allocation, form)
+    return written
+
+
+@dataclass(frozen=True)
+class Suited:
+    """What of a table an engine's tool can have."""
+
+    #: The recipes that it has, at its own arithmetic.
+    recipes: tuple[str, ...]
+    #: Those of the table that it has not.
+    dropped: tuple[str, ...]
+    #: The tensors that its engine keeps as they are.
+    kept: tuple[str, ...]
+    #: Whether it needs one recipe for tensors that are joined.
+    joins: bool
+
+
+def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
+    """Return what of a table an export's tool can have; all of it where the export is for no tool.
+
+    Raises:
+        QuantVizError: It has none of the recipes.
+    """
+    rows = Rows.of(table)
+    recipes, profile = tuple(dict.fromkeys(rows.recipes)), profile_of_export(form)
+    if profile is None:
+        return Suited(recipes, (), (), joins=False)
+    own = tuple(
+        name
+        for name in recipes
+        if _FORMATS[form](name) is not None and (other_arithmetic or _is_own(name, profile))
+    )
+    if not own:
+        raise QuantVizError(
+            "allocate.none_of_tool", tool=profile.name, got=", ".join(recipes), own=", ".join(profile.recipes)
+        )
+    kept = tuple(kept_by(profile, rows.shapes()))
+    return Suited(own, tuple(name for name in recipes if name not in own), kept, profile.joins)
+
+
+def _is_own(recipe: str, profile: Profile) -> bool:
+    """Return whether a recipe's decibels are of an engine's arithmetic."""
+    return scheme_named(recipe).arithmetic.id.startswith(profile.arithmetic)
+
+
+def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
+    profile = profile_of_export(form)
+    assert profile is not None
+    others = [name for name in dict.fromkeys(allocation.choice.values()) if not _is_own(name, profile)]
+    if others:
+        told = ", ".join(f"{name} ({scheme_named(name).arithmetic.id})" for name in others)
+        raise QuantVizError(
+            "allocate.other_arithmetic", tool=profile.name, recipes=told, own=", ".join(profile.recipes)
+        )
 
 
 def _as_json(allocation: Allocation) -> str:
-    return json.dumps(allocation.record(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # A table may have recipes of its own.
+    known = [name for name in dict.fromkeys(allocation.choice.values()) if name in ALL_RECIPES]
+    arithmetic = {name: ALL_RECIPES[name].arithmetic.id for name in known}
+    record = {**allocation.record(), "arithmetic": arithmetic}
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _header(allocation: Allocation) -> str:
+    """Return a comment that says whose arithmetic the decibels of a choice are of."""
+    arithmetic = dict.fromkeys(as_scheme(recipe).arithmetic.id for recipe in allocation.choice.values())
+    return f"# Chosen by decibels of this arithmetic: {', '.join(arithmetic)}.\n"
 
 
 # ---- llama.cpp -----------------------------------------------------------------------------------
@@ -83,6 +161,8 @@ def _for_llama(allocation: Allocation) -> str:
 
 def _ggml_type(recipe: str) -> str | None:
     """Return llama.cpp's name of a recipe's type; none where it has none."""
+    if recipe in PRESETS:  # a mixture is no type
+        return None
     scheme = as_scheme(recipe)
     found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
     return found and _GGML_TYPES.get(found, found)
@@ -92,18 +172,30 @@ def _ggml_type(recipe: str) -> str | None:
 
 
 def _for_llmcompressor(allocation: Allocation) -> str:
-    weights = {recipe: weight_arguments(as_scheme(recipe)) for recipe in set(allocation.choice.values())}
+    weights = {recipe: _FORMATS["llmcompressor"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(weights, allocation, "llm-compressor")
     for group in fused_groups(allocation.choice):
         if len({allocation.choice[tensor] for tensor in group}) > 1:
             raise QuantVizError("allocate.not_fused", tensors=", ".join(group))
     groups = {
-        f"group_{at}": {"targets": [_module(tensor) for tensor in tensors], "weights": weights[recipe]}
+        f"group_{at}": {"targets": [_target(tensor) for tensor in tensors], "weights": weights[recipe]}
         for at, (recipe, tensors) in enumerate(_by_recipe(allocation).items())
     }
-    ignored = [tensor.removesuffix(".weight") for tensor in allocation.kept if tensor.endswith(".weight")]
+    ignored = [_target(tensor) for tensor in allocation.kept if tensor.endswith(".weight")]
     modifier = {"config_groups": groups, "ignore": ignored}
-    return _yaml({"quant_stage": {"quant_modifiers": {"QuantizationModifier": modifier}}})
+    return _header(allocation) + _yaml(
+        {"quant_stage": {"quant_modifiers": {"QuantizationModifier": modifier}}}
+    )
+
+
+def _target(tensor: str) -> str:
+    """Return what compressed-tensors finds the module of a tensor by, and no other.
+
+    A name such as Linear would mean all modules of that class, and `re:` marks a pattern.
+    """
+    module = _module(tensor)
+    is_class = module.isidentifier() and not module[0].islower()
+    return module if not is_class and not module.startswith("re:") else f"re:{re.escape(module)}\\Z"
 
 
 def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
@@ -124,6 +216,8 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
             strategy = {"strategy": "channel"}
         case PerGroup(size=size, axis=-1 | 1):
             strategy = {"strategy": "tensor_group" if scales == "nvfp4" else "group", "group_size": size}
+        case PerBlock(rows=rows, cols=cols):
+            strategy = {"strategy": "block", "block_structure": [rows, cols]}
         case _:
             return None
     stored = {"mx": "torch.uint8", "nvfp4": "torch.float8_e4m3fn"}.get(scales)
@@ -140,14 +234,14 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
 
 
 def _for_modelopt(allocation: Allocation) -> str:
-    attributes = {
-        recipe: quantizer_attributes(as_scheme(recipe)) for recipe in set(allocation.choice.values())
-    }
+    attributes = {recipe: _FORMATS["modelopt"](recipe) for recipe in set(allocation.choice.values())}
     _refuse_without(attributes, allocation, "ModelOpt")
     entries: list[dict[str, Any]] = [{"quantizer_name": "*", "enable": False}]
     for tensor, recipe in allocation.choice.items():
-        entries.append({"quantizer_name": f"{_module(tensor)}.weight_quantizer", "cfg": attributes[recipe]})
-    return _yaml({"algorithm": "max", "quant_cfg": entries})
+        entries.append(
+            {"quantizer_name": f"{wildcard(_module(tensor))}.weight_quantizer", "cfg": attributes[recipe]}
+        )
+    return _header(allocation) + _yaml({"algorithm": "max", "quant_cfg": entries})
 
 
 def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
@@ -168,7 +262,7 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
             return {"num_bits": bits, "axis": None}
         case PerChannel(axis=0):
             return {"num_bits": bits, "axis": 0}
-        case PerGroup(size=size, axis=-1 | 1):
+        case PerGroup(size=size, axis=-1 | 1) | Flat(size=size):
             blocks: dict[int | str, Any] = {
                 -1: size,
                 "type": "static" if scales == "plain" else "dynamic",
@@ -181,6 +275,15 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
 
 
 # ---- what they share -----------------------------------------------------------------------------
+
+#: What a tool has for a recipe, by export: nothing where it has none.
+_FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(
+    {
+        "llama": _ggml_type,
+        "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
+        "modelopt": lambda recipe: None if recipe in PRESETS else quantizer_attributes(as_scheme(recipe)),
+    }
+)
 
 EXPORTS: Mapping[str, Callable[[Allocation], str]] = MappingProxyType(
     {
@@ -252,4 +355,4 @@ def _key(name: int | str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return yaml_text(value) if isinstance(value, str) else json.dumps(value)

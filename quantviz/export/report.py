@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -55,6 +56,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); }
 """
 
 
+@public
 def report(
     table: Any,
     path: str | PurePath | None = None,
@@ -87,9 +89,11 @@ def report(
     """
     from quantviz.checkpoints.auditing import Audit
 
+    if language not in languages():
+        raise QuantVizError("report.language", got=language, known=", ".join(languages()))
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
-    summary = summary_of(table)
+    summary = summary_of(table, language)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
@@ -142,8 +146,8 @@ class _Page:
     def coverage(self) -> list[str]:
         """Return what comes before the verdict: how much was read, and which weights are constant."""
         said = []
-        if self.summary.coverage:
-            said.append(escaped(self.summary.coverage[self.language]))
+        if words := self.summary.coverage.get(self.language):
+            said.append(escaped(words))
         elif self.summary.unread:
             unread = self.summary.unread
             names = text("report.between", self.language).join(unread[:_NAMED])
@@ -192,7 +196,7 @@ class _Page:
 
     def maps(self) -> list[str]:
         """Return a map for each recipe, that of the chosen one open."""
-        kinds = kind_map(self.summary.tensors)
+        kinds = kind_map(self.summary.weights)
         if not kinds.rows:
             return []
         names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
@@ -216,9 +220,12 @@ class _Page:
         lines = [
             f'<table class="map"><thead><tr><th>{self.say("report.layer")}</th>{head}</tr></thead><tbody>'
         ]
+        columns = {kind: at for at, kind in enumerate(kinds.kinds)}
+        by_row: dict[tuple[int, ...], dict[int, Measurement | None]] = {}
+        for (numbers, kind), name in kinds.tensors.items():
+            by_row.setdefault(numbers, {})[columns[kind]] = rows.get(name)
         for numbers in kinds.rows:
-            cells = (rows.get(kinds.tensors.get((numbers, kind), "")) for kind in kinds.kinds)
-            row = "".join(self.cell(each, middle) for each in cells)
+            row = self.cells(by_row[numbers], len(columns), middle)
             lines.append(f'<tr><th scope="row">{".".join(map(str, numbers))}</th>{row}</tr>')
         lines.append("</tbody></table>")
         others = [rows[name] for name in kinds.others if name in rows and rows[name].sqnr_db is not None]
@@ -229,10 +236,18 @@ class _Page:
             lines.append(f'<p class="muted">{self.say("report.without_layer")} {listed}</p>')
         return "\n".join(lines)
 
+    def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
+        """Return a row of the map from its tensors by column; what is empty between two is one cell."""
+        made, at = [], 0
+        for column in sorted(row):
+            made += [_empty(column - at), self.cell(row[column], middle)]
+            at = column + 1
+        return "".join([*made, _empty(columns - at)])
+
     def cell(self, row: Measurement | None, middle: float | None) -> str:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
-            return "<td></td>"
+            return _empty(1)
         if row.sqnr_db is None:
             told = escaped(f"{row.tensor}: {row.reason or text(f'report.{row.status}', self.language)}")
             return f'<td class="none" title="{told}">×</td>'
@@ -247,7 +262,7 @@ class _Page:
 
     def recipes(self) -> str:
         """Return the recipes side by side."""
-        names = ("recipe", "bits", "size", "lowest", "median", "measured", "refused", "problem")
+        names = ("recipe", "bits", "size", "lowest", "median", "measured", "left_aside", "refused", "problem")
         rows = [
             [
                 escaped(each.recipe),
@@ -255,7 +270,7 @@ class _Page:
                 "–" if each.size is None else f"{each.size / 1e6:,.1f}",
                 _one(each.lowest),
                 _one(each.median),
-                *map(str, (each.measured, each.refused, each.problems)),
+                *map(str, (each.measured, each.left_aside, each.refused, each.problems)),
             ]
             for each in self.summary.recipes
         ]
@@ -308,6 +323,11 @@ class _Page:
             for row in rows
         )
         return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _empty(columns: int) -> str:
+    """Return a cell over so many columns in which there is nothing."""
+    return "" if not columns else "<td></td>" if columns == 1 else f'<td colspan="{columns}"></td>'
 
 
 def _written(digits: int) -> Callable[[float | None], str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.account import counts_as_weight
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.typed_tables import TypedTable, typed_table
 from quantviz.errors import QuantVizError
+from quantviz.text import DEFAULT_LANGUAGE
 
 #: Columns that a table must have.
 NEEDED = ("tensor", "recipe", "status", "sqnr_db")
-#: What a tensor can have come to under a recipe.
-STATUSES = ("ok", "refused", "not_read", "problem")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class RecipeSummary:
 
     recipe: str
     measured: int
+    left_aside: int
     refused: int
     problems: int
     #: Bytes of what was measured, tensors of the same content once; and bits a weight.
@@ -91,6 +92,11 @@ class ScanSummary:
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status in ("problem", "not_read")))
 
     @property
+    def weights(self) -> tuple[str, ...]:
+        """Return the tensors that are not left aside under every recipe."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows if row.status != "left_aside"))
+
+    @property
     def constant(self) -> tuple[str, ...]:
         """Return the matrices whose values are all equal."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.constant))
@@ -123,27 +129,32 @@ class ScanSummary:
 _HALF_THE_ERROR = 6.0
 
 
-def summary_of(table: Any) -> ScanSummary:
-    """Return what a table comes to: a DataFrame, or records with the columns of a scan.
+def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
+    """Return what a table comes to: a DataFrame, columns by name, or records with the columns of a scan.
+
+    A row that is damaged counts as one with a problem, told in `language`.
 
     Raises:
-        QuantVizError: A needed column is missing, or there are no rows.
+        QuantVizError: A needed column is missing, there are no rows, or it is no table.
     """
-    records = table.to_dict("records") if hasattr(table, "iloc") else list(table)
-    if not records:
+    typed = typed_table(table)
+    if not typed.names:
         raise QuantVizError("report.empty")
-    missing = [name for name in NEEDED if name not in records[0]]
+    missing = [name for name in NEEDED if name not in typed.names]
     if missing:
-        raise QuantVizError(
-            "report.columns", missing=", ".join(missing), known=", ".join(map(str, records[0]))
-        )
-    rows = tuple(map(_measurement, records))
-    recipes = dict.fromkeys(row.recipe for row in rows)
+        raise QuantVizError("report.columns", missing=", ".join(missing), known=", ".join(typed.names))
+    if not typed.count:
+        raise QuantVizError("report.empty")
+    rows = tuple(_measurement(typed, at, language) for at in range(typed.count))
+    by_recipe: dict[str, list[Measurement]] = {}
+    for row in rows:
+        by_recipe.setdefault(row.recipe, []).append(row)
+    coverage = getattr(table, "attrs", {}).get("coverage")
     return ScanSummary(
         rows,
-        tuple(_recipe(name, [row for row in rows if row.recipe == name]) for name in recipes),
+        tuple(_recipe(name, own) for name, own in by_recipe.items()),
         tuple(dict.fromkeys(row.tensor for row in rows)),
-        dict(getattr(table, "attrs", {}).get("coverage") or {}),
+        dict(coverage) if isinstance(coverage, Mapping) else {},
     )
 
 
@@ -159,32 +170,27 @@ def is_constant(record: Mapping[str, Any]) -> bool:
     return counts_as_weight(str(record.get("tensor", "")), tuple(shape))
 
 
-def _measurement(record: Mapping[str, Any]) -> Measurement:
+def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
+    def value(name: str) -> Any:
+        return table.columns[name][at] if name in table.columns else None
+
     def number(name: str) -> float | None:
-        value = record.get(name)
-        known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-        return float(value) if known and value is not None else None
+        found = value(name)
+        return None if found is None or found != found else float(found)
 
-    def words(name: str) -> str:
-        value = record.get(name)
-        return value if isinstance(value, str) else ""
-
-    shape = record.get("shape")
-    lengths = (
-        [str(length) for length in shape]
-        if isinstance(shape, Iterable) and not isinstance(shape, str)
-        else []
-    )
+    problem, tensor = table.problems.get(at), value("tensor")
+    name = f"#{at + 1}" if tensor is None else tensor
+    shape = value("shape") or ()
     bits, own = number("bits"), number("effective_bits")
-    count = math.prod(map(int, lengths)) if lengths else 0
-    status = str(record["status"])
+    count = math.prod(shape) if shape else 0
+    status = "problem" if problem else value("status")
     return Measurement(
-        tensor=str(record["tensor"]),
-        recipe=str(record["recipe"]),
-        status=status if status in STATUSES else "problem",
-        reason=words("reason"),
-        shape=" × ".join(lengths) if lengths else words("shape"),
-        content=words("content") or str(record["tensor"]),
+        tensor=name,
+        recipe=value("recipe") or "–",
+        status=status,
+        reason=problem.message(language) if problem else value("reason") or "",
+        shape=" × ".join(map(str, shape)),
+        content=value("content") or name,
         bits=bits,
         bits_per_weight=own if own is not None else bits / count if bits is not None and count else None,
         sqnr_db=number("sqnr_db") if status == "ok" else None,
@@ -192,7 +198,7 @@ def _measurement(record: Mapping[str, Any]) -> Measurement:
         kurtosis=number("kurtosis"),
         clipped_share=number("clipped_share"),
         zeroed_share=number("zeroed_share"),
-        constant=is_constant(record),
+        constant=is_constant({each: value(each) for each in ("tensor", "shape", "low", "high")}),
     )
 
 
@@ -205,6 +211,7 @@ def _recipe(name: str, rows: Sequence[Measurement]) -> RecipeSummary:
     return RecipeSummary(
         recipe=name,
         measured=counts["ok"],
+        left_aside=counts["left_aside"],
         refused=counts["refused"],
         problems=counts["problem"] + counts["not_read"],
         size=bits / 8 if stored else None,

@@ -18,7 +18,7 @@ from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb
-from quantviz.schemes.recipes import RECIPES, recipe_name
+from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -348,7 +348,7 @@ def _audit_lines(square: Square, language: str) -> list[str]:
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
     """Return what a recipe of a scan is called: a scheme that is no recipe by its text form."""
-    return recipe_name(name, language, short=True) if name in RECIPES else name
+    return recipe_name(name, language, short=True) if name in ALL_RECIPES else name
 
 
 def distribution_figure(
@@ -366,8 +366,9 @@ def distribution_figure(
     colours = THEMES[theme]
     kinds = list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer >= 0))
     kinds += list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer < 0))
+    rows = {kind: at for at, kind in reversed(list(enumerate(kinds)))}
     dots = [
-        (value, kinds.index(tensor.place.kind), tensor)
+        (value, rows[tensor.place.kind], tensor)
         for tensor in model.weights
         if math.isfinite(value := tensor.number(recipe, "sqnr_db"))
     ]

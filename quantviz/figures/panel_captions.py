@@ -24,6 +24,8 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
     """
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
+    if data.plain:
+        return text(f"panels.plain.{name}", language)
     if data.pixels is not None:
         return _pooled_title(name, data, data.pixels, language)
     if name == "error":

@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from quantviz.door import public_but
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import (
     MOST_CELLS,
@@ -30,13 +31,9 @@ from quantviz.figures.payload import Drawn
 from quantviz.figures.pooled_panels import picture_panels
 from quantviz.figures.static import NotebookFigure, panels_png
 from quantviz.figures.theme import THEMES
-from quantviz.quantization.result import refuse_other_than_results
+from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.tensors.conversion import as_plain
 from quantviz.text import DEFAULT_LANGUAGE, text
-
-if TYPE_CHECKING:
-    from quantviz.quantization.result import QuantResult
-
 
 #: Cells a side up to which a notebook's figure has each of them; a larger tensor's has so many pixels.
 MOST_PIXELS = 384
@@ -146,6 +143,7 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
     }
 
 
+@public_but("dtype", "n_bits")
 def plot_quantization_errors(
     original: Any,
     quantized: Any,

@@ -158,6 +158,8 @@ class PanelsData:
     cut: bool = False
     #: Whether x is a picture, shown in grey from 0 on.
     grey: bool = False
+    #: Whether the panels have titles without symbols, for who does not know these yet.
+    plain: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
         """Return the same with fewer panels, some of them covered.

@@ -125,6 +125,8 @@ class RulerPicture:
     rows: tuple[GridRow, ...] = ()
     #: Mean and deviation of the normal density behind the dots; none where it is not shown.
     bell: tuple[float, float] | None = None
+    #: How much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    stage: str = "all"
 
     def alone(self) -> RulerPicture:
         """Return the same with the selected value alone, for where the others' codes are hidden."""
@@ -179,6 +181,7 @@ class RulerPicture:
             "rows": [asdict(row) for row in self.rows],
             "bell": None if self.bell is None else dict(zip(("mean", "deviation"), self.bell, strict=True)),
             "single": None if self.single is None else asdict(self.single),
+            "stage": self.stage,
         }
         header = {"settings": settings, "picture": picture}
         return header, {f"picture.{way}": array for way, array in arrays.items()}

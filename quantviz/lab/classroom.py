@@ -25,6 +25,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
 #: What can stay in sight and not be changed.
 LOCKABLE = ("tensor", "scheme", "range")
+#: All that tells a result: left out, a class has the tensor and the scheme to predict from.
+RESULTS = frozenset(HIDEABLE) - {"tensor", "scheme", "range", "actions"}
+#: Most characters of a question to the class.
+LONGEST_PROMPT = 120
 #: Whether a lesson tells its answers: as usual after the learner's, not at all, or at once.
 ANSWERS = ("after", "withheld", "shown")
 _PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
@@ -49,6 +53,13 @@ class Classroom:
     answers: str = ANSWERS[0]
     #: Large type, high contrast, no sidebar.
     projector: bool = False
+    #: The teacher's question to those who open the Lab. A parameter of its own: the text form has ids only.
+    prompt: str = ""
+
+    @property
+    def asks_to_predict(self) -> bool:
+        """Return whether every result is left out, and the tensor is there to predict from."""
+        return self.hidden >= RESULTS and "tensor" not in self.hidden
 
     def __str__(self) -> str:
         parts = [_PROJECTOR] if self.projector else []
@@ -87,6 +98,18 @@ class Classroom:
                     "link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock))
                 )
         return cls(frozenset(hidden), frozenset(locked), answers, projector)
+
+
+def read_prompt(form: str) -> str:
+    """Return a question to the class as one line; `QuantVizError` where it is too long.
+
+    >>> read_prompt("  Which column\\n suffers most?  ")
+    'Which column suffers most?'
+    """
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in form).split())
+    if len(line) > LONGEST_PROMPT:
+        raise QuantVizError("link.prompt", got=len(line), longest=LONGEST_PROMPT)
+    return line
 
 
 #: The classroom of a damaged link: a hand that changes `k` in the address must not open what it closed.

@@ -10,6 +10,9 @@ TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles
 CELL_PARTS = ("sentence", "number_line", "steps")
 #: What the ruler can show besides: a normal density behind its dots, and the error against the range.
 RULER_PARTS = ("bell", "curve")
+#: How much of the ruler is drawn, each with all before it: sliders alone, dots and brackets, teeth with their
+#: codes, the values below them, and bars and the colours of errors.
+RULER_STAGES = ("slider", "dots", "codes", "values", "all")
 #: Blocks' scales at the panels and on hover, a lesson's table, the scheme in words, the second lines of
 #: tiles, and SQNR against bits.
 OTHER_PARTS = ("scale", "table", "scheme", "tile_lines", "bits_plot")

@@ -9,7 +9,7 @@ import torch
 
 from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import scale_reach
-from quantviz.quantization.value_to_code import code_operations
+from quantviz.quantization.value_to_code import code_operations, fma
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
 
@@ -78,6 +78,12 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
             operations.append(
                 Operation("subtract_middle", f"q = q - {half}", lambda v: v["q"].to(dtype) - half)
             )
+        if convention.value_order == "fused_multiply_add":
+            line = "x_hat = fma(scale, q, zero_point)"
+            fused = Operation(
+                "fused_value", line, lambda v: fma(v["scale"], v["q"].to(dtype), v["zero_point"].to(dtype))
+            )
+            return (*operations, fused)
         operations += [
             Operation("multiply", "y = scale * q", lambda v: v["scale"] * v["q"].to(dtype)),
             Operation(
@@ -128,7 +134,9 @@ def block_names(scheme: Scheme) -> frozenset[str]:
         "code_scale",
         "code_zero_point",
         "global_absmax",
+        "global_scale",
         "inverse",
         "scale_code",
         "short",
+        "zero_point_code",
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import public_but
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -208,6 +209,7 @@ class Explanation(Picklable):
         return next((step for step in self.steps if step.key == key), None)
 
 
+@public_but("index")
 def explain(r: QuantResult, index: Shape | int) -> Explanation:
     """Return the derivation of the cell at `index` (one number an axis, negative ones from the end).
 

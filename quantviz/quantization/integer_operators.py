@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.quantization.result import QParams
 from quantviz.quantization.value_to_code import fma
@@ -16,6 +17,7 @@ from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
 
 
+@public
 def requantize(
     accumulators: Any,
     multiplier: float,
@@ -80,6 +82,7 @@ REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = M
 )
 
 
+@public
 def add_codes(
     a: Any, a_params: QParams, b: Any, b_params: QParams, params: QParams, *, number_format: str = "int8"
 ) -> torch.Tensor:

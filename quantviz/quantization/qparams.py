@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import check_fields
 from quantviz.errors import QuantVizError
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.operations import NamedTensors, run_operations
@@ -205,7 +206,11 @@ def given_qparams(
         raise QuantVizError(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
-    if scheme.mode == "symmetric":
+    if scheme.from_lower_end:
+        # 0 stands for as many steps below 0 as above.
+        lower_end = -grid_scale * scheme.steps_below
+        grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
+    elif scheme.mode == "symmetric":
         middle = scheme.symmetric_zero_point
         if scheme.zero_point_follows:
             low, high = scheme.code_min, scheme.code_max
@@ -247,6 +252,7 @@ def _numbers(value: Any) -> torch.Tensor:
 def refuse_other_than_qparams(qparams: object) -> None:
     if not isinstance(qparams, QParams):
         raise QuantVizError("qparams_wanted", got=type(qparams).__name__)
+    check_fields(qparams)
 
 
 def _refuse_too_wide(found: Range, scheme: Scheme) -> None:

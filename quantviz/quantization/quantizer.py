@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.calibrating import TrialByReference, calibrated
 from quantviz.quantization.cells import cell_index, dequantize_with, quantize_with
@@ -38,6 +39,7 @@ from quantviz.tensors.conversion import as_codes, as_input, torch_dtype
 ARITHMETIC = 2
 
 
+@public
 def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> QParams:
     """Return scale and zero point of each block of `x`, by the scheme's calibration and convention.
 
@@ -58,6 +60,7 @@ def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> Q
     ]
 
 
+@public
 def quantize(
     x: Any,
     scheme: Scheme | str,
@@ -101,6 +104,7 @@ def quantize(
     if qparams is not None and weights is not None:
         raise QuantVizError("importance_and_qparams")
     if qparams is not None:
+        refuse_other_than_qparams(qparams)
         scheme = _of_params(scheme, qparams).replace(calibration=External())
         params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict), None
     else:
@@ -123,6 +127,7 @@ def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) 
     return _result_of(tensor, scheme, params, found if isinstance(found, Range) else None, notes)
 
 
+@public
 def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
     """Return the values that codes stand for: float32 of the shape of `q`.
 
@@ -226,7 +231,7 @@ def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:
     """Return the scheme by which codes are made with some scales: those found by weights of columns have an
     inverse of their own.
     """
-    found_by_weights = isinstance(qparams, QParams) and "inverse" in qparams.others
+    found_by_weights = "inverse" in qparams.others
     return scheme.weighted if found_by_weights else scheme
 
 

@@ -15,7 +15,7 @@ from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import store_operations
-from quantviz.schemes.arithmetic import HALVES, ScaleSpec
+from quantviz.schemes.arithmetic import BY_WIDTH, HALVES, ScaleSpec
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.scheme import Scheme
@@ -31,10 +31,12 @@ def range_operations(scheme: Scheme) -> Operations:
     by_width = _scale_by_width(scheme)
     operations = (
         *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
+        *_widened(scheme),
         *(_ZERO_IN_RANGE if _takes_zero_in(scheme) else ()),
         *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
         *_one_sided(scheme),
-        *(_mirrored(scheme) if by_width and scheme.mode == "symmetric" else ()),
+        *(_MIRRORED[convention.scale.rule](scheme) if by_width and scheme.mode == "symmetric" else ()),
+        *_zero_on_code(scheme),
         *(_width_operations(scheme) if by_width else _absmax_operations(scheme)),
         *(_asymmetric_scale(scheme) if by_width else _symmetric_scale(scheme)),
         *(() if by_width else _scale_of_one_side(scheme)),
@@ -96,12 +98,82 @@ def _takes_zero_in(scheme: Scheme) -> bool:
 
 def _scale_by_width(scheme: Scheme) -> bool:
     """Return whether the scale is the width of the range over the number of steps."""
-    return scheme.mode == "asymmetric" or scheme.arithmetic.scale.rule == "mirrored_range"
+    return scheme.mode == "asymmetric" or scheme.arithmetic.scale.rule in BY_WIDTH
+
+
+def _widened(scheme: Scheme) -> Operations:
+    """Return the operations that widen a narrow range at both ends."""
+    limit = scheme.arithmetic.scale.widened_up_to
+    if not limit or scheme.mode == "symmetric":
+        return ()
+    margin = Operation(
+        "margin",
+        f"margin = where(hi - lo > {limit!r}, 0, {limit!r})",
+        lambda v: torch.where(v["hi"] - v["lo"] > limit, 0.0, limit).to(v["lo"].dtype),
+        silent=True,
+    )
+    lower = Operation("widened", "lo = lo - margin", lambda v: v["lo"] - v["margin"], silent=True)
+    upper = Operation("widened", "hi = hi + margin", lambda v: v["hi"] + v["margin"], silent=True)
+    return margin, lower, upper
+
+
+def _zero_on_code(scheme: Scheme) -> Operations:
+    """Return the operations that move one end of the range out until 0 is whole steps from the lower one."""
+    if scheme.mode == "symmetric" or scheme.arithmetic.scale.asymmetric_rule != "zero_on_code":
+        return ()
+    count = scheme.range_code_max - scheme.range_code_min
+    rounded = TIES[scheme.arithmetic.zero_point_ties]
+
+    def lower(v: NamedTensors) -> torch.Tensor:
+        return torch.where(v["steps"] < count, v["steps"] / (v["steps"] - count) * v["hi"], v["lo"])
+
+    def upper(v: NamedTensors) -> torch.Tensor:
+        return torch.where(v["steps"] > 0, (v["steps"] - count) / v["steps"] * v["lo"], v["hi"])
+
+    return (
+        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        Operation(
+            "inverse_of_range",
+            f"inverse = {count} / width",
+            lambda v: torch.full_like(v["width"], count) / v["width"],
+        ),
+        # Two ends at 0 stay as they are.
+        Operation(
+            "zero_point_below",
+            "steps = where(width == 0, 0, round(-lo * inverse))",
+            lambda v: torch.where(v["width"] == 0, 0, rounded(-v["lo"] * v["inverse"])),
+        ),
+        Operation(
+            "lower_end_moved", f"low_end = where(steps < {count}, steps / (steps - {count}) * hi, lo)", lower
+        ),
+        Operation(
+            "upper_end_moved", f"high_end = where(steps > 0, (steps - {count}) / steps * lo, hi)", upper
+        ),
+        Operation(
+            "end_to_move",
+            "moves_lower = hi - low_end > high_end - lo",
+            lambda v: (v["hi"] - v["low_end"] > v["high_end"] - v["lo"]).to(v["lo"].dtype),
+        ),
+        Operation(
+            "end_moved",
+            "lo = where(moves_lower, low_end, lo)",
+            lambda v: torch.where(v["moves_lower"] != 0, v["low_end"], v["lo"]),
+            silent=True,
+        ),
+        Operation(
+            "end_moved",
+            "hi = where(moves_lower, hi, high_end)",
+            lambda v: torch.where(v["moves_lower"] != 0, v["hi"], v["high_end"]),
+            silent=True,
+        ),
+    )
 
 
 def _one_sided(scheme: Scheme) -> Operations:
     """Return the operation that finds ranges which symmetric mode treats as asymmetric mode does."""
-    if scheme.mode == "asymmetric" or not scheme.zero_point_follows:
+    if scheme.mode == "asymmetric" or scheme.arithmetic.one_sided == "symmetric":
+        return ()
+    if not scheme.zero_point_follows:
         return ()
     if scheme.arithmetic.one_sided == "asymmetric_if_positive":
         return (
@@ -113,7 +185,40 @@ def _one_sided(scheme: Scheme) -> Operations:
     )
 
 
-def _mirrored(scheme: Scheme) -> Operations:
+def _mirrored_end(scheme: Scheme) -> Operations:
+    """Return the operations that make a range of the largest magnitude, with one step more below 0 where the
+    number of codes is even.
+    """
+    spec, one_sided = scheme.arithmetic.scale, _one_sided(scheme)
+    levels = scheme.range_code_max - scheme.range_code_min + 1
+    part = spec.tensor_floor
+    absmax = _absmax_operations(scheme)
+    if part:
+        line = f"absmax = max(absmax, tensor_absmax * {part!r})"
+        of_tensor = Operation(
+            "absmax_of_tensor",
+            line,
+            lambda v: torch.maximum(v["absmax"], v["tensor_absmax"].to(v["absmax"].dtype) * part),
+            silent=True,
+        )
+        absmax = (absmax[0], of_tensor, *absmax[1:])
+    more = levels / (levels - 2) if levels % 2 == 0 else 1.0
+    below = "-absmax" if more == 1 else f"-absmax * {more!r}"
+
+    def low_end(v: NamedTensors) -> torch.Tensor:
+        return -v["absmax"] if more == 1 else -v["absmax"] * more
+
+    low = Operation("mirrored_low", f"lo = {below}", low_end)
+    if one_sided:
+        low = Operation(
+            "mirrored_low",
+            f"lo = where(one_sided, 0, {below})",
+            lambda v: torch.where(v["one_sided"] != 0, 0, low_end(v)),
+        )
+    return (*absmax, low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+
+
+def _mirrored_range(scheme: Scheme) -> Operations:
     """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
     above = (scheme.range_code_max - scheme.range_code_min) // 2
     below = -above - 1
@@ -161,6 +266,11 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
         ),
     )
 
+
+#: By the rule, the operations from a block's range to one of both signs.
+_MIRRORED: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
+    {"mirrored_range": _mirrored_range, "mirrored_end": _mirrored_end}
+)
 
 _RANGE_OF_ZEROS: Operations = (
     Operation(
@@ -277,7 +387,7 @@ def _symmetric_scale(scheme: Scheme) -> Operations:
 def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Operations:
     """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
     spec = scheme.arithmetic.scale
-    if spec.first == "inverse":
+    if spec.first in ("inverse", "both_divided"):
         made = Operation(
             "inverse_of_range",
             f"inverse = {words} / {extent}",
@@ -313,6 +423,8 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
         silent=True,
     )
     back = Operation("scale_of_inverse", "scale = 1 / inverse", lambda v: torch.reciprocal(v["inverse"]))
+    if spec.first == "both_divided":
+        back = Operation("scale_divided", f"scale = {extent} / {words}", lambda v: v[extent] / count)
     if spec.first == "both":
         back = Operation(
             "scale_by_itself", f"scale = {extent} * (1 / {words})", lambda v: v[extent] * (1 / count)
@@ -783,7 +895,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
         return v[name] if math_dtype is None else v[name].to(math_dtype)
 
     ends: Operations = ()
-    if convention.scale.first != "scale":
+    if convention.scale.first not in ("scale", "both_divided"):
         shift = Operation(
             "zero_point_inverse", "zero_point = -lo * inverse", lambda v: -v["lo"] * v["inverse"]
         )

@@ -143,10 +143,27 @@ def block_values(params: QParams) -> NamedTensors:
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
+#: Elements of a result that are looked at together.
+_AT_ONCE = 2**20
+
+
 def refuse_other_than_results(r: object) -> None:
-    """Raise `QuantVizError` for anything but a `QuantResult`."""
+    """Raise `QuantVizError` for anything but a `QuantResult` whose tensor is still as it was quantized.
+
+    `x` may be the caller's own memory, for a copy would take as much again: what is written there later
+    shows in the error, which is x_hat - x.
+    """
     if not isinstance(r, QuantResult):
         raise QuantVizError("result_wanted", got=type(r).__name__)
+    x, x_hat, error = (each.flatten() for each in (r.x, r.x_hat, r.error))
+    for start in range(0, x.numel(), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        made = x_hat[part] - x[part]
+        wrong = (made != error[part]) & (made == made) & (error[part] == error[part])
+        if bool(wrong.any()):
+            first = start + int(wrong.nonzero()[0])
+            index = tuple(int(place) for place in torch.unravel_index(torch.tensor(first), r.shape))
+            raise QuantVizError("result_changed", count=int(wrong.sum()), index=index)
 
 
 def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:

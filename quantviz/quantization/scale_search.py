@@ -21,6 +21,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.quantization.block_maximum import block_maximum
+from quantviz.quantization.integer_levels import integer_levels
 from quantviz.quantization.result import QParams
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.formats import NumberFormat
@@ -74,6 +75,8 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
     search = SEARCHES[context.convention.search][context.format.id]
     if search.method == "block_maximum":
         return block_maximum(blocks, context)
+    if search.method == "integer_levels":
+        return integer_levels(blocks, context)
     domain = context.convention.zero_domain if search.has_minimum else "none"
     return _found(blocks, search, search.run, context.format, domain, context.importance)
 

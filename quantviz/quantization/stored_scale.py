@@ -71,7 +71,23 @@ def given_operations(scheme: Scheme) -> Operations:
         "absmax_over_range_joined",
         "reach_over_absmax",
     )
-    return *((inverse,) if spec.first != "scale" else ()), *((absmax,) if wants_absmax else ())
+    return (
+        *((inverse,) if spec.first != "scale" else ()),
+        *((absmax,) if wants_absmax else ()),
+        *(_GIVEN_LEVELS if scheme.arithmetic.order == "levels_divide_add_round" else ()),
+    )
+
+
+#: A scale set by hand is that of the first level's codes.
+_GIVEN_LEVELS: Operations = (
+    Operation("scale_code_given", "scale_code = scale / scale", lambda v: torch.ones_like(v["scale"])),
+    Operation("global_scale_given", "global_scale = scale", lambda v: v["scale"]),
+    Operation(
+        "zero_point_code_given",
+        "zero_point_code = -zero_point / scale",
+        lambda v: -v["zero_point"] / v["scale"],
+    ),
+)
 
 
 def scale_reach(convention: Convention, fmt: NumberFormat) -> float:
@@ -93,7 +109,8 @@ def level_operations(scheme: Scheme) -> Operations:
         "zero_point = global_zero_point * zero_point_code",
         lambda v: v["global_zero_point"] * v["zero_point_code"],
     )
-    return (scale, zero_point) if scheme.search and scheme.search.has_minimum else (scale,)
+    is_value = scheme.search and scheme.search.has_minimum and scheme.zero_domain == "value"
+    return (scale, zero_point) if is_value else (scale,)
 
 
 def levels_of_absmax(reach: float) -> Operations:

@@ -49,13 +49,16 @@ def code_operations(scheme: Scheme) -> Operations:
         )
     source, added = "x", scheme.zero_domain in ("code_int", "code_float")
     zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
-    if scheme.shifted and not added:
-        operations += _value_offset(scheme, apply)
-        source = "y"
-    from_lowest = order == "from_lowest_divide_round_add" and added
+    by_products = order == "multiply_subtract_round" and not added
+    if scheme.shifted and not added and order != "levels_divide_add_round":
+        operations += _value_offset(scheme, apply, subtracted=not by_products)
+        source = "x" if by_products else "y"
+    from_lowest = order.startswith("from_lowest_") and added
     if from_lowest:
         operations += _above_lowest(scheme, divisor, zero_point)
         source = "y"
+    if order == "levels_divide_add_round":
+        return (*operations, *_by_levels(scheme), *_rounding(scheme), *_limits(scheme))
     divides = order.removeprefix("from_lowest_").startswith("divide")
     if not divides and not inverse_known:
         operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
@@ -96,9 +99,30 @@ def code_operations(scheme: Scheme) -> Operations:
         operations += [*scaling, steps, *_rounding(scheme), shift]
     elif order.endswith("round_add"):
         operations += [*scaling, *_sign_of_zero(scheme), *_rounding(scheme), *((shift,) if added else ())]
+    elif by_products and scheme.shifted:
+        operations += [*scaling, *_subtract_product(scheme, apply), *_rounding(scheme)]
     else:
         operations += [*scaling, *((shift,) if added else ()), *_sign_of_zero(scheme), *_rounding(scheme)]
     return (*operations, *_limits(scheme))
+
+
+def _by_levels(scheme: Scheme) -> Operations:
+    """Return the operations from x to a code of the first level, and from that to one of the second."""
+    assert scheme.search is not None
+    reach = scheme.search.reach(scheme.zero_domain)
+    into_second = Operation("divide_level", "y = y / scale_code", lambda v: v["y"] / v["scale_code"])
+    added: Operations = (
+        Operation("shift", "y = y + zero_point", lambda v: v["y"] + v["zero_point"].to(v["y"].dtype)),
+    )
+    steps: Operations = (into_second, *added)
+    if scheme.zero_domain == "value":
+        shift = Operation("shift_level", "y = y + zero_point_code", lambda v: v["y"] + v["zero_point_code"])
+        steps = (shift, into_second)
+    return (
+        Operation("divide_run", "y = x / global_scale", lambda v: v["x"] / v["global_scale"]),
+        Operation("clamp_level", f"y = clamp(y, -{reach}, {reach})", lambda v: v["y"].clamp(-reach, reach)),
+        *steps,
+    )
 
 
 def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:
@@ -122,21 +146,41 @@ def _inverse(divisor: str, of_zero: str) -> Operation:
     )
 
 
-def _value_offset(scheme: Scheme, apply: torch.dtype) -> Operations:
-    """Return the operations that subtract the value of code 0 from x."""
+def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Operations:
+    """Return the operations that find the value of code 0, where it is none of what is stored, and subtract
+    it from x where it is to be `subtracted` there.
+    """
     convention = scheme.arithmetic
+    name = _name_of_value(scheme)
+    found: Operations = ()
     if convention.zero_domain == "value_middle":
         half = (scheme.code_max + scheme.code_min + 1) / 2
-        return (
+        found = (
             Operation(
                 "value_of_zero",
                 f"lo = zero_point - scale * {half!r}",
                 lambda v: v["zero_point"].to(apply) - v["scale"] * half,
             ),
-            Operation("subtract_lo", "y = x - lo", lambda v: v["x"] - v["lo"]),
         )
-    name = "code_zero_point" if convention.zero_point_format else "zero_point"
-    return (Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply)),)
+    if not subtracted:
+        return found
+    return *found, Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply))
+
+
+def _name_of_value(scheme: Scheme) -> str:
+    """Return what the value of code 0 is called."""
+    if scheme.arithmetic.zero_domain == "value_middle":
+        return "lo"
+    return "code_zero_point" if scheme.arithmetic.zero_point_format else "zero_point"
+
+
+def _subtract_product(scheme: Scheme, apply: torch.dtype) -> Operations:
+    """Return the operations that subtract the value of code 0, which is multiplied by the inverse itself."""
+    name = _name_of_value(scheme)
+    return (
+        Operation("steps_of_zero", f"steps = {name} * inverse", lambda v: v[name].to(apply) * v["inverse"]),
+        Operation("subtract_product", "y = y - steps", lambda v: v["y"] - v["steps"]),
+    )
 
 
 def _sign_of_zero(scheme: Scheme) -> Operations:

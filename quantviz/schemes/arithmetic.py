@@ -15,6 +15,8 @@ from quantviz.schemes.granularity import GRANULARITIES, Granularity
 HALVES = ("float16", "bfloat16")
 #: What a scale is rounded to, one format after the other, where that is more than one before it is stored.
 STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
+#: Symmetric rules that make a range of both signs, and go on as asymmetric mode does.
+BY_WIDTH = ("mirrored_range", "mirrored_end")
 #: What engines are for, in the order of lists of them.
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
@@ -26,14 +28,21 @@ class ScaleSpec:
     #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
     #: code. "mirrored_range" widens the range to as many steps below 0 as above and one more, and goes on as
     #: asymmetric mode does: width / number of steps. "farther_end_negated": minus the end that is farther
-    #: from 0, of a range that 0 need not be in, / the number of steps below 0.
+    #: from 0, of a range that 0 need not be in, / the number of steps below 0. "mirrored_end" makes a range
+    #: of the largest magnitude above 0 and, times levels / (levels - 2) where levels are even, below, and
+    #: goes on as asymmetric mode does.
     rule: str = "absmax_over_code_max"
     #: Asymmetric rule: "width_over_steps", width / number of steps; "end_on_code": then changed so that the
     #: end farther from 0 is whole steps from it and has code 0, with a negative scale where it is the upper
-    #: end.
+    #: end; "zero_on_code": one end of the range is moved out first, until 0 is whole steps from it.
     asymmetric_rule: str = "width_over_steps"
     #: Dtype that the width of an asymmetric range is rounded to; "scale_math", that of the scale.
     width_dtype: str = "scale_math"
+    #: A range of asymmetric mode that is no wider than this is widened by as much at each end; 0 for none.
+    widened_up_to: float = 0.0
+    #: The least part of the tensor's largest magnitude that is taken for a block's, where the rule makes a
+    #: range of it; 0 for none.
+    tensor_floor: float = 0.0
     #: The largest magnitude that the value of a code may have, of integer formats; 0 for no limit.
     value_limit: float = 0.0
     #: The smallest scale allowed, used as `floor_rule` says.
@@ -64,7 +73,7 @@ class ScaleSpec:
     code_floor_rule: str = "at_least"
     #: What is computed first, the other being 1 over it: "scale"; "inverse", code_max / absmax;
     #: "inverse_rounded_twice", (1 / absmax) · code_max; "both", each by itself, the scale as absmax · (1 /
-    #: code_max).
+    #: code_max); "both_divided", each by itself, the scale as absmax / code_max.
     first: str = "scale"
     #: The largest inverse; 0 for no limit.
     inverse_max: float = 0.0
@@ -188,14 +197,17 @@ class Arithmetic:
     zero_point_format: str | None = None
     #: Zero point of symmetric unsigned: "none", negatives clip; "middle", the upper of the two middle codes;
     #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one;
-    #: "lower_middle", the lower one, and under a narrow range the largest code is left out.
+    #: "lower_middle", the lower one, and under a narrow range the largest code is left out; "lower_end", that
+    #: of the range's lower end, in the domain of asymmetric mode.
     unsigned_zero: str = "none"
     #: What symmetric mode does with a range that lies on one side of 0, in an integer format: "symmetric",
     #: the same as with any other; "asymmetric", scale and zero point as in asymmetric mode, or that only
     #: "…_if_positive".
     one_sided: str = "symmetric"
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
-    #: s + z).
+    #: s + z). "multiply_subtract_round": of a zero point that is a value, round(x · (1 / s) - z · (1 / s)).
+    #: "levels_divide_add_round": of scales of two levels of integers, x is brought to a code of the first and
+    #: then to one of the second.
     order: str = "divide_add_round"
     #: The order where there are several blocks; "same" as with one.
     block_order: str = "same"
@@ -205,7 +217,8 @@ class Arithmetic:
     lattice: int = 0
     #: Order of the steps back: "subtract_multiply", s · (q - z); "divide_inverse", q / (1 / s);
     #: "multiply_absmax", (q · absmax) · (1 / code_max); "multiply_levels", ((q · the block's stored scale) ·
-    #: the tensor's largest magnitude) / the largest product of the first two.
+    #: the tensor's largest magnitude) / the largest product of the first two; "fused_multiply_add", of a zero
+    #: point that is a value, s · q + z rounded once.
     value_order: str = "subtract_multiply"
     #: Where exactly between two codes: "even", the even one. One of `grids.TIES`, or "stochastic": chance, by
     #: `seed`.
@@ -216,6 +229,9 @@ class Arithmetic:
     narrow_range: bool = False
     #: The same in symmetric mode only, from this many bits on; 0 for never.
     narrow_symmetric_from: int = 0
+    #: Which code of a format without signs a narrow range leaves out, where its middle does not say so:
+    #: "none", "smallest", "largest".
+    narrow_unsigned: str = "none"
     #: Whether the range is made for half of an integer format's codes, so that sums of products fit where
     #: they are added up in 16 bits: "none"; "half", -64 ... 63 or 0 ... 127 of 8 bits; "half_and_one", with
     #: one more above 0 from 8 signed bits on, -64 ... 64, and the zero point of symmetric unsigned in the

@@ -84,8 +84,8 @@ class BlockValues(Protocol):
         """Return `value` for each block."""
 
     def runs(self, count: int) -> torch.Tensor:
-        """Return the values of each run of `count` neighbouring blocks, 0 where they are left out: (elements
-        of a block, count, runs).
+        """Return the values of each run of `count` neighbouring blocks, or of all of a row for 0; 0 where
+        they are left out: (elements of a block, count, runs).
         """
 
     def of_runs(self, values: torch.Tensor) -> torch.Tensor:

@@ -140,6 +140,8 @@ class Convention(Arithmetic):
         for name in (
             "scale.floor",
             "scale.value_limit",
+            "scale.widened_up_to",
+            "scale.tensor_floor",
             "scale.code_max",
             "scale.without_inverse",
             "scale.format_floor",
@@ -174,7 +176,7 @@ class Convention(Arithmetic):
                 "value_order",
                 self.value_order == "divide_inverse" and self.scale.first == "scale",
                 "scale.first",
-                "inverse, inverse_rounded_twice, both",
+                "inverse, inverse_rounded_twice, both, both_divided",
             ),
             (
                 "scale.floor_rule",
@@ -217,6 +219,43 @@ class Convention(Arithmetic):
                 self.scale.asymmetric_rule == "end_on_code" and self.scale.first != "scale",
                 "scale.first",
                 "scale",
+            ),
+            (
+                "scale.asymmetric_rule",
+                self.scale.asymmetric_rule == "zero_on_code" and not self.zero_in_range,
+                "zero_in_range",
+                "true",
+            ),
+            (
+                "scale.tensor_floor",
+                self.scale.tensor_floor > 0 and self.scale.rule != "mirrored_end",
+                "scale.rule",
+                "mirrored_end",
+            ),
+            (
+                "unsigned_zero",
+                # Only a range that is made for it has a lower end in symmetric mode.
+                self.unsigned_zero == "lower_end" and self.scale.rule != "mirrored_end",
+                "scale.rule",
+                "mirrored_end",
+            ),
+            (
+                "order",
+                "levels_divide_add_round" in orders and "integer_levels" not in _methods(self.search),
+                "search",
+                "qserve",
+            ),
+            (
+                "search",
+                "integer_levels" in _methods(self.search) and self.zero_domain not in ("code_int", "value"),
+                "zero_domain",
+                "code_int, value",
+            ),
+            (
+                "value_order",
+                self.value_order == "fused_multiply_add" and self.value_dtype != "float32",
+                "value_dtype",
+                "float32",
             ),
             ("lattice", self.lattice > 0 and self.ties not in on_lattice, "ties", ", ".join(on_lattice)),
             (
@@ -328,6 +367,9 @@ _ORDERS = (
     "multiply_round_add",
     "fused_multiply_add_round",
     "from_lowest_divide_round_add",
+    "from_lowest_multiply_round_add",
+    "multiply_subtract_round",
+    "levels_divide_add_round",
 )
 
 #: The values a field can take, where they are names of shared steps.
@@ -349,8 +391,9 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "double_absmax_over_range",
             "mirrored_range",
             "farther_end_negated",
+            "mirrored_end",
         ),
-        "scale.asymmetric_rule": ("width_over_steps", "end_on_code"),
+        "scale.asymmetric_rule": ("width_over_steps", "end_on_code", "zero_on_code"),
         "scale.width_dtype": ("scale_math", *HALVES),
         "scale.floor_rule": (
             "at_least",
@@ -375,7 +418,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
         "scale.exponent_below": ("smallest", "wraps"),
-        "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
+        "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both", "both_divided"),
         "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
         "search": (None, *SEARCHES),
         "weighted_search": (None, *WEIGHTED),
@@ -394,11 +437,17 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "zero_point_clamp": (False, True),
         "zero_point_of_zero_scale": ("as_any", "smallest", "largest"),
         "zero_point_format": (None, "float16", "bfloat16"),
-        "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle"),
+        "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle", "lower_end"),
         "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
         "order": _ORDERS,
         "block_order": ("same", *_ORDERS),
-        "value_order": ("subtract_multiply", "divide_inverse", "multiply_absmax", "multiply_levels"),
+        "value_order": (
+            "subtract_multiply",
+            "divide_inverse",
+            "multiply_absmax",
+            "multiply_levels",
+            "fused_multiply_add",
+        ),
         "tail_divides": (False, True),
         "ties": (
             "even",
@@ -412,6 +461,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "truncate",
         ),
         "narrow_range": (False, True),
+        "narrow_unsigned": ("none", "smallest", "largest"),
         "reduce_range": ("none", "half", "half_and_one"),
         "narrow_clamp": (True, False),
         "cast_before_clamp": ("none", "int64"),

@@ -360,18 +360,22 @@ ENGINES: tuple[Arithmetic, ...] = (
             usual_size=128,
         ),
     ),
-    # fake_quant_with_min_max_vars: the range is moved until 0 is a code.
+    # fake_quant_with_min_max_vars: the range is moved until 0 is a code. …_vars_per_channel, and …_args,
+    # multiply by an inverse that they compute of the range (order=from_lowest_multiply_round_add).
     Arithmetic(
         "tensorflow_fake_quant",
+        ScaleSpec(first="both_divided"),
         zero_point_ties="away",
         order="from_lowest_divide_round_add",
+        block_order="from_lowest_multiply_round_add",
         ties="adding_half",
+        narrow_unsigned="smallest",
         zero_width="as_any",
         scale_bits=32,
         half_input=(_refused(),),
         purpose="training",
         known_as=("TensorFlow", "TFLite", "Keras"),
-        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor",)),
+        offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor", "per_channel")),
     ),
     # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
     # with unsigned_zero=lower_middle, unsigned symmetric is one_sided=asymmetric_if_positive.
@@ -408,6 +412,34 @@ ENGINES: tuple[Arithmetic, ...] = (
             granularities=("per_channel", "per_group"),
             usual_size=128,
         ),
+    ),
+    # nncf.quantize's ranges, and OpenVINO's operator FakeQuantize in them. Weights are symmetric with 255
+    # levels, narrow_range=true; activations without negative values get a range from 0,
+    # one_sided=asymmetric_if_positive.
+    Arithmetic(
+        "openvino_fake_quantize",
+        ScaleSpec(
+            "mirrored_end",
+            "zero_on_code",
+            # 8e-4, 0.01 and 8e-5 as float32.
+            widened_up_to=0.0007999999797903001,
+            tensor_floor=0.009999999776482582,
+            floor=7.999999797903001e-05,
+            floor_rule="width_at_least",
+            first="both_divided",
+        ),
+        zero_in_range=True,
+        zero_domain="value",
+        unsigned_zero="lower_end",
+        order="multiply_subtract_round",
+        value_order="fused_multiply_add",
+        narrow_unsigned="largest",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        purpose="integer_inference",
+        known_as=("OpenVINO", "NNCF", "Intel", "POT"),
+        offer=Offer(_ids("uint4", "uint8"), granularities=("per_tensor", "per_channel")),
     ),
     # ai-edge-quantizer's uniform_quantize_tensor.
     Arithmetic(
@@ -632,6 +664,19 @@ ENGINES: tuple[Arithmetic, ...] = (
         purpose="llm_weights",
         known_as=("AutoGPTQ", "GPTQModel", "vLLM"),
         offer=Offer(_ids("uint2-4", "uint8"), granularities=("per_channel", "per_group"), usual_size=128),
+    ),
+    # deepcompressor's quantizer for QServe: int8 codes of a float16 scale a row, and of these whole scales of
+    # groups. With zero points among the first level's codes, as qoq-g128.yaml has them, it is
+    # zero_domain=value.
+    Arithmetic(
+        "qserve",
+        search="qserve",
+        order="levels_divide_add_round",
+        zero_width="as_any",
+        half_input=(_VALUES_IN_HALF,),
+        purpose="llm_weights",
+        known_as=("QoQ", "W4A8KV4", "OmniServe", "deepcompressor"),
+        offer=Offer(_ids("uint4"), _ASYMMETRIC, ("per_group",), usual_size=128),
     ),
     # mlx.core.quantize, mode="affine".
     Arithmetic(

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 
-from quantviz.schemes.arithmetic import STORED_AS
+from quantviz.schemes.arithmetic import BY_WIDTH, STORED_AS
 from quantviz.schemes.calibration import MinMax
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scheme import Scheme
@@ -42,7 +42,8 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
     """Return the values of the codes in use, counted from the zero point, the smallest first."""
     fmt = scheme.number_format
     if fmt.kind == "integer":
-        zero = scheme.symmetric_zero_point if scheme.mode == "symmetric" else 0
+        middle = scheme.steps_below if scheme.from_lower_end else scheme.symmetric_zero_point
+        zero = middle if scheme.mode == "symmetric" else 0
         low, high = scheme.code_min, scheme.code_max
         if isinstance(scheme.calibration, MinMax) and scheme.arithmetic.reduce_range != "none":
             # The range holds all values, and is made for these codes.
@@ -56,6 +57,10 @@ def _reach(scheme: Scheme) -> float:
     spec = scheme.arithmetic.scale
     if scheme.mode == "asymmetric" or not isinstance(scheme.calibration, MinMax):
         return math.inf
+    if spec.rule in BY_WIDTH:
+        # One step more than there are above 0 lies below, which no value of its own range needs.
+        within = spec.rule == "mirrored_end" and scheme.arithmetic.one_sided == "symmetric"
+        return (scheme.range_code_max - scheme.range_code_min) // 2 if within else math.inf
     if spec.first != "scale" or spec.rule == "absmax_over_code_max":
         reach = scheme.range_value_max
     elif spec.rule in ("absmax_over_half_range", "double_absmax_over_range"):

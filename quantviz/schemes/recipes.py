@@ -13,7 +13,7 @@ from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.calibration import AbsMean, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -98,6 +98,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
             {
                 "awq_int4_g128": _group("uint4", "awq", 128, "asymmetric"),
                 "gptq_int4_g128": _group("uint4", "gptq", 128),
+                "qserve_int4_g128": _searched("uint4", "qserve", 128, "asymmetric"),
                 "mlx_q4_g64": _group("uint4", "mlx", 64, "asymmetric"),
                 "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
                 "coreml_int4_g32": _group("int4", "coreml"),
@@ -116,6 +117,77 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "fp4_64": Scheme("fp4", granularity=Flat(64), convention="bitsandbytes"),
                 "ternary_absmean": Scheme("ternary", calibration=AbsMean()),
                 "binary_absmean": Scheme("binary", calibration=AbsMean()),
+            }
+        ),
+    }
+)
+
+
+#: More recipes by engine, at each one's own arithmetic: what a profile scans a model under. Names are the
+#: engines' own where they have some. They are not offered where all recipes stand beside each other.
+ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
+    {
+        # The presets of compressed-tensors, of weights alone.
+        "vllm": MappingProxyType(
+            {
+                "w4a16_g128": _group("int4", "compressed_tensors", 128),
+                "w4a16_asym_g128": _group("int4", "compressed_tensors", 128, "asymmetric"),
+                "w8a16_g128": _group("int8", "compressed_tensors", 128),
+                "w8a8_per_row": Scheme("int8", granularity=PerChannel(0), convention="compressed_tensors"),
+                "ct_fp8_per_tensor": Scheme("float8_e4m3fn", convention="compressed_tensors"),
+                "ct_fp8_per_row": Scheme(
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="compressed_tensors"
+                ),
+                "ct_fp8_block": Scheme(
+                    "float8_e4m3fn", granularity=PerBlock(128, 128), convention="compressed_tensors"
+                ),
+                "ct_nvfp4": _group("float4_e2m1fn", "compressed_tensors_nvfp4", 16),
+                "ct_mxfp4": _group("float4_e2m1fn", "compressed_tensors_mx"),
+                "ct_mxfp8": _group("float8_e4m3fn", "compressed_tensors_mx"),
+            }
+        ),
+        "modelopt": MappingProxyType(
+            {
+                "modelopt_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="modelopt"),
+                "modelopt_int4_g128": _group("int4", "modelopt", 128),
+                "modelopt_fp8_per_tensor": Scheme("float8_e4m3fn", convention="modelopt_float8"),
+                "modelopt_nvfp4": _group("float4_e2m1fn", "modelopt_nvfp4", 16),
+                "modelopt_mxfp8": _group("float8_e4m3fn", "modelopt_mxfp8"),
+                "modelopt_mxfp4": Scheme("float4_e2m1fn", granularity=Flat(32), convention="modelopt_mxfp4"),
+            }
+        ),
+        "onnxruntime": MappingProxyType(
+            {
+                "ort_int8_per_tensor": Scheme("int8", convention="onnxruntime"),
+                "ort_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="onnxruntime"),
+                "ort_int4_g128": _group("uint4", "onnxruntime_nbits", 128),
+                "ort_int4_asym_g128": _group("uint4", "onnxruntime_nbits", 128, "asymmetric"),
+                "ort_int4_g32": _group("uint4", "onnxruntime_nbits"),
+            }
+        ),
+        "torchao": MappingProxyType(
+            {
+                "torchao_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torchao_int8"),
+                "torchao_int4_g128": _group("uint4", "torchao_tinygemm", 128, "asymmetric"),
+                "torchao_int4_g32": _group("uint4", "torchao_tinygemm", mode="asymmetric"),
+                "torchao_mxfp8": _group("float8_e4m3fn", "torchao_mx"),
+                "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
+            }
+        ),
+        "mlx": MappingProxyType(
+            {
+                "mlx_q6_g64": _group("uint6", "mlx", 64, "asymmetric"),
+                "mlx_q3_g64": _group("uint3", "mlx", 64, "asymmetric"),
+                "mlx_mxfp4": _group("float4_e2m1fn", "mlx_mxfp4"),
+                "mlx_nvfp4": _group("float4_e2m1fn", "mlx_nvfp4", 16),
+            }
+        ),
+        "litert": MappingProxyType(
+            {
+                "litert_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="litert"),
+                "litert_int4_per_row": Scheme("int4", granularity=PerChannel(0), convention="litert"),
+                "litert_int4_g32": _group("int4", "litert_blockwise"),
+                "litert_int4_g128": _group("int4", "litert_blockwise", 128),
             }
         ),
     }
@@ -147,6 +219,8 @@ class _Recipes(Mapping[str, Scheme]):
 
 #: Every recipe by id.
 RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
+#: Every recipe by id, those of engines' profiles too.
+ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
 #: The axes of a tensor that is not at hand.
 MATRIX = Axes((1, 1))
@@ -162,7 +236,7 @@ def recipe_name(
     >>> recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
     'int4 per output channel'
     """
-    granularity, words = RECIPES[recipe_id].granularity, {}
+    granularity, words = ALL_RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
         # A recipe of columns does not fit a tensor of one axis, and is told all the same.
         named = axes if len(axes.shape) > granularity.axis else MATRIX
@@ -193,12 +267,12 @@ openvino_int8_sym; or Scheme('int8').
     if not isinstance(named, str):
         raise QuantVizError("scheme_wanted", got=type(named).__name__)
     called = named.strip().casefold()
-    if called in RECIPES:
-        return RECIPES[called]
+    if called in ALL_RECIPES:
+        return ALL_RECIPES[called]
     if called in FORMATS:
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
-    for name, scheme in RECIPES.items():
+    for name, scheme in ALL_RECIPES.items():
         if called in {
             recipe_name(name, language, short=short).casefold()
             for short in (False, True)
@@ -207,7 +281,7 @@ openvino_int8_sym; or Scheme('int8').
             return scheme
     if "," in called:
         return Scheme.parse(named.strip())
-    raise QuantVizError("unknown_recipe", got=named, known=", ".join(RECIPES))
+    raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:

@@ -27,10 +27,11 @@ class ScaleSearch:
 
     #: "minimum": scale and smallest value, by weighted least squares; "signed": a scale that may be negative;
     #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
-    #: value of the format the largest magnitude becomes.
+    #: value of the format the largest magnitude becomes; "integer_levels": whole scales for the codes of a
+    #: first level.
     method: str
-    #: Neighbouring blocks whose scales are codes of one float16 scale; 1 where each block has its own, 0 also
-    #: where it is weighed by the whole row.
+    #: Neighbouring blocks whose scales are codes of one float16 scale, or are weighed together; 1 where each
+    #: block has its own, 0 for all of a row.
     run: int = 1
     #: The smallest and largest code of a scale. Those of a smallest value are the same.
     code_min: int = 0
@@ -49,21 +50,31 @@ class ScaleSearch:
     level: float = 2.0
     #: Bits of the scale that the blocks of a run share.
     run_bits: int = 16
+    #: Of "integer_levels": the largest code of the first level, by what the zero point is.
+    reaches: tuple[tuple[str, int], ...] = ()
+
+    def reach(self, zero_domain: str) -> int:
+        """Return the largest code of the first level.
+
+        >>> SEARCHES["qserve"]["uint4"].reach("code_int")
+        119
+        """
+        return dict(self.reaches)[zero_domain]
 
     @property
     def weighs_columns(self) -> bool:
         """Whether an error can count more in one column than in another."""
-        return self.method != "block_maximum"
+        return self.method not in ("block_maximum", "integer_levels")
 
     @property
     def has_minimum(self) -> bool:
-        """Whether it finds a smallest value as well."""
-        return self.method in ("minimum", "weighted_minimum")
+        """Whether it finds a smallest value, or a zero point, as well."""
+        return self.method in ("minimum", "weighted_minimum", "integer_levels")
 
     @property
     def scale_bits(self) -> float:
-        """Return the bits of one block's scale, its share of the run's scale included."""
-        return self.code_bits + self.run_bits / max(self.run, 1)
+        """Return the bits of one block's scale, its share of the run's scale included, but not of a row's."""
+        return self.code_bits + (self.run_bits / self.run if self.run else 0)
 
 
 #: Every search by its name in a convention and the id of the number format. The numbers are those of
@@ -98,6 +109,20 @@ SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
             )
             for name, weight in (("", "squares"), ("_mae", "magnitudes"), ("_abs_max", "largest"))
         },
+        # QServe (arXiv 2405.04532): the most that stays within 8 bits, as its quantizer counts it. A zero
+        # point that is a value is a code of the first level.
+        "qserve": MappingProxyType(
+            {
+                "uint4": ScaleSearch(
+                    "integer_levels",
+                    0,
+                    1,
+                    127,
+                    8,
+                    reaches=(("code_int", 119), ("value", 120)),
+                )
+            }
+        ),
         # Runs of 256 again.
         "iq4_xs": MappingProxyType({"iq4": ScaleSearch("codebook", 8, -32, 31, 6)}),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
@@ -132,7 +132,8 @@ class Scheme:
         if self._reduced:
             return fmt.code_min // 2
         # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
-        return fmt.code_min + (1 if self._narrow and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
+        spared = fmt.code_min < -fmt.code_max or self._spares_unsigned("smallest")
+        return fmt.code_min + (1 if self._narrow and spared and fmt.levels > 2 else 0)
 
     @property
     def range_code_max(self) -> int:
@@ -147,8 +148,15 @@ class Scheme:
             more = self.arithmetic.reduce_range == "half_and_one" and fmt.signed and fmt.bits >= 8
             return fmt.code_max // 2 + (1 if more else 0)
         middle = self.mode == "symmetric" and self.symmetric_zero_point > 0
-        spared = self._narrow and middle and self.arithmetic.unsigned_zero == "lower_middle"
-        return fmt.code_max - (1 if spared else 0)
+        of_middle = middle and self.arithmetic.unsigned_zero == "lower_middle"
+        spared = of_middle or self._spares_unsigned("largest")
+        return fmt.code_max - (1 if self._narrow and spared else 0)
+
+    def _spares_unsigned(self, end: str) -> bool:
+        """Return whether a narrow range leaves out the code at an end of a format without signs."""
+        fmt = self.number_format
+        unsigned = fmt.kind == "integer" and not fmt.signed and fmt.levels > 2
+        return unsigned and self.arithmetic.narrow_unsigned == end
 
     @property
     def _reduced(self) -> bool:
@@ -194,7 +202,7 @@ class Scheme:
         """Return the zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
         fmt = self.number_format
         rule = self.arithmetic.unsigned_zero
-        if rule == "none" or fmt.kind != "integer" or fmt.signed:
+        if rule in ("none", "lower_end") or fmt.kind != "integer" or fmt.signed:
             return 0
         if rule == "lower_middle":
             return fmt.code_max // 2
@@ -242,19 +250,37 @@ class Scheme:
         (False, True)
         """
         one_sided = self.number_format.kind == "integer" and self.arithmetic.one_sided != "symmetric"
-        return self.mode == "asymmetric" or one_sided
+        return self.mode == "asymmetric" or one_sided or self.from_lower_end
+
+    @property
+    def from_lower_end(self) -> bool:
+        """Return whether symmetric mode counts codes from the lower end of its range."""
+        fmt = self.number_format
+        unsigned = fmt.kind == "integer" and not fmt.signed
+        return self.mode == "symmetric" and unsigned and self.arithmetic.unsigned_zero == "lower_end"
+
+    @property
+    def steps_below(self) -> int:
+        """Return how many steps below 0 the lower end of a symmetric range lies, where codes are counted from
+        it.
+
+        >>> Scheme.parse("uint8,symmetric,per_tensor,min_max,openvino_fake_quantize").steps_below
+        128
+        """
+        return (self.range_code_max + 1) // 2 - self.range_code_min
 
     @property
     def zero_domain(self) -> str:
         """Return what the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can
-        only be a code.
+        only be a code, unless codes are counted from the lower end of the range.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
         """
         if not self.shifted:
             return "none"
-        return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
+        is_code = self.mode == "symmetric" and not self.from_lower_end
+        return "code_int" if is_code else self.arithmetic.zero_domain
 
     @property
     def weighs_columns(self) -> bool:
@@ -543,13 +569,13 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
-        if self.mode == "symmetric" and self.convention.scale.rule == "mirrored_range":
+        if self.mode == "symmetric" and self.convention.scale.rule in BY_WIDTH:
             wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
             if fmt.id not in wide:
                 yield QuantVizError(
                     "convention_lacks",
                     field="scale.rule",
-                    got="mirrored_range",
+                    got=self.convention.scale.rule,
                     other="format",
                     allowed=", ".join(wide),
                 )
@@ -587,7 +613,7 @@ class Scheme:
     def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
         """Yield an error where the blocks do not fall into whole runs that share a scale of scales."""
         search = self.search
-        if search is None or search.run == 1:
+        if search is None or search.run < 2:
             return
         layout = self.granularity.layout(shape)
         for axis, (blocks, size) in enumerate(zip(layout.grid_shape, layout.block_shape, strict=True)):

@@ -10,7 +10,9 @@ from quantviz.compiled import background, kernel_cache
 
 @cache
 def has_kernels() -> bool:
-    """Return whether compiled kernels can be imported: numba is installed."""
+    """Return whether compiled kernels can be imported: numba is installed, and compiles."""
+    if not kernel_cache.has_numba():
+        return False
     try:
         import quantviz.compiled.compiler  # noqa: F401
     except ImportError as missing:

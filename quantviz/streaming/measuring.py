@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -87,6 +88,7 @@ class Measured(Picklable):
         )
 
 
+@public
 def measure(
     x: Any,
     scheme: Scheme | str,

@@ -298,7 +298,7 @@ def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     """Return the names and dtypes of what is known of a scheme's blocks, whatever the tensor."""
     # One block, or one run of blocks.
-    count = scheme.search.run if scheme.search else 1
+    count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))
     # No error, which nothing lessens.
     found = calibrated(

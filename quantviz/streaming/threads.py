@@ -11,6 +11,8 @@ from contextvars import copy_context
 from functools import cache
 from typing import Generic, TypeVar
 
+from quantviz.budget import Progress
+from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
 _T = TypeVar("_T")
@@ -20,7 +22,13 @@ THREADS_VARIABLE = "QUANTVIZ_THREADS"
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz")
+    return ThreadPoolExecutor(
+        max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz", initializer=keep_small
+    )
+
+
+# A child that is forked has none of the threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 #: Threads that the process keeps for passes; each begins when it is first needed.
@@ -42,14 +50,15 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     when it is done with one.
     """
     listed = list(items)
-    lock, rest = threading.Lock(), iter(listed)
+    lock, rest, progress = threading.Lock(), iter(listed), Progress(len(listed))
 
     def taken() -> Iterator[_T]:
         while True:
             with lock:
                 item = next(rest, None)
-            if item is None:
-                return
+                if item is None:
+                    return
+                progress.step()
             yield item
 
     threads = min(threads or default_threads(), len(listed))

@@ -34,7 +34,7 @@ Facts = Mapping[str, float]
 class Handle:
     """One number that decides whether a bug shows."""
 
-    #: The values it may have, in the slider's order.
+    #: The values it may have, in the slider's order: what is shown of them grows to the right.
     values: tuple[float, ...]
     #: The value it begins at, one at which the bug hides.
     start: float
@@ -49,6 +49,8 @@ class Handle:
     broken: Callable[[float], Line] | None = None
     #: Which cells are hit by the bug, from the correct and the broken outcome.
     hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
+    #: What the handle shows of a value: the number that a hand moves, where the value follows from it.
+    shown: Callable[[float], float] = lambda value: value
 
     def nearest(self, value: float) -> float:
         """Return the value of the handle next to a number."""
@@ -79,7 +81,7 @@ def frames(bug_id: str) -> tuple[Frame, ...]:
 
     >>> shown = [frame.value for frame in frames("constant_tensor") if frame.shows]
     >>> shown[0], shown[-1]
-    (0.01, 1e-08)
+    (1e-08, 0.01)
     """
     handle = HANDLES[bug_id]
     made = []
@@ -146,7 +148,16 @@ def _typed(rows: Sequence[Sequence[float]]) -> Source:
 
 
 def _with_zero_point(value: float) -> Source:
-    return _typed([[each - 0.01 * value for each in row] for row in _BALANCED])
+    return _typed([[each + _shift(value) for each in row] for row in _BALANCED])
+
+
+def _shift(zero_point: float) -> float:
+    """Return by how much all of x is moved for a zero point."""
+    return round(-0.01 * zero_point, 2) + 0.0
+
+
+#: Zero points from x moved down as far as it goes to x moved up.
+_ZERO_POINTS = tuple(float(each) for each in range(127, -129, -1))
 
 
 def _from(value: float) -> Source:
@@ -232,9 +243,7 @@ def _named(name: str) -> Callable[[float], tuple[Line, ...]]:
 #: Every handle by its bug's id.
 HANDLES: Mapping[str, Handle] = MappingProxyType(
     {
-        "int8_difference_wraps": Handle(
-            tuple(float(each) for each in range(-128, 128)), 0.0, _with_zero_point, _difference
-        ),
+        "int8_difference_wraps": Handle(_ZERO_POINTS, 0.0, _with_zero_point, _difference, shown=_shift),
         "times_255_wraps": Handle(
             tuple(float(each) for each in range(127, 256)),
             127.0,
@@ -258,25 +267,23 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
             hit=_beyond_the_codes,
         ),
         "one_code_too_many": Handle(
-            _hundredths(100, 50, -1),
+            _hundredths(50, 100, 1),
             1.0,
             lambda value: Builtin("course_4x4_c"),
             lambda correct, broken, place: {"top": broken.values["top"].item()},
             given=_named("share"),
         ),
-        "leftover_parameters": Handle(_hundredths(100, 5, -5), 1.0, _with_row, _row_scales),
-        "zero_point_added": Handle(
-            tuple(float(each) for each in range(-128, 128)), 0.0, _with_zero_point, _moved
-        ),
+        "leftover_parameters": Handle(_hundredths(5, 100, 5), 1.0, _with_row, _row_scales),
+        "zero_point_added": Handle(_ZERO_POINTS, 0.0, _with_zero_point, _moved, shown=_shift),
         "constant_tensor": Handle(
-            tuple(float(f"{digit}e{power}") for power in range(-1, -9, -1) for digit in (5, 2, 1))[2:],
+            tuple(float(f"{digit}e{power}") for power in range(-8, 0) for digit in (1, 2, 5))[:-2],
             0.1,
             lambda value: Typed.of([[5.0] * 4] * 4),
             lambda correct, broken, place: {"reach": 255 * broken.values["eps"]},
             given=_named("eps"),
         ),
         "row_of_zeros": Handle(
-            _hundredths(100, 0, -5),
+            _hundredths(0, 100, 5),
             1.0,
             _with_row,
             lambda correct, broken, place: {"row": ROW, "reach": broken.x[ROW].abs().max().item()},

@@ -159,8 +159,8 @@ class Blocks:
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
     def runs(self, count: int) -> torch.Tensor:
-        """Return the values of each run of `count` neighbouring blocks along the axis of the groups, 0 where
-        they are left out: (elements of a block, count, runs).
+        """Return the values of each run of `count` neighbouring blocks along the axis of the groups, or of
+        all of a row for 0; 0 where they are left out: (elements of a block, count, runs).
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> x = torch.arange(8.0).reshape(1, 8)
@@ -169,7 +169,8 @@ class Blocks:
         """
         of_runs = layout_of_runs(self.layout, count)
         rows = Blocks(self._filled(0), of_runs, self.dtype)._rows(0)
-        return rows.reshape(of_runs.block_count, count, -1).permute(2, 1, 0)
+        in_run = self.layout.block_count // of_runs.block_count
+        return rows.reshape(of_runs.block_count, in_run, -1).permute(2, 1, 0)
 
     def of_runs(self, values: torch.Tensor) -> torch.Tensor:
         """Return what is known of the blocks of each run, (count, runs), as it lies in the grid.
@@ -221,7 +222,7 @@ class Blocks:
 
 
 def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
-    """Return the layout whose blocks are runs of `count` neighbouring groups each.
+    """Return the layout whose blocks are runs of `count` neighbouring groups each; 0 for all of a row.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> layout_of_runs(PerGroup(2).layout((1, 8)), 2).grid_shape
@@ -229,6 +230,7 @@ def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
     """
     axis = _axis_of_groups(layout)
     block, grid = list(layout.block_shape), list(layout.grid_shape)
+    count = count or grid[axis]
     block[axis], grid[axis] = block[axis] * count, grid[axis] // count
     return BlockLayout(layout.view_shape, tuple(block), tuple(grid), layout.tail)
 

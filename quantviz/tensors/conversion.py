@@ -240,6 +240,7 @@ def refuse_other_kinds(tensor: torch.Tensor) -> None:
         or tensor.layout != torch.strided
         or tensor.is_quantized
         or tensor.device.type == "meta"
+        or not _has_values(tensor)
     ):
         raise QuantVizError("input_not_dense")
     if tensor.dtype not in _EXACT | _COUNTED:
@@ -249,6 +250,14 @@ def refuse_other_kinds(tensor: torch.Tensor) -> None:
         raise QuantVizError(
             "input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED
         )
+
+
+def _has_values(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor has memory of its own: those that trace a program have a shape alone."""
+    try:
+        return tensor.untyped_storage().data_ptr() != 0 or not tensor.numel()
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def _converted(x: Any) -> torch.Tensor:

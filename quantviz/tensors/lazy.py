@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
@@ -295,6 +296,7 @@ class Oriented(Over):
         return part[first - start * a_step : last - start * a_step]
 
 
+@public
 def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
     """Return `x` as a matrix, outputs × inputs, as engines store and group a weight.
 

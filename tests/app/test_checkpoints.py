@@ -1,6 +1,8 @@
 """The page of checkpoints through AppTest: what it says is what was measured, and no more is shown."""
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ import quantviz as qv
 from quantviz.checkpoints import audit_process as audits
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.offered import as_link, from_link
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
@@ -73,15 +76,24 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     them.
     """
     asked = []
-    monkeypatch.setattr(ScanProcess, "start", lambda self, path, recipes, language: asked.append(recipes))
+    monkeypatch.setattr(
+        ScanProcess, "start", lambda self, path, recipes, language, engine: asked.append((recipes, engine))
+    )
     at = opened(f=as_link(FILE)).run()
     shown = tuple(at.multiselect(key="checkpoints_recipes").value)
     at.query_params.clear()
     at.query_params["f"] = as_link(FILE)
     at.button(key="checkpoints_scan").click().run()
     assert not at.exception
-    assert asked == [shown]
+    assert asked == [(shown, "")]
     assert shown == RECIPES
+    # An engine brings its own recipes, and its name to the scan and the address.
+    at.selectbox(key="checkpoints_engine").set_value("vllm").run()
+    own = tuple(at.multiselect(key="checkpoints_recipes").value)
+    assert own == PROFILES["vllm"].first_recipes
+    assert address(at)["e"] == "vllm"
+    healthy(at.button(key="checkpoints_scan").click().run())
+    assert asked[1:] == [(own, "vllm")]
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):
@@ -125,6 +137,7 @@ def test_what_the_address_asks_for_in_vain_is_named(scanned):
     at.run()
     assert not at.exception
     assert "secret" in at.error[0].value
+    assert at.button(key="checkpoints_scan").disabled
 
 
 def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):
@@ -139,6 +152,31 @@ def test_a_file_of_results_opens_without_being_written_to(scanned):
     assert "First fix: int8 row" in sentence(at)
     assert "secret" in str(at.selectbox(key="checkpoints_number").options)
     assert (scanned / "old.sqlite").read_bytes() == before
+
+
+def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(scanned):
+    damaged = scanned / "damaged.sqlite"
+    damaged.write_bytes((scanned / "old.sqlite").read_bytes())
+    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
+        opened_file.execute("UPDATE scans SET process = NULL WHERE path LIKE '%secret%'")
+        opened_file.execute("UPDATE tensors SET shape = '{' WHERE tensor = 'norm.weight'")
+        opened_file.commit()
+    st.cache_data.clear()  # what lies in the folder
+    at = opened(f="damaged.sqlite", n="1")
+    assert "First fix: int8 row" in sentence(at)
+    assert any("process must be a number" in each.value for each in at.warning)
+    table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
+    [reason] = table[table.tensor == "norm.weight"].reason
+    assert "shape must be JSON" in reason
+    assert not list(scanned.glob("*-wal")) + list(scanned.glob("*-shm"))
+    with contextlib.closing(sqlite3.connect(damaged)) as opened_file:
+        opened_file.execute("DROP TABLE tensors")
+        opened_file.execute("CREATE VIEW tensors AS SELECT zeroblob(1000000000) AS tensor")
+        opened_file.commit()
+    at.run()  # the page that was open when its file was replaced
+    assert not at.exception
+    assert ["no results file of this version" in each.value for each in at.error] == [True]
+    damaged.unlink()
 
 
 def test_the_call_that_the_page_shows_gives_the_number_it_says(scanned, monkeypatch, capsys):

@@ -70,7 +70,7 @@ def test_every_term_has_a_step_that_introduces_it():
     known = lessons()
     for term in {term for terms in (*TERMS.values(), *CAUSES.values()) for term in terms}:
         lesson, step = term_home(term)
-        assert (term, True) in known[lesson].steps[step].words.terms
+        assert (term, True) in known[lesson].steps[step].terms
 
 
 def test_a_term_opens_its_step():

@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
@@ -120,8 +121,20 @@ def wrongly_dragged(question, scenes):
     raise AssertionError(question)
 
 
+def marked(at, name, i, attempt, question, where=0.5):
+    """The session after a tap on the ruler: tests/browser/test_lessons.py has it tap."""
+    marks = at.session_state.get("lesson_marks", {})
+    at.session_state["lesson_marks"] = {**marks, (f"{name}/{i}", attempt, question.id): where}
+    return healthy(at.run())
+
+
 def moved(at, name, i, attempt, state):
-    """The session after a hand has come to `state` in a step: tests/browser/test_lessons.py has it come."""
+    """The session after a hand has come to `state` in a step, and has marked first where that was asked:
+    tests/browser/test_lessons.py has it come.
+    """
+    for question in lessons()[name].steps[i].questions:
+        if lessons()[name].steps[i].opened_by_mark(question):
+            marked(at, name, i, attempt, question)
     found = at.session_state.get("lesson_in_hand", {})
     at.session_state["lesson_in_hand"] = {**found, (f"{name}/{i}", attempt): state}
     return healthy(at.run())
@@ -143,17 +156,23 @@ def answer(at, question, given, key):
 
 
 def commit(at, sure=True):
-    (guessing,) = (toggle for toggle in at.toggle if str(toggle.key).startswith("guess_"))
-    guessing.set_value(not sure)
-    return healthy(at.button(key="commit").click().run())
+    return healthy(at.button(key="commit" if sure else "commit_guess").click().run())
 
 
-def not_told(at, step, scenes):
-    """Nothing of what the step hides, and no word of its answers, is in what was sent."""
+def commits(at):
+    """The buttons that commit an answer."""
+    return [button for button in at.button if str(button.key).startswith("commit")]
+
+
+def not_told(at, step, scenes, opened=frozenset()):
+    """Nothing of what the step hides, but for what a mark has opened, and no word of its answers was sent."""
     sent = everything(at)
-    r = scenes[HERE].result
+    r, hidden = scenes[HERE].result, step.hidden - opened
+    for part in ("curve", "bits_plot", *TILE_PARTS):
+        if part in step.show and step.move:
+            assert is_sent(sent, part) == (part not in hidden), part
     for part in ("q", "x_hat", "error"):
-        if part in step.hidden:
+        if part in hidden:
             values = getattr(r, part).numpy()
             for dtype in (values.dtype, np.float32, np.float64):
                 # A few cells are no secret: x̂ of a whole tensor is.
@@ -191,6 +210,20 @@ def not_told(at, step, scenes):
     assert b"qv-whose" not in sent
 
 
+def is_sent(sent, part):
+    """Whether a readout of a step with handles was sent: the number of a tile, a curve or a plot."""
+    if part == "curve":
+        return b'"curve": {' in sent
+    if part == "bits_plot":
+        return b"lesson_bits_plot" in sent
+    return f'data-qv-metric="{part.removeprefix("tiles.")}"'.encode() in sent
+
+
+def opened_before(step, k):
+    """What the marks of the first `k` questions of a step have opened."""
+    return frozenset().union(*(step.opened_by_mark(question) for question in step.questions[:k]))
+
+
 @pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS, languages()), 5))
 def test_each_step_answered_wrong_and_right(name, language):
     lesson, words = lessons(language)[name], catalogue(language)
@@ -201,11 +234,20 @@ def test_each_step_answered_wrong_and_right(name, language):
             scenes = step.scenes(attempt)
             if step.move and step.questions and not isinstance(step.questions[0], Drag):
                 # Nothing is asked before something was moved.
-                assert not [button for button in at.button if button.key == "commit"]
+                assert not commits(at)
                 moved(at, name, i, attempt, scenes[HERE].state)
             for k, question in enumerate(step.questions):
                 if attempt == 0:
-                    not_told(at, step, scenes)
+                    not_told(at, step, scenes, opened_before(step, k))
+                if step.opened_by_mark(question):
+                    # Blind first: there is nothing to commit, and nothing else to move.
+                    assert not commits(at)
+                    assert b'"asked": true' in everything(at)
+                    marked(at, name, i, attempt, question)
+                    assert b'"asked": false' in everything(at)
+                    assert len(commits(at)) == 2
+                    if attempt == 0:
+                        not_told(at, step, scenes, opened_before(step, k + 1))
                 if step.move:
                     # Other states have no handles: none can be looked at while something is to be moved.
                     assert not [pills.key for pills in at.pills if str(pills.key).startswith("look_")]
@@ -507,6 +549,18 @@ def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     assert at.text_input(key="answer_range_to_grid_2_0_0").value == ""
 
 
+def test_the_next_learner_at_the_computer_marks_anew():
+    at = opened(l="rounding_against_clipping", p="3")
+    step = lessons()["rounding_against_clipping"].steps[2]
+    moved(at, "rounding_against_clipping", 2, 0, step.questions[0].truth(step.scenes()))
+    commit(at)
+    progress(at)
+    healthy(at.button(key="progress_clear").click().run())
+    assert not commits(at)
+    assert b'"asked": true' in everything(at)
+    not_told(at, step, step.scenes())
+
+
 def test_a_teacher_can_show_them_at_once():
     at = opened(l="range_to_grid", p="3", k="shown")
     assert at.info[0].value.startswith("The answer:")
@@ -538,6 +592,40 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     assert "width: 75.0%" in bars[0]
     assert "width: 25.0%" in bars[1]
     assert not any("qv-right" in bar for bar in bars)
+
+
+@pytest.mark.parametrize("room", ["projector", "projector.withheld"])
+def test_a_projected_question_has_its_answers_as_bars_and_one_button_that_tells(room):
+    lesson, i = "rounding_against_clipping", 3
+    question = lessons()[lesson].steps[i].questions[0]
+    at = opened(l=lesson, p=str(i + 1), k=room)
+
+    def bars():
+        return [each.proto.body for each in at.get("html") if 'class="qv-bar' in each.proto.body]
+
+    # The class is asked at once: nobody has to move anything first, nor to choose an answer.
+    assert [h.value for h in at.markdown if h.value.startswith("## ")] == [
+        f"## {question.ask.say(lessons()[lesson].steps[i].scenes(0))}"
+    ]
+    assert not at.radio
+    assert len(bars()) == len(question.options)
+    for box, hands in zip([box for box in at.number_input if "_hands_" in box.key], (6, 2, 0), strict=True):
+        box.set_value(hands)
+    healthy(at.run())
+    assert [bar.partition('style="')[2].partition('"')[0] for bar in bars()] == [
+        "width: 75.0%",
+        "width: 25.0%",
+        "width: 0.0%",
+    ]
+    assert not any("qv-right" in bar for bar in bars())
+    healthy(at.button(key="lesson_tell").click().run())
+    right = question.truth(lessons()[lesson].steps[i].scenes(0))
+    assert ["qv-right" in bar for bar in bars()] == [k == right for k in range(len(bars()))]
+    assert "width: 75.0%" in bars()[0]
+    assert not [button for button in at.button if button.key == "lesson_tell"]
+    # Once more begins anew, and the next step is not told.
+    healthy(at.button(key="lesson_again").click().run())
+    assert not any("qv-right" in bar for bar in bars())
 
 
 def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypatch):
@@ -767,6 +855,80 @@ def looked_at(at):
 
 def mse_of(state):
     return number(quantities()["mse"](Scene(state)))
+
+
+@pytest.mark.parametrize("language", languages())
+def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_lessons_later(language):
+    name, later = IDS[2], IDS[4]
+    steps, words = lessons(language)[name].steps, catalogue(language)
+    i, question = next(
+        (i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, Choice)
+    )
+    wrong = wrong_answer(question, steps[i].scenes())
+    sure = Answer(name, i, question.id, 0, wrong, True)
+    guess = next(
+        Answer(name, k, q.id, 0, wrong_answer(q, step.scenes()), False)
+        for k, step in enumerate(steps)
+        for q in step.questions
+        if k != i
+    )
+    stored = [answer for each in (sure, guess) for answer in (each, dataclasses.replace(each, tried=1))]
+
+    def at_the_end(lesson, kept):
+        last = lessons(language)[lesson].steps[-1]
+        ended = [
+            Answer(
+                lesson,
+                len(lessons(language)[lesson].steps) - 1,
+                q.id,
+                0,
+                right_answer(q, last.scenes()),
+                True,
+            )
+            for q in last.questions
+        ]
+        return restored(
+            opened(l=lesson, p=str(len(lessons(language)[lesson].steps)), lang=language), kept + ended
+        )
+
+    def second_looks(at):
+        return [str(b.key) for b in at.button if str(b.key).startswith("second_look_")]
+
+    # Of the answers that were wrong, the one that was a guess is not told of.
+    assert second_looks(at_the_end(name, stored)) == [f"second_look_{i}_{question.id}"]
+    assert second_looks(at_the_end(IDS[3], stored)) == []
+    at = at_the_end(later, stored)
+    assert at.button(key="lesson_once_more").label == words["lessons.second_look.ask"].format(number=2)
+    assert second_looks(at) == []
+    healthy(at.button(key="lesson_once_more").click().run())
+    assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
+    assert words["lessons.second_look.asked"].encode() in everything(at)
+    scenes = steps[i].scenes(1)
+    if steps[i].move:
+        moved(at, name, i, 1, scenes[HERE].state)
+    for k, each in enumerate(steps[i].questions):
+        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
+        commit(at)
+    assert at.button(key="lesson_next").label == words["lessons.second_look.back"].format(number=4)
+    healthy(at.button(key="lesson_next").click().run())
+    assert asked(at, "l") == later
+    # Once, and no more.
+    assert not [b for b in at.button if b.key == "lesson_once_more"]
+    assert second_looks(at_the_end(name, at.session_state["lesson_answers"])) == []
+
+
+def test_what_was_wrong_and_sure_is_not_told_where_answers_are_withheld():
+    name, i, question = next(
+        (name, i, q)
+        for name in IDS[2:]
+        for i, step in enumerate(lessons()[name].steps)
+        for q in step.questions
+        if isinstance(q, Choice)
+    )
+    sure = Answer(name, i, question.id, 0, wrong_answer(question, lessons()[name].steps[i].scenes()), True)
+    last = str(len(lessons()[name].steps))
+    at = restored(opened(l=name, p=last, k="withheld"), [sure, dataclasses.replace(sure, tried=1)])
+    assert not [b for b in at.button if str(b.key).startswith(("second_look_", "lesson_once_more"))]
 
 
 def test_withheld_answers_have_no_second_try():

@@ -10,14 +10,24 @@ import pytest
 import segno
 from streamlit.testing.v1 import AppTest
 
-from quantviz.lab.classroom import ANSWERS, CLOSED, GROUPS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.lab.classroom import (
+    ANSWERS,
+    CLOSED,
+    GROUPS,
+    HIDEABLE,
+    LOCKABLE,
+    LONGEST_PROMPT,
+    RESULTS,
+    Classroom,
+)
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
-from quantviz.ui.teacher.page import RESULTS, qr_image
+from quantviz.ui.teacher.page import qr_image
+from quantviz.ui.teacher.state import OPENS
 from tests.helpers import session
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy, numbers, turned
@@ -231,10 +241,10 @@ def test_a_bad_class_setting_is_said_on_every_page(page):
 def teacher(url=NETWORK, **params):
     at = AppTest.from_file("../../app.py", default_timeout=60)
     at.context["url"] = url
+    at.switch_page(PAGE)
     for name, value in params.items():
         at.query_params[name] = value
-    healthy(at.run())
-    return healthy(at.switch_page(PAGE).run())
+    return healthy(at.run())
 
 
 def link(at):
@@ -279,33 +289,116 @@ def test_the_link_opens_a_lesson_at_a_step(answers):
 
 def test_the_link_carries_what_is_chosen():
     at = teacher()
+    at.segmented_control(key="teacher_sees").set_value("parts").run()
     for group, parts in GROUPS.items():
         at.pills(key=f"teacher_hidden_{group}").set_value(list(parts)).run()
     at.pills(key="teacher_locked").set_value(list(LOCKABLE)).run()
-    at.toggle(key="teacher_projector").set_value(True).run()
+    at.text_input(key="teacher_prompt").set_value(" Why  row *2*? ").run()
     at.segmented_control(key="teacher_language").set_value("zh").run()
     asked = parameters(link(healthy(at)))
-    assert Classroom.parse(asked["k"]) == Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), projector=True)
+    assert Classroom.parse(asked["k"]) == Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE))
     assert asked["lang"] == "zh"
+    assert asked["ask"] == "Why row *2*?"
     assert len(link(at)) <= LONGEST
     assert qr(at) == [qr_image(link(at), catalogue("en")["teacher.qr_alt"])]
+    # Everything that was chosen is in the page's address.
+    again = teacher(**address(at))
+    assert link(again) == link(at)
+    assert again.segmented_control(key="teacher_sees").value == "parts"
+    assert again.text_input(key="teacher_prompt").value == "Why row *2*?"
+
+
+@pytest.mark.parametrize("opens", OPENS)
+def test_a_reload_keeps_what_is_chosen(opens):
+    at = teacher(**write_link(opening("three_bits_beat_four")))
+    at.segmented_control(key="teacher_opens").set_value(opens).run()
+    if opens == "scenario":
+        at.selectbox(key="teacher_scenario").set_value("one_cell").run()
+    if opens == "lesson":
+        name = list(lessons())[2]
+        at.selectbox(key="teacher_lesson").set_value(name).run()
+        at.selectbox(key=f"teacher_step_{name}").set_value(3).run()
+        at.segmented_control(key="teacher_answers").set_value("withheld").run()
+    again = teacher(**address(healthy(at)))
+    assert link(again) == link(at) != link(teacher())
+    assert address(again) == address(at)
+    assert not again.warning
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"class": "no-q.no-tile$"},
+        {"opens": "everything"},
+        {"opens": "lesson", "lesson": "nonsense"},
+        {"opens": "lesson", "lesson": "symmetric", "step": "99"},
+        {"opens": "scenario", "example": "nonsense"},
+        {"for": "xx"},
+        {"prompt": "?" * (LONGEST_PROMPT + 1)},
+    ],
+    ids=lambda damaged: "-".join(damaged),
+)
+def test_a_damaged_address_is_one_sentence_and_hands_out_nothing_that_was_left_out(damaged):
+    at = teacher(**{"class": "no-q", **damaged})
+    assert [each.value for each in at.warning] == [catalogue("en")["teacher.damaged"]]
+    assert Classroom.parse(parameters(link(at))["k"]).hidden == CLOSED.hidden
+    at.segmented_control(key="teacher_sees").set_value("everything").run()
+    assert "k" not in parameters(link(healthy(at)))
+    assert not at.warning
 
 
 def test_all_results_and_nothing_are_one_click():
     at = teacher()
-    at.button(key="teacher_predict").click().run()
+    at.segmented_control(key="teacher_sees").set_value("predict").run()
     assert Classroom.parse(parameters(link(at))["k"]).hidden == RESULTS
-    at.button(key="teacher_nothing").click().run()
+    at.segmented_control(key="teacher_sees").set_value("everything").run()
     assert "k" not in parameters(link(healthy(at)))
 
 
 def test_the_choice_is_kept_over_a_page_switch():
     at = teacher()
-    at.toggle(key="teacher_projector").set_value(True).run()
+    at.segmented_control(key="teacher_sees").set_value("predict").run()
+    before = link(at)
     at.switch_page("pages/lab/playground.py").run()
     assert "k" not in address(at)
+    assert "h" in address(at)
     at.switch_page(PAGE).run()
-    assert parameters(link(healthy(at)))["k"] == "projector"
+    # Nor does it tell how large the error was that the Lab has shown meanwhile.
+    assert link(healthy(at)) == before
+
+
+# ---- the question to the class ------------------------------------------------------------------
+
+
+def prompts(at):
+    """What stands above the picture as the teacher's question."""
+    return [
+        each.value
+        for block in walk(at._tree.root)
+        if "class_prompt" in str(getattr(getattr(block, "proto", None), "id", ""))
+        for each in walk(block)
+        if each.type == "markdown"
+    ]
+
+
+def test_a_link_to_predict_carries_a_question():
+    hidden = Classroom(hidden=RESULTS)
+    assert prompts(opened()) == []
+    en, zh = catalogue("en"), catalogue("zh")
+    assert prompts(opened(hidden)) == [f"**{en['room.prompt']}** {en['room.predict']}"]
+    # It is anybody's text.
+    assert prompts(opened(hidden, ask="*Why* <b>?")) == [rf"**{en['room.prompt']}** \*Why\* \<b\>?"]
+    at = opened(hidden, ask="Why?", lang="zh")
+    assert prompts(at) == [f"**{zh['room.prompt']}** Why?"]
+    assert address(at)["ask"] == "Why?"
+    assert prompts(opened(Classroom(projector=True), ask="Why?")) == ["Why?"]
+
+
+def test_a_question_that_is_too_long_is_left_out_with_one_sentence():
+    at = opened(Classroom(hidden=frozenset({"q"})), ask="?" * (LONGEST_PROMPT + 1))
+    assert [str(LONGEST_PROMPT) in warning.value for warning in at.warning] == [True]
+    assert prompts(at) == []
+    assert address(at)["k"] == "no-q"
 
 
 @pytest.mark.parametrize(
@@ -348,6 +441,30 @@ def test_project_this_shows_it_large_and_leads_back():
     at.button(key="teacher_project").click().run()
     assert address(healthy(at))["k"] == "projector"
     assert address(at)["t"] == write_link(opening("one_cell"))["t"]
+    at.button(key="leave_projector").click().run()
+    assert "k" not in address(healthy(at))
+
+
+def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
+    at = teacher()
+    at.segmented_control(key="teacher_sees").set_value("parts").run()
+    at.pills(key="teacher_hidden_panels").set_value(["q", "error"]).run()
+    at.pills(key="teacher_locked").set_value(["scheme"]).run()
+    at.text_input(key="teacher_prompt").set_value("Why?").run()
+    at.button(key="teacher_project").click().run()
+    assert titles(healthy(at)) == ["x", "x_hat"]
+    assert prompts(at)
+    # The teacher's own hand is on it.
+    assert address(at)["k"] == "projector.no-q.no-error"
+    at.button(key="project_all").click()
+    at.switch_page(session.LAB).run()
+    assert titles(healthy(at)) == list(PANEL_PARTS)
+    assert not has(at, "project_all")
+    at.button(key="leave_projector").click().run()
+    assert titles(healthy(at)) == list(PANEL_PARTS)
+    assert "k" not in address(at)
+    at.switch_page(PAGE).run()
+    at.button(key="teacher_project").click().run()
     at.button(key="leave_projector").click().run()
     assert "k" not in address(healthy(at))
 

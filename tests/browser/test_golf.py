@@ -12,6 +12,25 @@ def tries(page, count):
     wait_idle(page)
 
 
+def the_recipe_has_its_words_and_the_range_hides_nothing(page):
+    """A group's size left "y…" of the recipe, and the unfolded range lay over what a try came to."""
+    recipe = page.locator(".st-key-recipe input").first
+    for name, width in (("group", 1280), ("group", 1366), ("row", 1366)):
+        page.set_viewport_size({"width": width, "height": 720})
+        page.click(f".st-key-per_{name} button")
+        wait_idle(page)
+        assert recipe.evaluate("each => each.scrollWidth <= each.clientWidth"), (name, width)
+    page.click(".st-key-range_expander summary")
+    unfolded = page.locator(".st-key-range_expander [data-testid=stExpanderDetails]")
+    unfolded.wait_for()
+    page.wait_for_timeout(600)
+    foot = unfolded.bounding_box()["y"] + unfolded.bounding_box()["height"]
+    assert foot <= page.locator(".st-key-golf_said").bounding_box()["y"] + 1
+    page.click(".st-key-range_expander summary")
+    unfolded.wait_for(state="hidden")
+    wait_idle(page)
+
+
 def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, serve):
     page = new_page()
     page.goto(f"{serve(ROOT / 'app.py')}/golf?lang=en&hole=heaps&heaps=int4")
@@ -19,6 +38,7 @@ def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, serve):
     page.click(".st-key-per_row button")
     page.wait_for_function("document.querySelector('.st-key-golf_price').innerText.startsWith('4.0625')")
     wait_idle(page)
+    the_recipe_has_its_words_and_the_range_hides_nothing(page)
     button = page.locator(".st-key-golf_try_it button")
     for size in ({"width": 1366, "height": 625}, {"width": 390, "height": 664}):
         page.set_viewport_size(size)

@@ -163,7 +163,7 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
 
 
 DOORS = [
-    ("learn", "lessons", ".st-key-lesson_list"),
+    ("learn", "lessons", ".st-key-lesson_list_1"),
     ("explore", "lab", ".st-key-panels .js-plotly-plot"),
     ("teach", "teacher", ".st-key-teacher_hidden"),
 ]

@@ -376,3 +376,27 @@ def test_the_rectangle_of_cells(call, panel, cells, visibly, box):
 def test_ink_is_read_on_its_ground(call, value, ink):
     scale = {"ramp": ["#000000", "#ffffff"], "stops": [0, 1], "lo": 0, "hi": 1}
     assert call("inkOn", scale, value) == ink
+
+
+@pytest.mark.parametrize(
+    ("snap", "value", "snaps_to"),
+    [
+        (["teeth"], 2.08, 2),
+        (["teeth"], 2.2, 2.2),  # ten pixels away
+        (["teeth"], 2.5, 2.5),
+        (["midpoints"], 2.45, 2.5),
+        (["midpoints"], 2.08, 2.08),
+        (["zero"], -0.05, 0),
+        (["zero"], 0.99, 0.99),
+        ([], 2.0001, 2.0001),
+    ],
+)
+def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
+    """A finger did not hit 0, a tooth or the middle between two: a pixel of a phone is many steps wide."""
+    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ snapped, valueSnaps }};")
+    got = blank.evaluate(
+        "([snap, value]) => snapping.snapped(value, snapping.valueSnaps("
+        "{ snap, levels: Float64Array.of(-1, 1, 2, 3) }), 50)",
+        [snap, value],
+    )
+    assert got == snaps_to

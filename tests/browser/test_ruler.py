@@ -10,6 +10,7 @@ import pytest
 
 from quantviz.analysis.range_error import minima_of
 from quantviz.browser import FOLDER, join_modules
+from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.ui.components.ruler import ruler_settings
 from tests.helpers.browser import violations, wait_idle
 from tests.helpers.offered import of_today
@@ -295,6 +296,47 @@ def test_heights_are_those_of_the_layout(ruler):
     assert ruler(handles={}, curve=False).evaluate(height) == 84 + 40
     assert ruler(handles={}, width=390).evaluate(height) == 120
     assert ruler(handles={}, width=390, curve=False).evaluate(height) == 120
+
+
+STAGES = """(stage) => {
+  const drawn = [];
+  const proto = CanvasRenderingContext2D.prototype;
+  const real = {};
+  for (const name of ["fillRect", "stroke", "fill", "fillText"]) {
+    real[name] = proto[name];
+    proto[name] = function (...given) {
+      drawn.push(name === "fillText" ? given[0] : this[name === "stroke" ? "strokeStyle" : "fillStyle"]);
+      return real[name].apply(this, given);
+    };
+  }
+  demo.ruler.show({...demo.ruler.picture, stage});
+  Object.assign(proto, real);
+  return {drawn, teeth: demo.ruler.marks.teeth.length, height: demo.ruler.canvas.clientHeight};
+}"""
+
+
+def written(drawn):
+    """Numbers among what was drawn."""
+    return {each for each in drawn if each[:1] in {*"−0123456789"} and "→" not in each}
+
+
+def test_what_is_drawn_comes_stage_by_stage(ruler):
+    page = ruler(curve=False, handles={"value": True, "bits": True}, bits=3)
+    seen = {stage: page.evaluate(STAGES, stage) for stage in RULER_STAGES}
+    colours = ruler_settings("light", "en")["colors"]
+    assert [seen[stage]["teeth"] > 0 for stage in RULER_STAGES] == [False, False, True, True, True]
+    # Sliders alone take no room for the rest.
+    assert seen["slider"]["height"] == 26
+    assert {seen[stage]["height"] for stage in RULER_STAGES[1:]} == {26 + 84 + 40}
+    errors = {colours["over"], colours["under"]}
+    assert [bool(errors & {*seen[stage]["drawn"]}) for stage in RULER_STAGES] == [False] * 4 + [True]
+    # The second scale: the values at the teeth, below their codes.
+    codes, values, everything = (written(seen[stage]["drawn"]) for stage in RULER_STAGES[2:])
+    assert {"−2", "2"} <= codes < values == everything
+    # Dots alone: only the ends of the range and the selected value are written.
+    assert {"−3.5", "3.5"} <= written(seen["dots"]["drawn"])
+    assert not any("→" in each for each in seen["dots"]["drawn"])
+    assert any("→" in each for each in seen["codes"]["drawn"])
 
 
 LABELS = """() => {

@@ -9,10 +9,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 import segno
 
+from quantviz.text import catalogue
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
 from tests.helpers.offered import of_today
-from tests.helpers.picture import drawn
+from tests.helpers.picture import KEEP_WRITTEN, drawn, written_digits
 
 APP = ROOT / "app.py"
 #: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the
@@ -55,7 +56,9 @@ def smallest_text(page):
 
 @pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
 def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
-    page = opened(new_page(1280, 720, theme=theme), f"{url}/lab?k=projector&lang={language}")
+    page = new_page(1280, 720, theme=theme)
+    page.add_init_script(KEEP_WRITTEN)
+    opened(page, f"{url}/lab?k=projector&lang={language}")
     drawn(page)
     page.wait_for_function(
         "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.enlarged > 1.4"
@@ -76,6 +79,10 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     )
     assert min(size for size, title in sizes if title) >= LEAST_TITLE
     assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
+    # A canvas has whole pixels, so its scale is not quite what was asked for.
+    assert min(written_digits(page)) >= LEAST_TEXT - 0.1
+    ruler = page.locator(".qv-ruler canvas").bounding_box()
+    assert ruler["y"] + ruler["height"] <= 720
     # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
     assert page.evaluate(
         "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom"
@@ -97,8 +104,8 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     page.wait_for_selector("[data-testid=stSidebar]:visible")
 
 
-def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
-    page = opened(new_page(), f"{url}/lab?lang=en&k=no-below")
+def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
+    page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
     drawn(page)
     page.locator(".st-key-bits button", has_text="8").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
@@ -106,11 +113,39 @@ def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
     before = page.url
     page.locator("[data-testid=stSidebarNavLink]", has_text="Class").click()
     page.wait_for_selector(".st-key-teacher_opens")
-    page.wait_for_function("location.search === '?lang=en&k=no-below'")
+    # The link opens the Lab as it is: the teacher's address carries that too.
+    page.wait_for_function("location.pathname.endsWith('/teacher') && location.search.includes('s=int8')")
+    assert "k=no-below" in page.url
     page.locator("[data-testid=stSidebarNavLink]", has_text="Lab").click()
     drawn(page)
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
     assert page.url == before
+    a_dark_lab_is_printed_whole_in_black_on_white(page, shot)
+
+
+def a_dark_lab_is_printed_whole_in_black_on_white(page, shot):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
+    shot(page, "printed")
+    width, edge, negative, ink, ruler = page.evaluate(
+        """() => {
+            const chart = document.querySelector(".st-key-panels .stPlotlyChart");
+            const text = chart.querySelector(".annotation-text");
+            const block = getComputedStyle(document.querySelector("[data-testid=stMainBlockContainer]"));
+            const printed = getComputedStyle(document.documentElement).getPropertyValue("--qv-printed");
+            return [
+                parseFloat(chart.style.width) * chart.style.zoom,
+                parseFloat(block.paddingLeft) + parseFloat(block.paddingRight),
+                getComputedStyle(chart).filter,
+                getComputedStyle(text).fill,
+                printed,
+            ];
+        }"""
+    )
+    # A page is as wide as A4 less its margins.
+    assert width + edge <= 703, "the last column is cut off"
+    assert negative == ruler == "invert(1) hue-rotate(180deg)"
+    assert ink == "rgb(255, 255, 255)", "white in the negative is black on paper"
 
 
 def own_address():
@@ -131,16 +166,21 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
     with server(APP, tmp_path / "log", "0.0.0.0") as local:
         app = f"http://{host}:{urlsplit(local).port}"
         page = opened(new_page(), f"{app}/teacher?lang=zh")
+        page.locator(".st-key-teacher_sees button").nth(2).click()
         page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
         page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
         page.locator(".st-key-teacher_opens button").nth(1).click()
         link = f"{app}/lab?k=no-error.lock-scheme"
-        page.wait_for_function(
-            "(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link",
-            arg=link,
-        )
+        link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
+        page.wait_for_function(link_shown, arg=link)
+        wait_idle(page)
+        # What was chosen outlives a reload.
+        page.reload()
+        page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
         shot(page, "teacher")
+        the_code_fills_the_screen(page)
+        a_printed_page_is_what_is_handed_out(page, link)
         assert modules(page) == [
             [bool(dark) for dark in row]
             for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)
@@ -155,6 +195,91 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         assert class_page.evaluate(
             "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
         ) == ["x", "q", "x_hat"]
+
+
+def the_code_fills_the_screen(page):
+    """The main button shows the code as large as the window, over everything; Escape closes it."""
+    page.locator(".st-key-teacher_full_screen button").click()
+    code = page.locator(".st-key-teacher_full_screen dialog img")
+    code.wait_for()
+    side = code.evaluate(
+        """(image) => {
+            const { left, right, top, bottom } = image.getBoundingClientRect();
+            const above = image.getRootNode().elementFromPoint((left + right) / 2, (top + bottom) / 2);
+            const fits = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+            return above === image && fits ? (bottom - top) / innerHeight : 0;
+        }"""
+    )
+    assert side > 0.85
+    assert code.get_attribute("src") == page.get_attribute(".qv-qr", "src")
+    page.keyboard.press("Escape")
+    code.wait_for(state="hidden")
+
+
+def a_printed_page_is_what_is_handed_out(page, link):
+    page.emulate_media(media="print")
+    assert page.locator("[data-testid=stMain]").inner_text().strip() == link
+    assert page.locator(".qv-qr:visible").count() == 1
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("theme", of_today(["light", "dark"], 1))
+def test_a_phone_in_class(new_page, url, shot, theme):
+    """Large letters, a lost connection and paper, on a page of the Lab."""
+    page = new_page(390, 844, theme=theme)
+    page.add_init_script(KEEP_WRITTEN)
+    line = Line(page)
+    opened(page, f"{url}/lab?lang=en")
+    page.wait_for_selector(".st-key-hand canvas, .qv-ruler canvas", state="attached")
+    a_hand_goes_on_when_the_connection_is_back(page, line, shot)
+    before = written_digits(page)
+    page.add_style_tag(content="html { font-size: 30px !important }")
+    # Twice the letters, twice the digits.
+    page.locator(".qv-ruler[style*='scale(2)']").wait_for()
+    wait_idle(page)
+    assert min(written_digits(page)) >= 1.99 * min(before)
+    shot(page, f"large_letters_{theme}")
+
+
+class Line:
+    """The page's line to the server, which can be cut and joined again."""
+
+    def __init__(self, page):
+        self.cut = False
+        self.sockets = []
+        page.route_web_socket("**/_stcore/stream*", self._connect)
+        page.route("**/_stcore/h*", lambda route: route.abort() if self.cut else route.continue_())
+
+    def _connect(self, socket):
+        if self.cut:
+            socket.close()
+            return
+        socket.connect_to_server()
+        self.sockets.append(socket)
+
+    def lose(self):
+        self.cut = True
+        self.sockets[-1].close()
+
+    def join(self):
+        self.cut = False
+
+
+def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
+    lost = page.locator(".qv-connection-lost:not(:empty)")
+    assert lost.count() == 0
+    line.lose()
+    lost.wait_for()
+    assert lost.inner_text() == catalogue("en")["app.connection_lost"]
+    shot(page, "connection_lost")
+    page.locator(".qv-ruler-handle[aria-label='Upper end of the range']").focus()
+    page.keyboard.press("ArrowLeft")
+    before = page.url
+    line.join()
+    lost.wait_for(state="detached")
+    page.wait_for_function("(before) => location.href !== before", arg=before)
+    assert "manual_range" in unquote(page.url)
+    wait_idle(page)
 
 
 def modules(page):

@@ -89,7 +89,7 @@ def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monke
     assert reports[1] < 16 == reports[-1]  # the worker was killed before all was done
     assert found.to_csv().encode() == local.to_csv().encode()
     assert len(found) == 16 * len(RECIPES)
-    assert found.status.value_counts().to_dict() == {"ok": 45, "refused": 3}
+    assert found.status.value_counts().to_dict() == {"ok": 45, "left_aside": 3}
     # Bands of whole rows by twos, and all of it where a scale goes through all rows.
     wanted = [(k, min(k + 2, 7), 2, min(k + 2, 7) - k) for k in range(0, 7, 2)] + [(0, 1, 1, 1)]
     assert sorted(bands) == sorted((name, *each) for name in ("giant", "giant.nan") for each in wanted)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 from safetensors.numpy import save_file
 
@@ -24,6 +25,8 @@ def folder(tmp_path_factory):
     tensors = {name: drawn.standard_normal((16, 128)).astype(np.float32) for name in NAMES}
     tensors["model.norm.weight"] = np.ones(128, np.float32)
     save_file(tensors, made / "model.safetensors")
+    tensors["lm_head.weight"] = drawn.standard_normal((16, 128)).astype(np.float32)
+    save_file(tensors, made / "with_head.safetensors")
     scanned = qv.scan(made / "model.safetensors", ["int4_g128", "int8_per_row"], results=made / "scan.sqlite")
     for form in ("parquet", "csv", "json", "jsonl"):
         write(Output(form, made / f"scan.{form}"), scanned)
@@ -59,15 +62,31 @@ def test_what_is_asked_for_is_kept_to(folder):
     pinned = run(file, "--gb", 1, "--exclude", "*norm*", "--pin", f"{NAMES[0]}=int4_g128", "--for", "json")
     assert json.loads(pinned.stdout)["choice"][NAMES[0]] == "int4_g128"
     written = folder / "recipe.yaml"
-    run(
-        file, "--budget-bits", 60000, "--exclude", "*norm*", "--fuse", "--for", "llmcompressor", "-o", written
-    )
+    told = ("--budget-bits", 60000, "--for", "llmcompressor", "-o", written)
+    assert "--other-arithmetic" in run(file, *told, status=2).stderr
+    run(file, *told, "--other-arithmetic")
     assert "QuantizationModifier" in written.read_text()
     points = json.loads(
         run(file, "--bits", 8, "--exclude", "*norm*", "--frontier", "--format", "json").stdout
     )
     assert [point["recipe"] for point in points if point["recipe"]] == ["int4_g128", "int8_per_row"]
     assert points[0]["bits"] == points[-2]["bits"]
+
+
+def test_a_tool_gets_what_it_has(folder, tmp_path):
+    """Recipes that it lacks are dropped, the head stays, and what it joins has one recipe."""
+    recipes = ["w4a16_g128", "w8a8_per_row", "q4_0", "int4_g128"]
+    table = qv.scan(folder / "with_head.safetensors", recipes, results=tmp_path / "r.sqlite")
+    write(Output("parquet", tmp_path / "scan.parquet"), table)
+    done = run(tmp_path / "scan.parquet", "--bits", 13, "--for", "llmcompressor")
+    assert "q4_0, int4_g128" in done.stderr
+    read = yaml.safe_load(done.stdout)["quant_stage"]["quant_modifiers"]["QuantizationModifier"]
+    assert sorted(read["ignore"]) == ["lm_head", "model.norm"]
+    assert [sorted(group["targets"]) for group in read["config_groups"].values()] == [
+        sorted(name.removesuffix(".weight") for name in NAMES)
+    ]
+    done = run(tmp_path / "scan.parquet", "--bits", 9, "--for", "llama")
+    assert {line.partition("=")[2] for line in done.stdout.splitlines()} == {"q4_0", "f32"}
 
 
 def test_a_mistake_is_one_sentence(folder):

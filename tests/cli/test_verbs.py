@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.cli import figure, quantviz, serve
+from quantviz import cli
+from quantviz.checkpoints.stored_rows import Progress
+from quantviz.cli import figure, output, quantviz, scan, serve
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import read_link
 from quantviz.text import text
@@ -284,3 +287,22 @@ def test_a_scan_is_written_as_a_report(folder, tmp_path):
     assert "layers.0.q" in page
     assert "&lt;script&gt;alert(1)" in page
     assert "<script" not in page
+
+
+def test_every_exit_status_is_told():
+    told = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
+    table = told.partition("| exit status | |\n")[2].partition("\n\n")[0]
+    statuses = [int(line.split("|")[1]) for line in table.splitlines()[1:]]
+    assert statuses == [0, cli.FOUND, cli.UNUSABLE, cli.INTERRUPTED, output.CLOSED_PIPE]
+
+
+def test_a_log_gets_a_line_now_and_then(capsys):
+    """Where stderr is no terminal: every half minute, by a clock that the test sets."""
+    now = [0.0]
+    with scan._Line(True, lambda: now[0]) as line:
+        for now[0] in (1.0, 29.0, 31.0, 40.0, 62.0):
+            line.show(Progress(3, 9, 10, 100, 3, 2e6, 75.0))
+    with scan._Line(False, lambda: now[0]) as line:
+        now[0] = 99.0
+        line.show(Progress(3, 9, 10, 100, 3, 2e6, 75.0))
+    assert capsys.readouterr().err == "3/9 tensors, 2 MB/s, 1:15 left\n" * 2

@@ -8,6 +8,7 @@ import quantviz as qv
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_block
 from quantviz.quantization.range_to_scale import floor_of_log2
+from quantviz.schemes.arithmetic import BY_WIDTH
 from quantviz.schemes.conventions import CHOICES
 from tests.helpers.offered import variant
 
@@ -19,7 +20,7 @@ NOT_WRITTEN = {"power_of_two_floor_log2", "power_of_two_fitting"}
 def test_every_rule_for_scales_is_written_down_or_says_that_it_cannot_be(rule):
     convention = variant(qv.CONVENTIONS["course"], "scale.rule", rule)
     # A range of as many steps below 0 as above is one of integers.
-    fmt = "int8" if rule == "mirrored_range" else "float8_e4m3fn"
+    fmt = "int8" if rule in BY_WIDTH else "float8_e4m3fn"
     scheme = qv.Scheme(fmt, granularity=qv.PerGroup(32), convention=convention)
     if rule in NOT_WRITTEN:
         with pytest.raises(Untraceable):

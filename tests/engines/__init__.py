@@ -33,6 +33,7 @@ ENGINES = {
     "tensorrt": ("tensorrt",),
     "aimet": ("aimet",),
     "nncf": ("nncf_weights",),
+    "openvino": ("openvino_fake_quantize",),
     "tensorflow": ("tensorflow_fake_quant",),
     "litert": ("litert", "litert_blockwise"),
     "compressed_tensors": ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"),
@@ -45,6 +46,7 @@ ENGINES = {
     "coreml": ("coreml",),
     "autoawq": ("awq",),
     "gptq": ("gptq",),
+    "qserve": ("qserve",),
     "fouroversix": ("fouroversix",),
     "microxcaling": ("microxcaling",),
     "modelopt": (

@@ -12,7 +12,7 @@ import torch
 
 from tests.engines import Answer, GivenCase, Refused, Undefined
 from tests.engines.data import Trial
-from tests.engines.record_integers import RECORDED
+from tests.engines.record_integers import RECORDED, values_of
 from tests.engines.records import input_of, read_record
 
 
@@ -89,8 +89,8 @@ def _answers(name: str, number: int) -> dict[str, Answer | Refused | Undefined]:
             count, (block_count, odd_count) = trial.x.numel(), next(sizes)
             q = _numbers(codes[cells : cells + count], np.int32)
             scale = _numbers(scales[blocks : blocks + block_count], np.float32)
-            zero = _numbers(zeros[blocks : blocks + block_count], np.int32)
-            back = (scale[:, None] * (q.reshape(block_count, -1) - zero[:, None])).flatten()
+            zero = torch.from_numpy(zeros[blocks : blocks + block_count].copy())
+            back = values_of(q, scale, zero)
             own = _numbers(odd[odd_cells : odd_cells + odd_count], np.float32) if odd_count else back
             shape = trial.x.shape
             made[trial.label] = Answer(own.reshape(shape), q.reshape(shape), scale, zero)

@@ -20,6 +20,11 @@ _OPEN = {
     "half and bfloat16 input": "the operator takes float32 only",
 }
 
-_PATH = "fake_quant_with_min_max_vars"
-
-PATHS = (Path.of_given(_PATH, _RECORD.cases(_PATH), open=_OPEN),)
+PATHS = tuple(
+    Path.of_given(name, _RECORD.cases(name), open=_OPEN)
+    for name in (
+        "fake_quant_with_min_max_vars",
+        "fake_quant_with_min_max_args",
+        "fake_quant_with_min_max_vars_per_channel",
+    )
+)

@@ -16,6 +16,7 @@ def test_json_has_everything_that_was_chosen():
     assert read["choice"] == {name: "int4_g128" for name in NAMES if "o_proj" not in name}
     assert (read["bits"], read["cost"], read["optimal"]) == (600, 6, True)
     assert read["what"] == "smallest weight error at this size"
+    assert read["arithmetic"] == {"int4_g128": "course"}
 
 
 def test_llama_finds_each_tensor_by_one_pattern():
@@ -57,6 +58,8 @@ MISTAKES = {
     "no_gguf_name": (["q4_k"], ["visual.patch.weight"], "llama"),
     "no_module": (["nvfp4"], ["experts.down"], "modelopt"),
     "not_fused": (["int4_g128", "int8_per_row"], NAMES, "llmcompressor"),
+    # Decibels of another arithmetic are not those of the tool's files.
+    "other_arithmetic": (["w4a16_g128"], NAMES, "modelopt"),
 }
 
 
@@ -66,6 +69,13 @@ def test_what_a_tool_cannot_have_is_named(key):
     with pytest.raises(qv.QuantVizError) as refused:
         export_allocation(allocation(recipes, names), form)
     assert refused.value.key == f"allocate.{key}"
+
+
+def test_a_file_says_whose_arithmetic_its_decibels_are_of():
+    own = export_allocation(allocation(["w4a16_g128"]), "llmcompressor")
+    assert "compressed_tensors" in own.splitlines()[0]
+    other = export_allocation(allocation(["int4_g128"]), "modelopt", other_arithmetic=True)
+    assert "course" in other.splitlines()[0]
 
 
 def test_the_exports_are_those_that_are_told():

@@ -38,6 +38,7 @@ ROWS = [
     row("embed.weight", "int4_g32", 22.0),
     row("head.weight", "int4_g32", 22.0, content="embed.weight"),
     row("norm.weight", "int4_g32", math.nan, status="refused", kurtosis=math.nan, max_error=math.nan),
+    row("model.layers.0.q.bias", "int4_g32", math.nan, status="left_aside", reason="A bias."),
     row("model.layers.1.q.weight", "int8_per_row", 31.5, kurtosis=250.0),
     row("model.layers.0.q.weight", "int8_per_row", math.inf, kurtosis=math.nan),
 ]
@@ -63,11 +64,14 @@ def test_it_tells_the_worst_why_and_what_would_help(table, tmp_path):
         "int8_per_row would give it 31.5 dB, at 9 bits per weight."
     )
     assert "<b>why</b>" in words(page)
+    # What is left aside has no square, and its reason is told.
+    assert "A bias." in words(page)
+    assert "q.bias" not in page
 
 
 def test_a_tied_tensor_is_stored_once():
     first, _ = summary_of(ROWS).recipes
-    assert (first.measured, first.refused, first.bits_per_weight) == (5, 1, 4.5)
+    assert (first.measured, first.left_aside, first.refused, first.bits_per_weight) == (5, 1, 1, 4.5)
     assert first.size == 4 * 64 * 32 * 4.5 / 8
 
 

@@ -114,7 +114,9 @@ def replay(r, index):
             if name == "zero_point":
                 values[name] = values[name] + 0
         # torch makes a reciprocal and a product of a number over a tensor; the line means one division.
-        line = re.sub(r"^([\d.e-]+) / (\w+)$", r"full_like(\2, \1) / \2", step.code_line.partition(" = ")[2])
+        line = re.sub(
+            r"^([\d.e-]+|\([\d -]+\)) / (\w+)$", r"full_like(\2, \1) / \2", step.code_line.partition(" = ")[2]
+        )
         given = eval(line, {**words_of(step, r.scheme), **values})
         # A number of Python is a float64.
         given = torch.as_tensor(given, dtype=torch.float64 if isinstance(given, float) else None).to(dtype)

@@ -234,6 +234,8 @@ def test_every_number_of_a_convention_is_read():
     changes = {
         "scale.floor": 0.5,
         "scale.value_limit": 0.5,
+        "scale.widened_up_to": 0.5,
+        "scale.tensor_floor": 0.5,
         "scale.code_max": 256.0,
         "scale.without_inverse": 0.5,
         "scale.format_floor": 0.5,
@@ -295,7 +297,9 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
     beyond = qv.CONVENTIONS["course"].replace(overflow="inf")
     clipping = qv.Scheme("float8_e5m2", convention=beyond, nonfinite="clip")
     of_half = qv.Scheme("int16", convention=qv.CONVENTIONS["course"].replace(apply_dtype="float16"))
-    for scheme in (clipping, of_half):
+    values = qv.CONVENTIONS["qserve"].replace(zero_domain="value")
+    of_values = qv.Scheme("uint4", "asymmetric", qv.PerGroup(32), qv.Searched(), values)
+    for scheme in (clipping, of_half, of_values):
         used |= {operation.key for operation in code_operations(scheme)}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}
@@ -326,3 +330,18 @@ def test_a_line_reads_only_what_was_made_before(scheme):
         }
         assert names <= made, operation
         made.add(operation.name)
+
+
+def test_a_symmetric_range_can_be_counted_from_its_lower_end():
+    """256 levels reach one step further below 0 than above, as OpenVINO has them; 255 leave a code out."""
+    form = "uint8,symmetric,per_tensor,{},openvino_fake_quantize{}"
+    x = torch.tensor([[-127.0, -1.0, 0.0, 1.0, 127.0]])
+    full, narrow = (
+        qv.quantize(x, qv.Scheme.parse(form.format("min_max", own))) for own in ("", "(narrow_range=true)")
+    )
+    assert full.q.tolist() == [[1, 127, 128, 129, 255]]
+    assert narrow.q.tolist() == [[0, 126, 127, 128, 254]]
+    assert [r.qparams.zero_point.item() for r in (full, narrow)] == [-128.0, -127.0]
+    # A scale set by hand lays as many steps below 0 as above, and one more.
+    given = qv.quantize(x, qv.Scheme.parse(form.format("given(scale=1.0,zero_point=0)", "")))
+    assert (given.q.tolist(), given.x_hat.tolist()) == (full.q.tolist(), x.tolist())

@@ -240,3 +240,18 @@ def test_a_block_becomes_four_or_six_by_its_error():
     with pytest.raises(qv.QuantVizError) as caught:
         qv.quantize(x, "nvfp4_four_over_six", importance=torch.ones(16))
     assert caught.value.key == "importance_not_heeded"
+
+
+def test_scales_of_two_levels_of_integers():
+    """QServe: a float16 scale a row for codes up to ±119, and whole scales for groups of these."""
+    x = torch.tensor([[119.0, -119.0, 20.0, 5.0], [0.25, 0.5, -0.25, 0.0]])
+    r = qv.quantize(x, "uint4,asymmetric,per_group(size=2),searched,qserve")
+    rows = r.qparams.global_scale[:, 0]
+    assert rows.tolist() == [1.0, float(torch.tensor(0.5 / 119).half())]
+    assert r.qparams.scale_codes.tolist() == [[16, 1], [8, 4]]
+    # x̂ is (q - z) · the group's scale · the row's.
+    whole = (r.q - r.qparams.zero_point.repeat_interleave(2, 1)) * r.qparams.scale_codes.repeat_interleave(
+        2, 1
+    )
+    assert torch.equal(r.x_hat, whole * rows[:, None])
+    assert whole.abs().max() <= 127

@@ -286,3 +286,23 @@ def test_panels_draw_what_is_not_a_number(bad, shown_error):
         for told in (False, True):
             assert len(panels_figure(data, hover=told, printed=told).data) == 4
         assert "4" in panels_alt(data) or "2" in panels_alt(data)
+
+
+def test_what_a_handle_shows_grows_to_the_right():
+    """“Drag share down” went to the right, as three others did."""
+    for bug, handle in HANDLES.items():
+        shown = [handle.shown(value) for value in handle.values]
+        assert shown == sorted(set(shown)), bug
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_handle_that_changes_the_original_says_so(language):
+    """“Zero point” moved all values of x."""
+    for bug, handle in HANDLES.items():
+        first, last = (handle.source(value).tensor() for value in (handle.values[0], handle.values[-1]))
+        name = catalogue(language)[f"bugs.{bug}.drag.name"]
+        ask = catalogue(language)[f"bugs.{bug}.drag.ask"]
+        of_values = re.search(r"\bx\b|[Rr]ow|grid|行|网格|值", f"{name} {ask}")
+        assert first.equal(last) or of_values, bug
+        if "zero" in name.lower() or "零点" in name:
+            assert first.equal(last), bug

@@ -207,6 +207,15 @@ function paramsOfRanges({ parts, facts }, { x, counted, layout, absmax }, set, b
     : null;
 }
 
+/** Return the zero point that scale and zero point set by hand mean. */
+function ownZeroPoint(facts, scale, zero) {
+  if (facts.mode === "symmetric") {
+    // Codes are counted from the lower end of the range, or from the middle.
+    return facts.steps_below ? Math.fround(-scale * facts.steps_below) : facts.symmetric_zero_point;
+  }
+  return facts.zero_whole ? zero : Math.fround(zero);
+}
+
 /** Put the parameters that scale and zero point set by hand give into `params`; or say why not. */
 function paramsGiven({ parts, facts }, { layout, absmax }, set, params) {
   if (set.id === "params") {
@@ -229,7 +238,7 @@ function paramsGiven({ parts, facts }, { layout, absmax }, set, params) {
   if (symmetric && zero !== 0 && zero !== facts.symmetric_zero_point) {
     return { key: "zero_point_in_symmetric", got: zero };
   }
-  const own = symmetric ? facts.symmetric_zero_point : facts.zero_whole ? zero : Math.fround(zero);
+  const own = ownZeroPoint(facts, scale, zero);
   for (let b = 0; b < layout.count; b++) {
     parts.given(facts.scale_single ? Math.fround(scale) : scale, own, absmax, isShort(layout, b), params, b);
   }

@@ -7,7 +7,7 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-board * { box-sizing: border-box; }
     .qv-board p, .qv-board figure { margin: 0; min-width: 0; }
     .qv-board-grid { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 4px 8px;
-      --most: 104px; --frame: 1.5px; --high: clamp(16px, calc(var(--most) / var(--rows)), 48px); }
+      --most: 90px; --frame: 1.5px; --high: clamp(16px, calc(var(--most) / var(--rows)), 48px); }
     .qv-hand { grid-area: 1 / 2 / auto / -1; display: grid; align-content: start; gap: 2px 14px; }
     .qv-hand-name { display: flex; justify-content: space-between; gap: 10px; font-weight: 600; }
     .qv-drag { position: relative; height: 44px; }

@@ -5,11 +5,13 @@ import { SHARED } from "../page/tables.js";
 // Ranges up to that of all values, and wider ones: as `analysis/clipping_curve.py` has them.
 const STEPS = 64;
 const BEYOND = 8;
+// The most points of a curve that goes on to the end of the ruler.
+const MOST_POINTS = 320;
 
 // Mean squared error of rounding and of clipping, with ranges that grow from 0 to the ends of the values and
 // beyond. Only cells that count are looked at: `counts(place)`. `quantized` gives a result for a range;
-// points that it refuses are left out.
-export function errorCurve(quantized, x, symmetric, counts) {
+// points that it refuses are left out. In a lesson the curve goes on to `reach`, the end of the ruler.
+export function errorCurve(quantized, x, symmetric, counts, reach = 0) {
   let [least, most] = [Infinity, -Infinity];
   for (let place = 0; place < x.length; place++) {
     if (!Number.isFinite(x[place]) || !counts(place)) continue;
@@ -18,16 +20,30 @@ export function errorCurve(quantized, x, symmetric, counts) {
   if (symmetric) [least, most] = [-Math.max(-least, most), Math.max(-least, most)];
   // As far as all values lie on one side of 0, ranges grow from the nearest of them, or to it.
   const start = most <= 0 ? least : Math.max(least, 0);
+  const farthest = Math.floor((STEPS * (reach - start)) / (most - start)) || 0;
+  const ranges = [];
+  for (let k = 1; k <= Math.max(STEPS + BEYOND, Math.min(farthest, MOST_POINTS)); k++)
+    ranges.push([start + (k / STEPS) * (least - start), start + (k / STEPS) * (most - start)]);
+  return curveOver(ranges, 1, quantized, counts);
+}
+
+// The same against the lower end alone, from one end of the ruler to the upper end `hi`, which stays.
+export function lowerEndCurve(quantized, counts, [from], hi) {
+  const points = STEPS + BEYOND;
+  const ranges = Array.from({ length: points }, (_, k) => [from + (k / points) * (hi - from), hi]);
+  return curveOver(ranges, 0, quantized, counts);
+}
+
+// The points of a curve over `ranges`, each at that of its ends which `end` names, 0 or 1.
+function curveOver(ranges, end, quantized, counts) {
   const curve = { lo: [], at: [], rounding: [], clipping: [] };
-  for (let k = 1; k <= STEPS + BEYOND; k++) {
-    const lo = Math.fround(start + (k / STEPS) * (least - start));
-    const hi = Math.fround(start + (k / STEPS) * (most - start));
+  for (const [lo, hi] of ranges.map((range) => range.map(Math.fround))) {
     if (!(lo < hi)) continue;
     const result = quantized({ id: "manual_range", lo, hi });
     if (result.refused) continue;
     const parts = errorParts(result, counts);
     curve.lo.push(lo);
-    curve.at.push(hi);
+    curve.at.push(end ? hi : lo);
     curve.rounding.push(parts.rounding);
     curve.clipping.push(parts.clipping);
   }
@@ -65,8 +81,10 @@ export function curveToShow(points, found, data, choice, now) {
   return {
     ...points,
     now,
-    // In a lesson it stands beside what the step is about.
+    // In the Lab it is what the ruler is looked at for; in a lesson a drag goes by it.
     main: key !== "",
+    half: key === "",
+    lower: data.curve.lower,
     marks: (present && found?.marks) || [],
     ghosts:
       choice.edits.size || (block && !present) ? [] : ghosts.filter((ghost) => `${ghost.bits}` !== bits),

@@ -10,10 +10,11 @@ import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
-import { curveToShow, errorCurve, foundOf } from "./curve.js";
+import { curveToShow, errorCurve, foundOf, lowerEndCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells, livePixels } from "./live_cells.js";
-import { Painting } from "./painting.js";
+import { markedAt, markOf } from "./mark.js";
+import { Painting, dimTitle } from "./painting.js";
 import { Payers } from "./payers.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
@@ -45,6 +46,7 @@ export class Hand {
     if (data.tried) this.hearOf(data.tried);
     if (this.moving) return (this.waiting = data);
     this.waiting = null;
+    const curveOpens = this.data?.mark?.asked && !data.mark?.asked;
     this.data = data;
     if (data.found) data.found = this.searched(data);
     this.programs = unpacked(data);
@@ -62,6 +64,7 @@ export class Hand {
     // What a hand wrote there the server may have no reason to write again.
     this.writeNumbers();
     this.settle();
+    if (curveOpens) this.ruler.root.scrollIntoView({ block: "nearest" });
   }
 
   // Make the ruler, and make it anew in another language or light.
@@ -100,6 +103,8 @@ export class Hand {
   }
 
   move(message) {
+    // A mark moves nothing: the ruler draws it where the hand is.
+    if (message.kind === "mark") return;
     this.begin();
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
@@ -111,7 +116,7 @@ export class Hand {
     if (!this.ruler.holdsPlace) this.domain = this.domainNow();
     const { count } = shown.blocks;
     const all = count > 1 && choice.calibration;
-    if (message.kind !== "range") this.curveFollows();
+    if (message.kind !== "range" || this.data.curve?.lower) this.curveFollows();
     if (message.kind === "value") this.payers.tell(this.start, shown, this.start.places[message.cell]);
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
@@ -154,6 +159,7 @@ export class Hand {
   }
 
   release(message) {
+    if (message.kind === "mark") return this.tell({ kind: "mark", at: markedAt(message.at, this.data) });
     if (!this.moving) return;
     this.moving = false;
     this.asked = null;
@@ -252,7 +258,9 @@ export class Hand {
     if (far) return this.found?.points ?? curve.estimate;
     const { x, block } = this.shown;
     const counts = curve.block ? (place) => block[place] === block[selected] : () => true;
-    return errorCurve((calibration) => this.quantized(choice, calibration, x), x, symmetric, counts);
+    const quantized = (calibration) => this.quantized(choice, calibration, x);
+    if (curve.lower) return lowerEndCurve(quantized, counts, this.domain, this.rangeOf(this.shown).hi);
+    return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : this.domain[1]);
   }
 
   // Take what the server found out about the curve after the ruler was shown.
@@ -304,12 +312,15 @@ export class Hand {
             ? this.slider(data.groups, choice.variant, "group_label")
             : null,
       },
+      mark: markOf(data),
+      snap: data.snap,
       rows: data.rows,
       reserved: data.reserved,
       bell: data.bell,
       curve: curveToShow(this.curve, this.found, data, choice, this.rangeOf(shown)?.hi),
       words: { label: data.label },
       dim: false,
+      stage: data.stage,
     };
     // What a hand moves is where the hand is; only what the page chose glides there.
     this.ruler.show(picture, !this.moving);
@@ -380,11 +391,4 @@ export class Hand {
     this.ruler?.close();
     if (this.data) this.stopPainting();
   }
-}
-
-// The title of the codes tells a scale that only the server knows how to write.
-function dimTitle({ gd }, opacity) {
-  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
-  const title = gd.querySelector(`.annotation[data-index="${index}"]`);
-  if (title) title.style.opacity = opacity;
 }

@@ -169,3 +169,10 @@ function differs(blockOf, rows, cols, row, col) {
   }
   return false;
 }
+
+// The title of the codes tells a scale that only the server knows how to write.
+export function dimTitle({ gd }, opacity) {
+  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
+  const title = gd.querySelector(`.annotation[data-index="${index}"]`);
+  if (title) title.style.opacity = opacity;
+}

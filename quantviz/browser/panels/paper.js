@@ -5,6 +5,11 @@ import { SHARED } from "../page/tables.js";
 // Width of a printed page in CSS pixels: A4 less its margins. A wider figure is printed smaller; it would be
 // cut otherwise.
 const PAPER = 690;
+// How a picture on a dark page is printed on white paper: light for dark, in the same hues. Ink turns too.
+const NEGATIVE = [
+  ["--qv-printed", "invert(1) hue-rotate(180deg)"],
+  ["--qv-printed-ink", "#ffffff"],
+];
 
 // Listen for printing, once a page.
 export function fitChartsOnPaper() {
@@ -12,6 +17,9 @@ export function fitChartsOnPaper() {
   SHARED.printing = true;
   const charts = () => document.querySelectorAll(".stPlotlyChart");
   window.addEventListener("beforeprint", () => {
+    const page = document.querySelector("[data-testid=stApp]") ?? document.body;
+    if (isDark(getComputedStyle(page).backgroundColor))
+      for (const [name, value] of NEGATIVE) document.documentElement.style.setProperty(name, value);
     for (const chart of charts()) {
       const width = chart.clientWidth;
       // Without a fixed width plotly would redraw the chart for the paper, and finish too late.
@@ -19,6 +27,16 @@ export function fitChartsOnPaper() {
     }
   });
   window.addEventListener("afterprint", () => {
+    for (const [name] of NEGATIVE) document.documentElement.style.removeProperty(name);
     for (const chart of charts()) Object.assign(chart.style, { width: "", zoom: "" });
   });
+}
+
+// Whether a colour that the browser has computed, "rgb(16, 22, 28)", is nearer to black than to white.
+function isDark(colour) {
+  const channels = colour
+    .match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
+  return channels.length === 3 && channels.every((channel) => channel < 128);
 }

@@ -2,6 +2,7 @@
 
 import { writtenAlike } from "./figures.js";
 import { MOST_TEETH, labelledTeeth, roundPlaces } from "./places.js";
+import { draws } from "./stages.js";
 
 const TOOTH_LABEL = 12;
 
@@ -9,6 +10,7 @@ export function paintComb(ruling) {
   const { context, axis, bands, colors, teeth, picture } = ruling;
   context.fillStyle = colors.line;
   context.fillRect(axis.left - 14, bands.line - 0.5, axis.right - axis.left + 28, 1);
+  if (!draws(picture, "codes")) return paintEnds(ruling);
   if (!teeth.length) return paintRoundNumbers(ruling);
   if (teeth.length > MOST_TEETH) paintDenseComb(ruling);
   else {
@@ -94,7 +96,7 @@ function paintToothValues(ruling, labelled, zero) {
   const { bands, colors, picture } = ruling;
   const { codes, levels } = picture;
   // A single value's teeth are called by their values.
-  if (picture.single) return;
+  if (picture.single || !draws(picture, "values")) return;
   const gap = evenGap(levels) * (labelled.length > 1 ? labelled[1].i - labelled[0].i : 1);
   const values = labelled.map(({ i }) => levels[i]);
   const texts = gap
@@ -107,6 +109,15 @@ function paintToothValues(ruling, labelled, zero) {
   const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
   const baseline = bands.line + bands.values;
   for (const k of chosen) paintBelow(ruling, words.get(labelled[k].i), labelled[k].x, baseline, colors.muted);
+}
+
+// The values at both ends of the range, where there are no teeth yet.
+function paintEnds(ruling) {
+  const { axis, bands, colors, picture } = ruling;
+  if (!picture.range || picture.gliding) return;
+  ruling.fontOf(TOOTH_LABEL);
+  for (const end of [picture.range.lo, picture.range.hi])
+    ruling.label(ruling.written(end), axis.inside(end), bands.line + 14, colors.muted);
 }
 
 // An axis of round numbers, where a format has too many codes for a comb.

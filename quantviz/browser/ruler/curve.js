@@ -66,8 +66,9 @@ export function paintCurveMarks(ruling) {
     rings.push({ x, y, label, best });
     if (take) ruling.marks.takes.push({ x, y, told, take });
   }
-  const minima = paintMinima(ruling, rings);
-  const marked = picture.range?.hi ?? now;
+  // In a lesson the least is for the hand to find.
+  const minima = picture.curve.half ? [] : paintMinima(ruling, rings);
+  const marked = picture.range?.[picture.curve.lower ? "lo" : "hi"] ?? now;
   if (marked !== null && marked !== undefined) paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
   ruling.fontOf(bands.narrow ? 10 : 11);
   // Where there is no room for all names the best has its own; on a phone there is room for no other.

@@ -18,7 +18,7 @@ export class Grasp {
     root.addEventListener("pointerup", (event) => this.isOurs(event) && this.release());
     root.addEventListener("pointercancel", (event) => this.isOurs(event) && this.giveUp());
     root.addEventListener("keydown", (event) => this.type(event));
-    root.addEventListener("focusout", () => this.hand?.keys && this.release());
+    root.addEventListener("focusout", () => this.hand?.keys && this.leave());
   }
 
   isOurs(event) {
@@ -42,10 +42,13 @@ export class Grasp {
     this.ruler.root.dataset.by = "hand";
     this.ruler.elementOf(handle.id).focus({ preventScroll: true });
     this.ruler.root.setPointerCapture(event.pointerId);
-    // The handle keeps its place under the pointer, except on a track, where a press is a place.
-    const grip = handle.places ? 0 : x - handle.box.x;
+    // The handle keeps its place under the pointer, except where a press is a place: on a track, or a mark.
+    const isPlace = handle.places || handle.kind === "mark";
+    const grip = isPlace ? 0 : x - handle.box.x;
     this.take(handle, { pointer: event.pointerId, grip, from: x });
-    if (handle.places) this.moveTo(valueAt(handle, x, this.hand.axis));
+    if (isPlace) this.moveTo(valueAt(handle, x, this.hand.axis));
+    // A tap sets a mark wherever it is, also where the keys would begin.
+    if (handle.kind === "mark") this.hand.moved = true;
   }
 
   take(handle, more) {
@@ -89,6 +92,11 @@ export class Grasp {
       event.preventDefault();
       return this.ruler.focusTooth(handle, event.key === "PageUp" ? 1 : -1);
     }
+    if (handle.kind === "mark" && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      if (this.hand) this.hand.moved = true;
+      return this.release();
+    }
     const now = this.hand?.id === handle.id ? this.hand.value : handle.value;
     const value = valueAfter(handle, now, event.key, event.shiftKey);
     if (value === undefined) return;
@@ -99,7 +107,8 @@ export class Grasp {
       this.take(handle, { keys: true });
     }
     clearTimeout(this.hand.rest);
-    this.hand.rest = setTimeout(() => this.release(), KEYS_REST);
+    // A mark is set once: it waits for Enter.
+    if (handle.kind !== "mark") this.hand.rest = setTimeout(() => this.release(), KEYS_REST);
     this.moveTo(value);
   }
 
@@ -139,6 +148,12 @@ export class Grasp {
     if (hand.moved) ruler.released = hand.message;
     this.letGo();
     if (hand.moved) ruler.on.release?.(hand.message);
+  }
+
+  // The keyboard goes elsewhere: what was moved stays, a mark that was not set does not.
+  leave() {
+    if (this.hand.handle.kind === "mark") this.giveUp();
+    else this.release();
   }
 
   // Everything is as before the hand came.

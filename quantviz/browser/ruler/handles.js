@@ -4,6 +4,7 @@ import { significant } from "../panels/numbers.js";
 import { filled, powerOfTen, toUnit, writtenAmong } from "./figures.js";
 import { teethLimits } from "./limits.js";
 import { MOST_TEETH } from "./places.js";
+import { endSnaps, snapped, valueSnaps } from "./snapping.js";
 
 // Handles of a picture as it was painted: `marks` are the painter's, `hand` what a hand holds.
 export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
@@ -12,7 +13,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const zero = hand?.id === "zero" ? hand.handle.index : picture.zero;
   const unit = powerOfTen(1 / axis.perValue);
   const step = powerOfTen((axis.hi - axis.lo) / 50);
-  const found = [];
+  const asked = picture.mark?.asked;
+  const found = asked ? [markHandle(picture, axis, bands, marks, words, writing, unit, step)] : [];
+  // Of a mark on the axis the sliders tell nothing: they are free.
+  const sliders = asked && picture.mark.on !== "axis" ? [] : ["bits", "group"];
   const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
@@ -29,13 +33,22 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
       least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
       most: Math.max(inView.hi, range.hi),
     };
-    add("lo", range.lo, low, { ...column(axis.inside(range.lo)), ...whole }, named(words.lo, told(range.lo)));
+    const more = { snaps: endSnaps(picture) };
+    add(
+      "lo",
+      range.lo,
+      low,
+      { ...column(axis.inside(range.lo)), ...whole },
+      named(words.lo, told(range.lo)),
+      more,
+    );
     add(
       "hi",
       range.hi,
       high,
       { ...column(axis.inside(range.hi)), ...whole },
       named(words.hi, told(range.hi)),
+      more,
     );
   }
   const comb = { top: bands.foot - Math.max(bands.reach, bands.foot - bands.tips), height: bands.foot };
@@ -62,9 +75,10 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     const limits = { ...inView.value };
     add("value", values[selected], limits, box, named(words.value, written(values[selected])), {
       index: selected,
+      snaps: valueSnaps(picture),
     });
   }
-  for (const name of ["bits", "group"]) {
+  for (const name of sliders) {
     if (!handles[name]) continue;
     const { at, labels } = handles[name];
     const { from, to, x, y } = marks.sliders[name];
@@ -73,6 +87,23 @@ export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
     add(name, at, limits, box, named(words[name], labels[at]), { places: labels.length });
   }
   return found;
+}
+
+// All of the ruler, or of a slider: wherever a hand taps it sets the mark.
+function markHandle({ mark, handles }, axis, bands, marks, words, writing, unit, step) {
+  const shared = { id: "mark", kind: "mark", label: words.mark_here };
+  if (mark.on === "axis") {
+    const value = toUnit((axis.lo + axis.hi) / 2, unit);
+    const box = { x: axis.at(value), y: bands.tips, left: 0, top: bands.top };
+    Object.assign(box, { width: axis.left + axis.right, height: bands.height - bands.top });
+    const told = significant(value, 4, writing);
+    return { ...shared, value, unit, step, least: axis.lo, most: axis.hi, box, told };
+  }
+  const { at, labels } = handles[mark.on];
+  const { from, to, x, y } = marks.sliders[mark.on];
+  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
+  const limits = { least: 0, most: labels.length - 1, unit: 1, step: 1 };
+  return { ...shared, value: at, ...limits, box, told: labels[at], places: labels.length };
 }
 
 function named(label, told) {
@@ -103,7 +134,9 @@ export function valueAt(handle, x, axis) {
     const { from, to } = handle.box;
     return withinLimits(handle, Math.round(((x - from) / (to - from)) * (handle.places - 1)));
   }
-  return withinLimits(handle, toUnit(axis.value(x), handle.unit));
+  const value = axis.value(x);
+  const near = snapped(value, handle.snaps, axis.perValue);
+  return withinLimits(handle, near === value ? toUnit(value, handle.unit) : near);
 }
 
 // The value after a key, from the value `now`; undefined where the key moves nothing.
@@ -144,6 +177,7 @@ export function messageOf(handle, value, range, symmetric) {
 // later.
 export function pictureInHand(picture, message) {
   if (!message) return picture;
+  if (message.kind === "mark") return { ...picture, mark: { ...picture.mark, at: message.at } };
   if (message.kind === "range" && picture.range)
     return { ...picture, range: { lo: message.lo, hi: message.hi } };
   if (message.kind === "value" && picture.selected === message.cell) {

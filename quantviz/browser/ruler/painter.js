@@ -7,8 +7,10 @@ import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
+import { draws } from "./stages.js";
 
 const TURN = 2 * Math.PI;
 const SMALL = 12;
@@ -30,8 +32,16 @@ export class RulerPainter {
     const { context } = this;
     context.clearRect(0, 0, axis.right + axis.left, bands.height);
     context.textBaseline = "alphabetic";
-    this.teeth = teethOf(picture.levels, axis);
+    this.teeth = draws(picture, "codes") ? teethOf(picture.levels, axis) : [];
     this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9 };
+    if (draws(picture, "dots")) this.paintAxis();
+    if (bands.sliders) paintSliders(this);
+    paintMark(this);
+    return this.marks;
+  }
+
+  paintAxis() {
+    const { picture } = this;
     this.paintHistogram();
     paintBell(this);
     const drawsCurve = picture.curve?.at.length > 1;
@@ -42,8 +52,6 @@ export class RulerPainter {
     paintRows(this);
     if (picture.values.length) this.paintDots();
     this.paintSelected();
-    if (bands.sliders) paintSliders(this);
-    return this.marks;
   }
 
   // Reading the canvas' font back takes longer than drawing with it.
@@ -105,6 +113,7 @@ export class RulerPainter {
     if (!histogram) return;
     const { edges, counts } = histogram;
     const alone = this.hasNoDots();
+    if (!alone && !draws(picture, "all")) return;
     // A few dots have low bars: how many there are is seen by the dots.
     let most = alone ? 1 : 4;
     for (const count of counts) most = Math.max(most, count);
@@ -165,12 +174,13 @@ export class RulerPainter {
 
   // A line from each dot to its tooth, all of one colour as one path.
   paintErrors(places, size) {
-    const { picture, context, axis, bands, colors } = this;
+    const { picture, context, axis, bands } = this;
     const { values, landed, clipped, selected } = picture;
+    if (!draws(picture, "codes")) return;
     context.lineWidth = size.width;
     context.globalAlpha = size.line;
     for (const sign of [-1, 1]) {
-      context.strokeStyle = sign > 0 ? colors.over : colors.under;
+      context.strokeStyle = this.errorColor(sign);
       context.beginPath();
       for (let i = 0; i < values.length; i++) {
         const error = landed[i] - values[i];
@@ -181,6 +191,13 @@ export class RulerPainter {
       context.stroke();
     }
     context.globalAlpha = 1;
+  }
+
+  // The colour of an error by its sign.
+  errorColor(error) {
+    const { picture, colors } = this;
+    if (!draws(picture, "all")) return colors.muted;
+    return error > 0 ? colors.over : colors.under;
   }
 
   paintRounds(places, { radius, dot }, piled, color) {
@@ -211,20 +228,16 @@ export class RulerPainter {
     if (selected < 0 || !marks.dot || Number.isNaN(values[selected])) return;
     const { x, y } = marks.dot;
     const error = landed[selected] - values[selected];
-    const color = clipped[selected]
-      ? colors.clippingText
-      : error > 0
-        ? colors.over
-        : error < 0
-          ? colors.under
-          : colors.text;
+    const color = this.selectedColor(error, clipped[selected]);
     const end = axis.inside(landed[selected]);
-    context.strokeStyle = color;
-    context.lineWidth = 2.5;
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(end, bands.tips);
-    context.stroke();
+    if (draws(picture, "codes")) {
+      context.strokeStyle = color;
+      context.lineWidth = 2.5;
+      context.beginPath();
+      context.moveTo(x, y);
+      context.lineTo(end, bands.tips);
+      context.stroke();
+    }
     context.beginPath();
     context.arc(x, y, 5.5, 0, TURN);
     context.fillStyle = color;
@@ -238,7 +251,8 @@ export class RulerPainter {
       ? codes[nearestLevel(levels, landed[selected])]
       : this.written(landed[selected], 6);
     this.fontOf(SMALL, 600);
-    let words = `${this.written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
+    let words = this.written(values[selected], levels?.length ? 4 : 6);
+    if (draws(picture, "codes")) words += ` → ${code}`;
     if (picture.single)
       words += filled(this.words.error, { value: `${error > 0 ? "+" : ""}${this.written(error)}` });
     const width = this.widthOf(words);
@@ -249,6 +263,12 @@ export class RulerPainter {
     const fitsRight = x + beside + 1 + width < axis.right + axis.left - 2;
     const toLeft = leftwards ? fitsLeft : !fitsRight;
     this.label(words, toLeft ? x - beside : x + beside, y - 3, color, toLeft ? "right" : "left");
+  }
+
+  selectedColor(error, isClipped) {
+    const { picture, colors } = this;
+    if (isClipped) return colors.clippingText;
+    return error && draws(picture, "all") ? this.errorColor(error) : colors.text;
   }
 
   paintRange() {

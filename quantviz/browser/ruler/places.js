@@ -1,6 +1,7 @@
 // Where everything on the ruler stands, in CSS pixels. Pure functions: nothing here draws.
 
 import { ROW } from "./rows.js";
+import { draws } from "./stages.js";
 
 // Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
 const SIDE = 24;
@@ -25,20 +26,11 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0) {
   const narrow = width < NARROW;
   const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
-  const [dots, comb, curve] = picture.single
-    ? LOW_BANDS
-    : wall
-      ? picture.curve
-        ? WALL_BANDS_WITH_CURVE
-        : WALL_BANDS
-      : !narrow
-        ? [84, 40, picture.curve ? (high ? 110 : 60) : 0]
-        : picture.curve
-          ? [50, 34, high ? 80 : 36]
-          : [84, 36, 0];
+  const [dots, comb, curve] = heightsOf(picture, { narrow, wall, high });
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
-  const rows = ROW * Math.max(picture.rows?.length ?? 0, wall ? 0 : (picture.reserved ?? 0));
+  const reserved = wall ? 0 : (picture.reserved ?? 0);
+  const rows = draws(picture, "dots") ? ROW * Math.max(picture.rows?.length ?? 0, reserved) : 0;
   return {
     narrow,
     sliders,
@@ -52,6 +44,21 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0) {
     values: narrow && !wall ? 22.5 : 25.5,
     reach: narrow && !wall ? 44 : 24,
   };
+}
+
+// The heights of dots, comb and curve.
+function heightsOf(picture, { narrow, wall, high }) {
+  if (!draws(picture, "dots")) return [0, 0, 0];
+  if (picture.single) return LOW_BANDS;
+  if (wall) return picture.curve ? WALL_BANDS_WITH_CURVE : WALL_BANDS;
+  // A curve that a drag goes by is as high as all above it.
+  const half = picture.curve?.half;
+  if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, high ? 110 : 60) : 0];
+  return picture.curve ? [50, 34, curveHeight(half, 50 + 34, high ? 80 : 36)] : [84, 36, 0];
+}
+
+function curveHeight(half, above, usual) {
+  return half ? above : usual;
 }
 
 // Values to pixels and back.

@@ -2,6 +2,7 @@
 // with handles for what a hand may move. It computes nothing about quantization: who owns it answers each
 // move with a new picture.
 
+import { fitChartsOnPaper } from "../panels/paper.js";
 import { Motion, isStill } from "../page/motion.js";
 import { SHARED } from "../page/tables.js";
 import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
@@ -9,6 +10,13 @@ import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
+
+// Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
+// begins to grow with them.
+const LETTERS = 150;
+const AS_USUAL = 1.2;
+// The width in pixels of the projector that `enlarge` is for: what is on a wall is as large on a wider one.
+const WALL = 1280;
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
 // how the server writes numbers, `words` that a picture's own words go before, `enlarge` for a projector,
@@ -38,29 +46,43 @@ export class Ruler {
     this.style.textContent = rulerRules(settings.colors);
     this.canvas = this.root.appendChild(document.createElement("canvas"));
     this.canvas.setAttribute("role", "img");
-    // On a projector everything is larger: laid out for less width, then scaled up to all of it.
-    this.enlarge = settings.enlarge ?? 1;
-    if (this.enlarge !== 1)
-      Object.assign(this.root.style, {
-        width: `${100 / this.enlarge}%`,
-        transform: `scale(${this.enlarge})`,
-        transformOrigin: "0 0",
-      });
     host.append(this.root);
+    this.letter = this.root.appendChild(document.createElement("i"));
+    this.letter.className = "qv-ruler-letter";
+    this.scaleUp();
+    fitChartsOnPaper();
     this.painter = new RulerPainter(this.canvas.getContext("2d"), settings);
     this.grasp = new Grasp(this);
     this.width = this.root.clientWidth;
     this.root.addEventListener("pointerleave", () => this.tellHover(-1));
     this.observer = new ResizeObserver(() => {
+      this.scaleUp();
       if (this.root.clientWidth === this.width) return;
       this.width = this.root.clientWidth;
       this.repaint();
     });
     this.observer.observe(this.root);
+    this.observer.observe(this.letter);
     // Labels are measured anew once the page's typeface is there.
     document.fonts?.ready.then(() => {
       this.painter.widths.clear();
       this.repaint();
+    });
+  }
+
+  // On a projector everything is larger, and where a person has made the page's letters larger: laid out for
+  // less width, then scaled up to all of it.
+  scaleUp() {
+    const letters = this.letter.offsetWidth / LETTERS;
+    const { enlarge: wanted = 1, wall } = this.settings;
+    const larger = letters > AS_USUAL ? letters : 1;
+    const enlarge = wall ? wanted * Math.max(innerWidth / WALL, 1) : wanted * larger;
+    if (enlarge === this.enlarge) return;
+    this.enlarge = enlarge;
+    Object.assign(this.root.style, {
+      width: `${100 / enlarge}%`,
+      transform: enlarge === 1 ? "" : `scale(${enlarge})`,
+      transformOrigin: "0 0",
     });
   }
 
@@ -267,11 +289,15 @@ function rulerRules({ handle }) {
       border-radius: 6px; user-select: none; -webkit-user-select: none;
     }
     .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
+    .qv-ruler-handle[data-handle=mark] { cursor: crosshair; touch-action: pan-y; }
     .qv-ruler-take {
       position: absolute; left: 0; top: 0; width: 24px; height: 24px; padding: 0; cursor: pointer;
       border: 0; border-radius: 12px; background: none;
     }
+    .qv-ruler-letter { position: absolute; width: 10rem; height: 0; visibility: hidden; }
     .qv-ruler-take:is(:hover, :focus-visible) { outline: none; box-shadow: inset 0 0 0 2px ${handle}; }
+    /* On paper the ruler is narrower, and its canvas is not drawn anew. */
+    @media print { .qv-ruler canvas { height: auto !important; filter: var(--qv-printed, none); } }
     @media (forced-colors: active) { .qv-ruler-handle:focus-visible { outline: 2px solid Highlight; } }
   `;
 }

@@ -22,6 +22,7 @@ from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
 from quantviz.sources.files.stand_ins import stand_in
 from quantviz.sources.limits import Limits
+from quantviz.sources.names import checked_names
 from quantviz.sources.orienting import Orienting
 from quantviz.text import visible
 
@@ -106,6 +107,7 @@ class Catalog(ABC):
         self._limits = limits
         with guarded(data, self.kind):
             self._infos = self._list()
+            checked_names(self._infos)
         data.header_read()
         if not self._infos and not self.may_be_empty:
             raise data.error("empty")

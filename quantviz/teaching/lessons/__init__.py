@@ -25,10 +25,10 @@ def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizE
 
     In the place of a lesson with a mistake stands the error that names it.
 
-    A file's name is its order and its id: `06_per_channel.md` is lesson `per_channel`.
+    A file's name is its number and its id: `06_per_channel.md` is lesson 6, `per_channel`.
 
     >>> next(iter(lessons()))
-    'range_to_grid'
+    'fewer_bits'
     """
     return load(_FOLDER / language)
 

@@ -18,7 +18,7 @@ from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Nu
 
 #: How often each question is asked once more.
 ATTEMPTS = 4
-#: What a lesson of about eight minutes has at most: questions, typed answers among them, words of a step, and
+#: What a lesson of about ten minutes has at most: questions, typed answers among them, words of a step, and
 #: words in steps, questions and rules.
 MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
 #: Words that take as long to read as a Chinese character.
@@ -77,21 +77,28 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
         moved |= bool(step.move)
         if step.questions and not moved:
             yield step.line, QuantVizError("lessons.nothing_moved")
-        count = words_in(step.words.text)
-        if count > MOST_WORDS:
-            yield step.line, QuantVizError("lessons.too_many_words", got=round(count), most=MOST_WORDS)
-        for term, _ in step.words.terms:
+        for words in filter(None, (step.words, step.note)):
+            count = words_in(words.text)
+            if count > MOST_WORDS:
+                yield step.line, QuantVizError("lessons.too_many_words", got=round(count), most=MOST_WORDS)
+        for term, _ in step.terms:
             if term in marked:
                 yield step.line, QuantVizError("lessons.term_twice", got=term)
             marked.add(term)
         for question in step.questions:
             if not question.hint and not (isinstance(question, Choice) and len(question.options) == 2):
                 yield step.line, QuantVizError("lessons.no_hint")
-    read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
-    read += [words for _, question in asked for words in _asked(question)]
-    total = sum(words_in(words.text) for words in read)
+    total = words_to_read(lesson)
     if total > MOST_IN_LESSON:
         yield first, QuantVizError("lessons.lesson_too_long", got=round(total), most=MOST_IN_LESSON)
+
+
+def words_to_read(lesson: Lesson) -> float:
+    """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
+    read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
+    asked = [question for step in lesson.steps for question in step.questions]
+    read += [words for question in asked for words in _asked(question)]
+    return sum(words_in(words.text) for words in read)
 
 
 def _asked(question: Question) -> tuple[Words, ...]:
@@ -104,7 +111,7 @@ def _asked(question: Question) -> tuple[Words, ...]:
 
 
 def _problems(step: LessonStep, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
-    for words in (step.words, step.rule):
+    for words in (step.words, step.rule, step.note):
         if words:
             words.say(scenes)
     if step.table:
@@ -149,7 +156,7 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
     truth, told = question.truth(scenes), question.told(scenes)
     if isinstance(question, Drag):
         yield from _drag_problems(question, scenes)
-        question.tolerance.say(scenes)
+        question.tolerance.say(told)
     for words in (question.ask, question.hint):
         if words:
             words.say(scenes)
@@ -182,7 +189,7 @@ def _tells(said: str, truth: float) -> bool:
 
 def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
     told = question.told(scenes)
-    if not question.right.holds({**told, HERE: told[SOLUTION]}):
+    if not question.right.holds_as_shown({**told, HERE: told[SOLUTION]}):
         yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)
-    if question.right.holds(told):
+    if question.right.holds_as_shown(told):
         yield QuantVizError("lessons.start_is_right", right=question.right.text)

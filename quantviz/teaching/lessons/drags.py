@@ -19,6 +19,8 @@ from quantviz.teaching.lessons.formulas import Scene
 #: while all codes are held and the values go along, any other tooth, the selected cell's value, the bits, the
 #: size of a group, and below the ruler the bits of the selected value's code.
 HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip")
+#: What the knobs of a question's ruler can snap to: what it is about, and a finger does not hit.
+SNAPS = ("teeth", "midpoints", "zero")
 #: What a solution can name, by what it is moved with.
 SOLVED_BY: Mapping[str, frozenset[str]] = {
     "lo": frozenset({"range"}),

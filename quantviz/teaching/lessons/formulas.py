@@ -292,8 +292,11 @@ class Formula:
 
     def value(self, scenes: Scenes) -> float:
         """Return its value; `QuantVizError` where that is no number, such as 1 / 0."""
+        return self._worked_out(scenes, _value)
+
+    def _worked_out(self, scenes: Scenes, value: Callable[[ast.expr, Scenes], float]) -> float:
         try:
-            return _value(self.tree, scenes)
+            return value(self.tree, scenes)
         except (ArithmeticError, ValueError, TypeError) as problem:
             if isinstance(problem, QuantVizError):
                 raise
@@ -302,6 +305,13 @@ class Formula:
     def holds(self, scenes: Scenes) -> bool:
         """Return whether it is true."""
         return bool(self.value(scenes))
+
+    def holds_as_shown(self, scenes: Scenes) -> bool:
+        """Return whether it is true of the numbers as the screen shows them.
+
+        A learner who drags sees the MSE with four digits. Two numbers that look alike must not be told apart.
+        """
+        return bool(self._worked_out(scenes, _value_as_shown))
 
 
 class _Checker:
@@ -363,6 +373,40 @@ class _Checker:
             raise QuantVizError(
                 "formulas.unknown_name", got=name, known=", ".join(sorted({*self.quantities, *CONSTANTS}))
             )
+
+
+#: Significant digits of a metric on its tile: see `quantviz.ui.lab.tiles.metric_texts`. Of every other number
+#: the screen shows four.
+_SHOWN_DIGITS: Mapping[str, int] = MappingProxyType({"sqnr_db": 3, "zeroed_share": 3, "clipped_share": 3})
+_MOST_SHOWN = 4
+
+
+def as_shown(value: float, digits: int = _MOST_SHOWN) -> float:
+    """Return `value` rounded to so many significant digits, ties to the even digit.
+
+    >>> as_shown(0.0122849), as_shown(0.39996, 3), as_shown(float("inf"))
+    (0.01228, 0.4, inf)
+    """
+    return float(f"{value:.{digits - 1}e}") if math.isfinite(value) else value
+
+
+def _value_as_shown(node: ast.expr, scenes: Scenes) -> float:
+    """Return the value of a formula in which metrics and both sides of a comparison are as the screen shows
+    them.
+    """
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _SHOWN_DIGITS:
+            return as_shown(_value(node, scenes), _SHOWN_DIGITS[name])
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            numbers = [as_shown(_value_as_shown(each, scenes)) for each in (left, *others)]
+            return all(_COMPARED[type(op)](a, b) for op, a, b in zip(ops, numbers, numbers[1:], strict=False))
+        case ast.BoolOp(op=op, values=values):
+            return (all if isinstance(op, ast.And) else any)(
+                _value_as_shown(value, scenes) for value in values
+            )
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value_as_shown(operand, scenes)
+    return _value(node, scenes)
 
 
 def _value(node: ast.expr, scenes: Scenes) -> float:

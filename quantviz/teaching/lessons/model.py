@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The largest tensor, a side, on which a cell can be asked for.
 MOST_ASKED = 6
+#: Parts of the picture that follow a hand and tell how far it is from its goal.
+READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve", "bits_plot"})
 #: What can happen to a number, in the order the answers stand.
 DIRECTIONS = ("rises", "falls", "same")
 
@@ -282,6 +285,14 @@ class Drag(Question):
     tolerance: Words
     #: What can be moved, of `drags.HANDLES`.
     moves: tuple[str, ...]
+    #: What the knobs snap to, of `drags.SNAPS`: where the question is about that.
+    snap: tuple[str, ...] = ()
+
+    @property
+    def marked_on(self) -> str:
+        """Return where a learner marks the expected place: `bits` or `group` for a slider, or `axis`."""
+        sliders = {"bits": "bits", "size": "group"}
+        return next((sliders[name] for name in self.solution if name in sliders), "axis")
 
     def truth(self, scenes: Scenes) -> LabState:
         """Return the state that is right."""
@@ -294,11 +305,11 @@ class Drag(Question):
     def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
         """Judge a state."""
         own = {**self.told(scenes), HERE: Scene(state)}
-        if self.right.holds(own):
+        if self.right.holds_as_shown(own):
             return Verdict(True)
         for mistake in self.mistakes:
             assert isinstance(mistake.formula, Formula)
-            if mistake.formula.holds(own):
+            if mistake.formula.holds_as_shown(own):
                 return Verdict(False, mistake.says.say(own))
         return Verdict(False)
 
@@ -366,6 +377,10 @@ class LessonStep:
     rule: Words | None
     #: What the learner can move on the ruler, of `drags.HANDLES`.
     move: tuple[str, ...]
+    #: How much of the ruler is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    ruler: str
+    #: A remark on the notebooks, folded away; none where there is none.
+    note: Words | None
     #: Where the step begins in its file.
     line: int
 
@@ -392,9 +407,23 @@ class LessonStep:
         )
 
     @property
+    def terms(self) -> tuple[tuple[str, bool], ...]:
+        """Return the terms that its words and its remark mark, as `Words.terms`."""
+        return self.words.terms + (self.note.terms if self.note else ())
+
+    @property
     def hidden(self) -> frozenset[str]:
-        """Return the parts that are not shown before the last answer."""
+        """Return the parts that are not shown before the last answer, but for what a mark opens."""
         return frozenset().union(*(question.hidden for question in self.questions))
+
+    def opened_by_mark(self, question: Question) -> frozenset[str]:
+        """Return the parts that open as soon as the learner has marked, blind, what is expected of a drag: it
+        is then made with them. None where a question hides nothing to be blind to.
+        """
+        if not isinstance(question, Drag):
+            return frozenset()
+        others = (other.hidden for other in self.questions if other is not question)
+        return (question.hidden & self.show & READOUTS).difference(*others)
 
 
 def _reseeded(state: LabState, attempt: int) -> LabState:

@@ -5,6 +5,7 @@ one.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -42,6 +43,9 @@ class Answer:
     sure: bool
     #: How often the learner had tried before: 1 for a second try.
     tried: int = 0
+    #: Where the learner, still blind, expected the goal of a drag: a value on the ruler's axis, or bits or a
+    #: group's size on their slider. None where nothing was marked.
+    mark: float | None = None
 
     @property
     def place(self) -> tuple[str, int, int | str, int]:
@@ -122,6 +126,41 @@ def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[A
         every = ((answer.lesson, answer.step, question.id, answer.attempt) for question in asked)
         if all(place in given for place in every):
             yield answer
+
+
+def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
+    """Return the answers of a lesson that were sure and wrong, by their steps: the last one to each question,
+    unless the question was answered right on other numbers since.
+
+    >>> first = Answer("a", 0, "q", 0, 1.0, True)
+    >>> surely_wrong({first: False}, "a") == [first]
+    True
+    >>> surely_wrong({first: False, replace(first, attempt=1, sure=False): True}, "a")
+    []
+    """
+    found: dict[tuple[int, int | str], Answer] = {}
+    for answer in sorted(verdicts, key=lambda answer: (answer.step, answer.attempt, answer.tried)):
+        question = (answer.step, answer.question)
+        if answer.lesson != lesson_id:
+            continue
+        if not verdicts[answer] and answer.sure:
+            found[question] = answer
+        # A second try on the same numbers comes after a hint.
+        elif verdicts[answer] and question in found and answer.attempt > found[question].attempt:
+            del found[question]
+    return list(found.values())
+
+
+def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
+    """Yield the answers of `surely_wrong` whose question was not asked on other numbers since."""
+    asked = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
+    for wrong in surely_wrong(verdicts, lesson_id):
+        later = any(
+            (step, question) == (wrong.step, wrong.question) and attempt > wrong.attempt
+            for step, question, attempt in asked
+        )
+        if not later:
+            yield wrong
 
 
 def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verdicts) -> dict[Answer, bool]:
@@ -246,10 +285,11 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "given": lambda value: value is None or isinstance(value, str | int | float | tuple),
     "sure": lambda value: isinstance(value, bool),
     "tried": lambda value: type(value) is int and value in (0, 1),
+    "mark": lambda value: value is None or (type(value) in (int, float) and math.isfinite(value)),
 }
 assert [field.name for field in fields(Answer)] == list(_FIELDS)
 #: What files of before have not.
-_USUAL = {"tried": 0}
+_USUAL = {"tried": 0, "mark": None}
 
 
 def _answer(raw: object) -> Answer | None:

@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.blocks import Block, BlockReader
 from quantviz.teaching.lessons.close_enough import CellRule, Within
-from quantviz.teaching.lessons.drags import SOLVED_BY
+from quantviz.teaching.lessons.drags import SNAPS, SOLVED_BY
 from quantviz.teaching.lessons.formulas import SOLUTION, START, Formula, Words
 from quantviz.teaching.lessons.model import (
     DIRECTIONS,
@@ -46,7 +46,7 @@ _SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
 #: Those of each kind.
 _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
     {
-        "drag": {"right": str, "solution": dict, "tolerance": str},
+        "drag": {"right": str, "solution": dict, "tolerance": str, "snap": list},
         "direction": {"before": str, "after": str},
         "number": {"answer": str, "within": str, "unit": str, "draw": str},
         "cell": {"answer": str},
@@ -54,7 +54,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
         "order": {"items": list},
     }
 )
-_OPTIONAL = ("unit", "draw")
+_OPTIONAL = ("unit", "draw", "snap")
 #: What a mistake is told by in each kind of question that has any.
 _MISTAKE_KEYS: Mapping[str, tuple[str, type]] = MappingProxyType(
     {
@@ -132,8 +132,9 @@ class QuestionReader(BlockReader):
                     **shared,
                     right=self.read(field("right"), Formula.read, states),
                     solution=self.solution(block, raw["solution"], outside, move),
-                    tolerance=self.read(field("tolerance"), Words.read, outside),
+                    tolerance=self.read(field("tolerance"), Words.read, states),
                     moves=move,
+                    snap=tuple(self.one_of(block, "snap", name, SNAPS) for name in raw.get("snap", ())),
                 )
             case "direction":
                 before, after = (self.read(field(name), Formula.read, states) for name in ("before", "after"))

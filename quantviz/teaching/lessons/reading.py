@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.picture_parts import RULER_PARTS
+from quantviz.lab.picture_parts import RULER_PARTS, RULER_STAGES
 from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.blocks import Block
@@ -23,7 +23,9 @@ from quantviz.teaching.lessons.model import Lesson, LessonStep, Table
 from quantviz.teaching.lessons.questions import QuestionReader
 
 #: The fenced blocks a step can have.
-BLOCKS = ("lab", "table", "question")
+BLOCKS = ("lab", "table", "question", "note")
+#: What of the ruler a handle needs, if more or less than its dots.
+_NEEDS = {"bits": "slider", "group": "slider", "zero": "codes", "held_zero": "codes", "tooth": "codes"}
 _FENCE = re.compile(r"```\s*(\w*)\s*$")
 #: What can stand above the title.
 _FRONT = {"format": (1, 2), "course": (1, 2)}
@@ -90,8 +92,11 @@ class _Reader(QuestionReader):
                 begin + 1 if not labs else labs[1].line,
                 QuantVizError("lessons.no_lab" if not labs else "lessons.two_labs"),
             )
-        state, again, show, states, move = self.lab(labs[0])
+        state, again, show, states, move, ruler = self.lab(labs[0])
         names = (HERE, *states)
+        notes = [block for block in blocks if block.kind == "note"]
+        if len(notes) > 1:
+            raise self.wrong(notes[1].line, QuantVizError("lessons.two_notes"))
         tables = [self.table(block, names) for block in blocks if block.kind == "table"]
         asked = [block for block in blocks if block.kind == "question"]
         questions = tuple(
@@ -113,6 +118,8 @@ class _Reader(QuestionReader):
             questions=questions,
             rule=self.words(rule, names) if rule else None,
             move=move,
+            ruler=ruler,
+            note=self.words(notes[0], names) if notes else None,
             line=begin + 1,
         )
 
@@ -156,11 +163,19 @@ class _Reader(QuestionReader):
 
     def lab(
         self, block: Block
-    ) -> tuple[LabState, LabState | None, frozenset[str], dict[str, LabState], tuple[str, ...]]:
+    ) -> tuple[LabState, LabState | None, frozenset[str], dict[str, LabState], tuple[str, ...], str]:
         raw = self.fields(
             block,
             self.toml(block),
-            {"link": str, "values": list, "show": list, "move": list, "again": str, "states": dict},
+            {
+                "link": str,
+                "values": list,
+                "show": list,
+                "move": list,
+                "ruler": str,
+                "again": str,
+                "states": dict,
+            },
             required=("link", "show"),
         )
         state = self.at(block.line_of("link"), lambda: _state(raw["link"]))
@@ -192,7 +207,13 @@ class _Reader(QuestionReader):
         for field, needed in needs.items():
             if needed and "number_line" not in show:
                 raise self.wrong(block.line_of(field), QuantVizError("lessons.needs_ruler"))
-        return state, again, show, states, move
+        ruler = self.one_of(block, "ruler", raw.get("ruler", RULER_STAGES[-1]), RULER_STAGES)
+        least = max((RULER_STAGES.index(_NEEDS.get(name, "dots")) for name in move), default=0)
+        if RULER_STAGES.index(ruler) < least:
+            raise self.wrong(
+                block.line_of("ruler"), QuantVizError("lessons.ruler_too_plain", least=RULER_STAGES[least])
+            )
+        return state, again, show, states, move, ruler
 
     # ---- table ----
 

@@ -173,6 +173,8 @@ def _square_clicked(key: str, model: Model, data: ModelMap, recipe: str) -> None
 def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
     """Say what the colours tell, and what has no square."""
     words = [html.escape(say("checkpoints.left_out", count=data.left_out))] if data.left_out else []
+    if data.crowded:
+        words.append(html.escape(say("checkpoints.crowded", count=data.crowded)))
     won = winners(data, theme()) if state.colour == "winner" else ()
     if won or state.colour != "winner":
         words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))

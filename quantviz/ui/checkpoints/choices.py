@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import COLOURS, Model, layers_with_experts
 from quantviz.checkpoints.offered import Offered, holder_of
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
@@ -19,6 +20,7 @@ from quantviz.ui.checkpoints.reading import (
     Seen,
     find_scan,
     is_results,
+    is_scan_of,
     name_of,
     names_of,
     others,
@@ -38,10 +40,10 @@ from quantviz.ui.checkpoints.state import (
 )
 from quantviz.ui.components.choice import choose
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import language, say
+from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Scan
+    from quantviz.checkpoints.stored_rows import Scan
 
 #: Recipes that can be scanned at once.
 _MOST_RECIPES = 16
@@ -53,7 +55,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
     complete = dataclasses.replace(state, chosen=holder or options[0])
     if not complete.recipes:
-        complete = dataclasses.replace(complete, recipes=_last_recipes(complete))
+        complete = dataclasses.replace(complete, **_last_choices(complete))
     if complete != state:
         put_state(complete)
     state = complete
@@ -72,7 +74,17 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     if is_results(state.chosen):
         _choose_scan(state)
         return state
-    recipes = {name: recipe_words(name, language()) for name in listed_recipes(state.recipes)}
+    engines = {"": say("checkpoints.any_engine")} | {each.id: each.name for each in PROFILES.values()}
+    choose(
+        st.selectbox,
+        say("checkpoints.engine"),
+        tuple(engines),
+        key=session.show("checkpoints_engine", state.engine),
+        on_change=session.safely(_choose_engine),
+        format_func=engines.__getitem__,
+        help=say("checkpoints.engine_help"),
+    )
+    recipes = {name: recipe_words(name, language()) for name in listed_recipes(state)}
     choose(
         st.multiselect,
         say("checkpoints.recipes"),
@@ -90,11 +102,13 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
 def _show_button(state: CheckpointsState) -> None:
     job = scan_process().job
     busy = job is not None and job.running
+    scan, problem = None, ""
     try:
+        path_of(state.chosen)
         scan = find_scan(state)
-    except QuantVizError:  # it is said below
-        scan = None
-    of_these = scan is not None and names_of(scan) == state.recipes
+    except QuantVizError as error:  # it is said below too
+        problem = say_error(error)
+    of_these = scan is not None and is_scan_of(scan, state)
     done = of_these and scan is not None and scan.state == "done"
     word = "scan"
     if of_these and scan is not None and scan.state in ("cancelled", "killed"):
@@ -109,24 +123,32 @@ def _show_button(state: CheckpointsState) -> None:
         on_click=session.safely(_begin),
         # What is seen beside the button: the address may name no recipe.
         args=(state,),
-        disabled=busy or running or not state.recipes,
-        help=say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
+        disabled=bool(busy or running or problem or not state.recipes),
+        help=problem or say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
     )
 
 
 def _begin(seen: CheckpointsState) -> None:
-    scan_process().start(path_of(seen.chosen), seen.recipes, language())
+    scan_process().start(path_of(seen.chosen), seen.recipes, language(), seen.engine)
 
 
-def _last_recipes(state: CheckpointsState) -> tuple[str, ...]:
-    """Return the recipes of the last scan of a checkpoint; where there is none, what is usual."""
+def _last_choices(state: CheckpointsState) -> dict[str, Any]:
+    """Return the recipes and the engine of a checkpoint's last scan; where there is none, what is usual."""
     if is_results(state.chosen):
-        return ()
+        return {}
+    if state.engine:
+        return {"recipes": PROFILES[state.engine].first_recipes}
     try:
         scan = find_scan(state)
     except QuantVizError:  # it is said below
         scan = None
-    return names_of(scan) if scan else USUAL
+    return {"recipes": names_of(scan), "engine": scan.selection.engine} if scan else {"recipes": USUAL}
+
+
+def _choose_engine() -> None:
+    """Take an engine's profile, and the recipes to begin with."""
+    engine = st.session_state["checkpoints_engine"] or ""
+    change_state(engine=engine, recipes=PROFILES[engine].first_recipes if engine else USUAL, recipe="")
 
 
 def _choose_checkpoint() -> None:
@@ -143,7 +165,10 @@ def _choose_recipes() -> None:
 
 def _choose_scan(state: CheckpointsState) -> None:
     """Choose one of the scans in a file of results."""
-    scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
+    try:
+        scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
+    except QuantVizError:  # it is said below
+        return
     if not scans:
         return
     choose(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quantviz.checkpoints.example import EXAMPLE, example_tensors
 from quantviz.checkpoints.model_map import ModelTensor
 from quantviz.checkpoints.offered import below_folder
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
@@ -37,8 +38,10 @@ def source_of(chosen: str, tensor: ModelTensor) -> Source:
 def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
     """Turn to the Lab with a tensor under a recipe, at its largest error."""
     source = source_of(current_state().chosen, tensor)
-    shape, scheme = source.shape, as_scheme(recipe)
-    worst = tensor.rows.get(recipe, {}).get("max_error_at")
+    row = tensor.rows.get(recipe, {})
+    # What was measured, where the engine has another type for this tensor.
+    shape, scheme = source.shape, as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
+    worst = row.get("max_error_at")
     cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
     state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)
     session.put_from_map(state)

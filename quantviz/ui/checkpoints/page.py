@@ -39,7 +39,14 @@ def show_page() -> None:
     answer = st.container(key="checkpoints_answer")
     warm_up()
     from quantviz.ui.checkpoints.audit import is_auditing
-    from quantviz.ui.checkpoints.reading import find_scan, is_starting, name_of, offered_now, scan_process
+    from quantviz.ui.checkpoints.reading import (
+        find_scan,
+        is_starting,
+        name_of,
+        offered_now,
+        scan_problems,
+        scan_process,
+    )
 
     state = current_state()
     with actions:
@@ -55,6 +62,8 @@ def show_page() -> None:
         for problem in problems() or session.named():
             st.warning(say_error(problem))
         try:
+            for problem in scan_problems(state.chosen):
+                st.warning(say_error(problem))
             scan = find_scan(state)
             running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
             running = running or is_auditing(state)

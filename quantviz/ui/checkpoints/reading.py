@@ -28,12 +28,15 @@ from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Listed, Results, Scan
+    from quantviz.checkpoints.results import Results
+    from quantviz.checkpoints.stored_rows import Listed, Scan
 
 #: Seconds for which what lies in the folder is taken to be still the same.
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT, _MOST_FILES = 12, 20
+#: Rows of a scan that the page reads: each takes some 3 kB of its memory.
+_MOST_ROWS = 2**20
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
 #: Content and status of a tensor of which nothing is known yet.
@@ -125,7 +128,7 @@ def _results_of(chosen: str) -> Iterator[Results | None]:
     if not path.is_file():
         yield None
         return
-    with Results(path, create=False) as results:
+    with Results(path, read_only=True) as results:
         yield results
 
 
@@ -145,29 +148,68 @@ def scans_of(chosen: str) -> tuple[Scan, ...]:
         return tuple(_newest(results, chosen)) if results else ()
 
 
+def scan_problems(chosen: str) -> tuple[QuantVizError, ...]:
+    """Return why scans of a chosen file of results cannot be read."""
+    if not is_results(chosen):
+        return ()
+    with _results_of(chosen) as results:
+        return results.problems() if results else ()
+
+
 def find_scan(state: CheckpointsState) -> Scan | None:
     """Return the scan that a state asks for: that of its recipes, else the last of its checkpoint; none where
     it was never scanned.
+
+    Raises:
+        QuantVizError: The results cannot be read, or a file of results has no scan that can be.
     """
     if not state.chosen:
         return None
     found = scans_of(state.chosen)
     if is_results(state.chosen):
+        if not found:
+            raise QuantVizError("allocate.no_scan", file=state.chosen)
         return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
-    of_these = next((scan for scan in found if names_of(scan) == state.recipes), None)
+    of_these = next((scan for scan in found if is_scan_of(scan, state)), None)
     return of_these or (found[0] if found else None)
 
 
-@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
-def _headers(path: str) -> list[tuple[str, tuple[int, ...], str, str]]:
-    from quantviz.checkpoints.listing import list_checkpoint
+def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
+    """Return whether a scan is one of the engine and the recipes that a state asks for."""
+    from quantviz.checkpoints.selection import Selection
 
-    return [(each.name, each.shape, each.dtype, each.file) for each in list_checkpoint(path).entries]
+    return names_of(scan) == state.recipes and scan.selection == Selection(state.engine)
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
+def _headers(path: str, engine: str) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
+    """Return the tensors of a checkpoint, and of each whether it is left aside."""
+    from quantviz.checkpoints.listing import list_checkpoint
+    from quantviz.checkpoints.selection import Selection, selected
+
+    entries = selected(list_checkpoint(path), Selection(engine), ()).entries
+    return [
+        (
+            each.name,
+            each.shape,
+            each.dtype,
+            each.file,
+            each.unmeasured is not None and each.unmeasured.status == "left_aside",
+        )
+        for each in entries
+    ]
 
 
 def look_at_headers(state: CheckpointsState) -> Model:
     """Return a checkpoint of which nothing is measured yet, as its files' headers tell it."""
-    return read_model(_headers(str(path_of(state.chosen))), (), state.recipes)
+    listed = _headers(str(path_of(state.chosen)), state.engine)
+    aside = (
+        {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
+        for name, _, _, file, is_aside in listed
+        if is_aside
+        for recipe in state.recipes
+    )
+    return read_model((each[:4] for each in listed), aside, state.recipes)
 
 
 def names_of(scan: Scan) -> tuple[str, ...]:
@@ -223,10 +265,11 @@ def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     for position in gone:
         del kept.rows[position]
     if new:
-        places = {(each.tensor, each.file): each.position for each in listed}
+        if len(listed) * len(scan.recipes) > _MOST_ROWS:
+            raise QuantVizError("checkpoint.results_too_many_rows", file=results.path.name, most=_MOST_ROWS)
         read: dict[int, list[Row]] = {position: [] for position in new}
-        for row in results.rows(number, language(), new):
-            read[places[str(row["tensor"]), str(row["file"])]].append(row)
+        for position, rows in results.rows_by_position(number, language(), new):
+            read[position] += rows
         for position, rows in read.items():
             kept.rows[position] = marks[position], rows
     if new or gone or kept.seen is None or len(kept.seen.model.tensors) != len(listed):

@@ -42,7 +42,8 @@ class Spending:
 def show_spending(state: CheckpointsState, model: Model, table: Mapping[str, Any]) -> Spending:
     """Show the choices, and return what is chosen."""
     weights = [tensor.name for tensor in model.weights]
-    pins = {name: recipe for name, recipe in state.pins if name in weights}
+    known = set(weights)
+    pins = {name: recipe for name, recipe in state.pins if name in known}
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
         st.toggle(
             say("checkpoints.allocate.fused"),
@@ -61,7 +62,7 @@ def show_spending(state: CheckpointsState, model: Model, table: Mapping[str, Any
         except QuantVizError as problem:
             st.error(say_error(problem))
     # Biases and norms stay as they are stored, as engines keep them.
-    others = [tensor.name for tensor in model.tensors if tensor.name not in weights]
+    others = [tensor.name for tensor in model.tensors if tensor.name not in known]
     return Spending(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),

@@ -11,6 +11,8 @@ import streamlit as st
 
 from quantviz.checkpoints.model_map import COLOURS
 from quantviz.checkpoints.offered import as_link, from_link
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
@@ -40,6 +42,8 @@ class CheckpointsState:
     number: int = 0
     #: Those that are scanned; none as long as nothing says which.
     recipes: tuple[str, ...] = ()
+    #: The profile of the engine whose tensors are scanned; "" for what engines quantize.
+    engine: str = ""
     #: The recipe that is shown; "" for the first.
     recipe: str = ""
     colour: str = COLOURS[0]
@@ -107,13 +111,13 @@ def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantViz
 def _asked_recipes(form: str) -> dict[str, Any]:
     names = tuple(dict.fromkeys(filter(None, form.split(_BETWEEN))))
     for name in names:
-        as_scheme(name)
+        scheme_named(name)
     return {"recipes": names} if names else {}
 
 
 def _asked_recipe(name: str) -> Callable[[str], dict[str, Any]]:
     def read(form: str) -> dict[str, Any]:
-        as_scheme(form)
+        scheme_named(form)
         return {name: form}
 
     return read
@@ -160,6 +164,7 @@ _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "a": _asked_budget,
     "p": _asked_pins,
     "u": lambda form: {"fused": form == "1"},
+    "e": _one_of("engine", PROFILES),
 }
 
 
@@ -180,10 +185,15 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
         "a": f"{state.budget:g}" if state.budget else "",
         "p": _BETWEEN.join(f"{name}{_PINNED_TO}{recipe}" for name, recipe in state.pins),
         "u": "1" if state.fused else "",
+        "e": state.engine,
     }
     return {name: value for name, value in parts.items() if value}
 
 
-def listed_recipes(recipes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what can be scanned under: every recipe, and what the address names besides."""
-    return tuple(dict.fromkeys((*RECIPES, *recipes)))
+def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
+    """Return what can be scanned under: the engine's recipes, or every one where none is chosen, and what the
+    address names besides.
+    """
+    profile = PROFILES.get(state.engine)
+    own = (*profile.recipes, *profile.presets) if profile else RECIPES
+    return tuple(dict.fromkeys((*own, *state.recipes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.findings import worst_tensors
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
 from quantviz.figures.model_map_plot import recipe_words
+from quantviz.quoting import operand, shell_command
 from quantviz.text import visible
 from quantviz.ui.checkpoints.going import open_in_lab
 from quantviz.ui.checkpoints.state import CheckpointsState
@@ -24,7 +24,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Scan
+    from quantviz.checkpoints.stored_rows import Scan
 
 _FIND, _STATUS, _TABLE, _CLICKS = (
     "checkpoints_find",
@@ -58,7 +58,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
             placeholder=say("checkpoints.find_example"),
             label_visibility="collapsed",
         )
-        statuses = ("ok", "refused", "not_read", "problem", "waiting")
+        statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
     words = (wanted or "").lower().split()
@@ -68,6 +68,8 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         if all(word in tensor.name.lower() for word in words)
         and (not picked or tensor.status(recipe) in picked)
     ]
+    # The worst first; what has no number, such as what is left aside, comes last.
+    tensors.sort(key=lambda tensor: _ranked(tensor, recipe))
     key = f"{_TABLE}_{st.session_state.get(_CLICKS, 0)}"
     st.dataframe(
         _frame(model, tensors, recipe),
@@ -81,6 +83,13 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         alt=say("checkpoints.table_alt", count=len(tensors)),
     )
     st.caption(say("checkpoints.table_about", shown=len(tensors), all=len(model.tensors)))
+
+
+def _ranked(tensor: ModelTensor, recipe: str) -> tuple[bool, bool, float]:
+    """Return what puts a tensor in its place in the table."""
+    value = tensor.number(recipe, "sqnr_db")
+    is_aside = tensor.status(recipe) == "left_aside"
+    return is_aside, math.isnan(value), 0.0 if math.isnan(value) else value
 
 
 def _picked(statuses: list[str]) -> list[str]:
@@ -151,7 +160,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
     lines = [
         "import quantviz as qv",
         "",
-        f"table = qv.scan({path!r}, {list(model.recipes)!r})",
+        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_engine_argument(scan)})",
     ]
     worst = worst_tensors(model, recipe, 1)
     if worst:
@@ -159,28 +168,27 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = scan_command(path, model.recipes)
-    if command:
-        lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
+    command = scan_command(path, model.recipes, _engine(scan))
+    lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
 
 
-def scan_command(path: str, recipes: Iterable[str]) -> str:
-    """Return the command that writes the table of the file `path`, for a shell; "" where the file's name has
-    characters that do not stay on one line.
+def _engine(scan: Scan) -> str:
+    """Return the name of the engine of a scan; "" where it is of none."""
+    profile = scan.selection.profile
+    return profile.name if profile else ""
 
-    A file's name is data: what a shell would run in it stands in quotes, and what it would take for an option
-    after `./`.
 
-    >>> print(scan_command("a'$(id)'.safetensors", ["int8_per_row"]))
-    quantviz scan 'a'"'"'$(id)'"'"'.safetensors' -r int8_per_row -o table.parquet
-    >>> print(scan_command("-o.safetensors", ["int8_per_row"]))
-    quantviz scan ./-o.safetensors -r int8_per_row -o table.parquet
-    >>> scan_command("a\\nimport os", ["int8_per_row"])
-    ''
+def _engine_argument(scan: Scan) -> str:
+    return f", engine={_engine(scan)!r}" if _engine(scan) else ""
+
+
+def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
+    """Return the command that writes the table of the file `path`, for a shell.
+
+    >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
+    quantviz scan '$(id).safetensors' -r int8_per_row -o table.parquet
     """
-    if not path.isprintable():
-        return ""
-    place = f"./{path}" if path.startswith("-") else path
     asked = (part for name in recipes for part in ("-r", name))
-    return shlex.join(("quantviz", "scan", place, *asked, "-o", "table.parquet"))
+    of_engine = ("--engine", engine) if engine else ()
+    return shell_command(("quantviz", "scan", operand(path), *asked, *of_engine, "-o", "table.parquet"))

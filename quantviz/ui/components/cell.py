@@ -90,16 +90,16 @@ def show_cell_ruler(
     *,
     key: str,
     alone: bool = False,
-    width: float = 0,
     larger: float | None = None,
     rows: tuple[GridRow, ...] = (),
     bell: tuple[float, float] | None = None,
     curve: RangeCurve | None = None,
+    stage: str = "all",
 ) -> None:
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
-    left out. `alone` shows no other value, for where their codes are hidden. `width` is the page's in pixels,
-    where it is known, and `larger` as for `show_ruler`. `rows` are other grids below, `bell` is the normal
-    density behind the dots, and `curve` the error against the range.
+    left out. `alone` shows no other value, for where their codes are hidden. `larger` is as for `show_ruler`.
+    `rows` are other grids below, `bell` is the normal density behind the dots, and `curve` the error against
+    the range. `stage` says how much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
     """
     if why.cause == "left_out":
         return
@@ -107,9 +107,8 @@ def show_cell_ruler(
 
     picture = ruler_of_cell(study, why)
     label = ruler_sentence(why, picture, study.qparams, language())
-    if rows or bell or curve:
-        picture = replace(picture, rows=rows, bell=bell, curve=curve)
-    show_ruler(picture.alone() if alone else picture, key=key, label=label, width=width, larger=larger)
+    picture = replace(picture, rows=rows, bell=bell, curve=curve, stage=stage)
+    show_ruler(picture.alone() if alone else picture, key=key, label=label, larger=larger)
 
 
 def show_steps(why: Explanation, *, folded: bool = False) -> None:

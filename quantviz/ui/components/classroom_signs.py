@@ -7,17 +7,26 @@ from pathlib import Path
 
 import streamlit as st
 
+from quantviz.lab.classroom import Classroom
 from quantviz.ui.shell.classroom import classroom, enter, locked, problem
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import plain, say, say_error
+
+#: In the session: the classroom before the projector was switched on.
+_BEFORE = "classroom_before"
 
 
 def show_room() -> None:
     """Show what every page tells of its classroom, above everything else."""
-    if problem():
-        st.warning(say("room.damaged"))
+    damage = problem()
+    if damage:
+        st.warning(say("room.damaged") if damage.key == "link.classroom" else say_error(damage))
     if classroom().projector:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
-        with st.container(key="projector", width="content"):
+        with st.container(key="projector", horizontal=True, width="content"):
+            if classroom().hidden:
+                st.button(
+                    say("room.show_all"), key="project_all", icon=":material/visibility:", on_click=_show_all
+                )
             st.button(
                 say("room.leave"),
                 key="leave_projector",
@@ -27,9 +36,34 @@ def show_room() -> None:
             )
 
 
-def project(on: bool) -> None:
-    """Switch the session's projector on or off."""
-    enter(dataclasses.replace(classroom(), projector=on))
+def project(on: bool, shown: Classroom | None = None) -> None:
+    """Switch the session's projector on, for what `shown` leaves in sight, or off: then everything is as it
+    was before.
+    """
+    if on:
+        st.session_state[_BEFORE] = classroom()
+        # The teacher's own hand is on it: nothing is locked.
+        enter(dataclasses.replace(shown or classroom(), locked=frozenset(), projector=True))
+    else:
+        enter(dataclasses.replace(st.session_state.pop(_BEFORE, classroom()), projector=False))
+
+
+def _show_all() -> None:
+    """Show on the projector what was left out."""
+    enter(dataclasses.replace(classroom(), hidden=frozenset()))
+
+
+def show_prompt() -> None:
+    """Show the teacher's question to those who opened the Lab; where every result is left out there is always
+    one.
+    """
+    room = classroom()
+    words = plain(room.prompt) or (say("room.predict") if room.asks_to_predict else "")
+    # On the wall nobody needs to be told whose question it is.
+    who = "" if room.projector else f"**{say('room.prompt')}** "
+    if words:
+        with st.container(key="class_prompt"):
+            st.markdown(who + words)
 
 
 def show_lock(group: str) -> None:

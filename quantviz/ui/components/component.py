@@ -5,7 +5,8 @@ of a scheme in the Lab, times the heads of a class. So the component itself is a
 script from its address.
 
 A person may go back while a page is still being drawn. What a component of the page left says then names
-that page, and Streamlit would run it once more, at the other page's address: it is not sent.
+that page, and Streamlit would run it once more, at the other page's address: it is not sent. What one says
+while the connection is lost is said when it is back (`connection.js`).
 
 What a component says comes from a browser: `told` is the one place that hears it, by the shape that the
 message has in `quantviz.browser.messages`.
@@ -35,7 +36,9 @@ const page = "PAGE";
 
 export default function (given) {
   const here = () => window.location.pathname.split("/").filter(Boolean).at(-1);
-  const said = (tell) => (name, value) => (!page || here() === page) && tell(name, value);
+  const connection = window.__quantvizConnection ?? { say: (name, tell) => tell() };
+  const said = (tell) => (name, value) =>
+    connection.say(`NAME ${name}`, () => (!page || here() === page) && tell(name, value));
   const { setTriggerValue, setStateValue, ...rest } = given;
   const component = { ...rest, setTriggerValue: said(setTriggerValue), setStateValue: said(setStateValue) };
   if (show) return show(component);
@@ -122,6 +125,6 @@ def _nothing() -> None:
 @cache
 def _registered(name: str, address: str, page: str) -> Callable[..., Any]:
     # Registered once a process: a second registration of the same name is a warning.
-    script = _IMPORT.replace("ADDRESS", address).replace("PAGE", page)
+    script = _IMPORT.replace("ADDRESS", address).replace("PAGE", page).replace("NAME", name)
     mount: Callable[..., Any] = st.components.v2.component(f"{name}_{page}" if page else name, js=script)
     return mount

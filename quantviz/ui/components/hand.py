@@ -29,6 +29,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.ruler import ruler_settings
+from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive",
 
 
 @dataclass(frozen=True)
+class Mark:
+    """Where a learner expects what a drag is to find, marked with one tap."""
+
+    #: On the `axis`, or on the slider `bits` or `group`.
+    on: str
+    #: The value, the bits or the group's size; None as long as it is not marked.
+    at: float | None
+    #: Whether it is asked for: then nothing else can be moved, but for sliders beside a mark on the axis.
+    asked: bool
+
+    def told(self) -> dict[str, object]:
+        """Return it as the browser is told."""
+        return {"on": self.on, "at": self.at, "asked": self.asked}
+
+
+@dataclass(frozen=True)
 class LessonRuler:
     """What is different about the ruler of a lesson's step."""
 
@@ -57,10 +74,16 @@ class LessonRuler:
     rows: tuple[GridRow, ...]
     #: Mean and deviation of the normal density behind the dots; none where it is not shown.
     bell: tuple[float, float] | None
+    #: How much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    stage: str
     #: Whether the step shows panels.
     panels: bool
     #: How much larger everything is on a projector; none elsewhere.
     enlarge: float | None
+    #: What the learner expects, where that is asked for or was marked.
+    mark: Mark | None = None
+    #: What knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
+    snap: tuple[str, ...] = ()
 
     def of(self, choices: HandChoices) -> HandChoices:
         """Return those of `choices` that the step's handles go through."""
@@ -71,7 +94,9 @@ class LessonRuler:
         )
 
     def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
-        """Return which of `handles` the step has."""
+        """Return which of `handles` the step has: none as long as a mark is asked for."""
+        if self.mark and self.mark.asked:
+            return dict.fromkeys(handles, False)
         own = {*self.moves, *(("zero",) if self.holds_codes else ())}
         return {name: there and name in own for name, there in handles.items()}
 
@@ -88,11 +113,14 @@ class LessonRuler:
             "with_range": True,
             "panels": self.panels,
             "holds_codes": self.holds_codes,
+            "stage": self.stage,
             "room": "tooth" in self.moves,
             # For the grid from before.
             "reserved": 1,
             "rows": [asdict(row) for row in self.rows],
             "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
+            "mark": self.mark.told() if self.mark else None,
+            "snap": self.snap,
         }
 
 
@@ -236,8 +264,8 @@ def _told_browser(
             "hint": say("hand.pays_hint"),
             "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
         }
-    if lesson:
-        header["settings"] |= {"enlarge": lesson.enlarge or 1.0, "wall": bool(lesson.enlarge)}
+    larger = lesson.enlarge if lesson else enlarge_ruler()
+    header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger)}
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
@@ -338,10 +366,13 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "panels": True,
         "with_range": False,
         "holds_codes": False,
+        "stage": "all",
         "room": False,
         "reserved": 0,
         "rows": [],
         "bell": None,
+        "mark": None,
+        "snap": (),
         "pays": None,
         "metrics": write_metrics().packed(),
         "settings": {

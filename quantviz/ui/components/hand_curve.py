@@ -57,6 +57,8 @@ class HandCurve:
     estimates: Mapping[int, RangeCurve] = field(default_factory=dict)
     #: The upper end of the range of all values.
     whole: float = 0.0
+    #: Whether it is against the lower end alone, while the upper one stays.
+    lower: bool = False
 
     def told(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
         """Return it as the browser is told, with the points of `bits` if it cannot make them by itself."""
@@ -64,6 +66,7 @@ class HandCurve:
         header: dict[str, Any] = {
             "key": self.key,
             "block": self.block,
+            "lower": self.lower,
             "ghosts": [{"bits": each, "whole": self.whole} for each, _ in others],
         }
         arrays: Arrays = {}

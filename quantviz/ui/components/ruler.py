@@ -12,7 +12,7 @@ from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
 from quantviz.ui.components.component import component, told
-from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _WORDS = (
     "minimum_take",
     "outside",
     "error",
+    "mark",
+    "mark_here",
 )
 
 
@@ -49,20 +51,19 @@ def show_ruler(
     label: str,
     handles: Handles | None = None,
     on_moved: Callable[[], None] | None = None,
-    width: float = 0,
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
 ) -> None:
     """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
-    moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
-    `larger` is how many times larger it is where a lesson shows it on a projector: all its digits then have
-    one size. `words` are this ruler's own, in place of those of every ruler.
+    moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
+    one size there. `words` are this ruler's own, in place of those of every ruler.
     """
+    larger = larger or enlarge_ruler()
     settings = {
         **ruler_settings(theme(), language()),
-        "enlarge": larger or enlarge(width),
+        "enlarge": larger or 1.0,
         "wall": bool(larger),
     }
     component(_COMPONENT, _SCRIPT)(

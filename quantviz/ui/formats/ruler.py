@@ -10,7 +10,6 @@ import streamlit as st
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.ruler import moved, show_ruler
-from quantviz.ui.formats.bridge import line_width
 from quantviz.ui.formats.line import landing_words
 from quantviz.ui.formats.names import format_name
 from quantviz.ui.formats.state import FormatsState, change_state, unit_of
@@ -40,7 +39,6 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: Landing) 
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
             handles=Handles(value=True),
             on_moved=session.safely(_take_number),
-            width=line_width(),
             words={"value": say("formats.page.ruler_value")},
         )
 

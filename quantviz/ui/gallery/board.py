@@ -221,11 +221,13 @@ def _count(frame: Frame, what: str) -> str:
 
 
 def _handle(shown: Shown) -> dict[str, Any]:
+    from quantviz.teaching.bug_handles import HANDLES
+
     bug = shown.bug.id
     return {
         "name": say(f"bugs.{bug}.drag.name"),
         "ask": say(f"bugs.{bug}.drag.ask"),
-        "values": [number(frame.value, _DIGITS) for frame in shown.frames],
+        "values": [number(HANDLES[bug].shown(frame.value), _DIGITS) for frame in shown.frames],
         "shows": [int(frame.shows) for frame in shown.frames],
         "said": [_said_of(frame, shown) for frame in shown.frames],
     }
@@ -239,6 +241,7 @@ def _said_of(frame: Frame, shown: Shown) -> str:
     place = (row, col) if frame.correct.x.dim() > 1 else (col,)
     facts = {
         "value": frame.value,
+        "shift": HANDLES[shown.bug.id].shown(frame.value),
         "x": frame.correct.x[place].item(),
         "q": frame.broken.q[place].item(),
         "correct": frame.correct.x_hat[place].item(),

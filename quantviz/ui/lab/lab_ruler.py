@@ -14,9 +14,8 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.hand_curve import HandCurve
-from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
+from quantviz.ui.lab.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -45,7 +44,7 @@ def show_lab_ruler(
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.of_file:  # a hand would draw what the range of the values gives
-        show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
+        show_cell_ruler(why, study, key="cell_ruler")
     elif study.result is not None and hand.fits_hand(state):
         hand.show_hand(
             study,
@@ -62,7 +61,7 @@ def show_lab_ruler(
     elif hand.has_program(state.scheme) and why.cause != "left_out":
         _show_far(study, why, state, panels.stamp, label, fixed, curve)
     else:
-        show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
+        show_cell_ruler(why, study, key="cell_ruler")
 
 
 def can_drag_value(study: Study, why: Any, state: LabState) -> bool:

@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
+from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.lab import below_the_fold
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.navigation import show_worst
@@ -83,6 +84,7 @@ def show_controls(state: LabState) -> Areas:
             for problem in session.named():
                 st.warning(say_error(problem))
             show_choice("page")
+    show_prompt()
     show_sidebar(state)
     if visible("scheme"):
         show_scheme(state)

@@ -21,7 +21,7 @@ from quantviz.ui.lab import compared_engines
 from quantviz.ui.lab.navigation import show_pool
 from quantviz.ui.lab.tiles import measured
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
+#: Pixels of the panels' height above a projected ruler, before they are enlarged.
+_ABOVE_RULER = 226
 
 
 def show_tensor_panels(
@@ -60,9 +62,19 @@ def show_tensor_panels(
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
+        height=_height_on_wall(),
         picture=_picture(study, state),
     )
     return data
+
+
+def _height_on_wall() -> float | None:
+    """Return the panels' height in pixels on a projector, where the ruler is to be seen with them; none
+    elsewhere.
+    """
+    if not classroom().projector or not visible("number_line"):
+        return None
+    return _ABOVE_RULER * enlarge(bridge_width(BRIDGE_KEY))
 
 
 def tensor_key(state: LabState) -> str:

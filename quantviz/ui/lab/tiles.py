@@ -153,7 +153,7 @@ def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     """Say what normally distributed values would get, where that can be said."""
-    gaussian = gaussian_db(str(state.scheme), state.source.shape)
+    gaussian = gaussian_db(state.scheme, state.source.shape)
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db
@@ -182,7 +182,11 @@ def _storage(study: Study) -> dict[str, str]:
         "code": f"{stored.code:g}",
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
-        "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "tensor": "".join(
+            say(f"tiles.bits.{level}", bits=bits)
+            for level, bits in (("tensor", stored.tensor), ("row", stored.row))
+            if bits
+        ),
         "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}")
         if stored.whole and codes > cells
         else "",

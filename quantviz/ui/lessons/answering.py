@@ -46,7 +46,7 @@ def show_questions(now: Now) -> None:
         with st.container(key=f"lesson_ask_{i}"):
             st.markdown(f"## {question.ask.say(now.scenes)}")
             if answer is None and classroom().answers != "shown":
-                _open_question(now, i, question)
+                open_question(now, i, question)
                 _hands(now, i, question)
                 break  # one after the other: first the direction, then the size
             with st.container(key=_told_key(now, i)):
@@ -71,28 +71,34 @@ def _is_asked(now: Now) -> bool:
     return not waits or now.revealed or has_moved(now)
 
 
-def _open_question(now: Now, i: int, question: Question) -> None:
+def open_question(now: Now, i: int, question: Question) -> None:
+    """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)
     tries = now.tries[i]
+    if now.is_blind(i):
+        assert isinstance(question, Drag)
+        questions.ask_for_mark(question)
+        questions.complaint(key)
+        return
     if tries:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
             st.warning(_first_try(now, question, tries[-1]))
+    elif now.mark(i) is not None:
+        st.caption(say("lessons.marked"))
     questions.ask(question, now.scenes, key)
     questions.complaint(key)
-    with st.container(key="lesson_commit", horizontal=True, vertical_alignment="center", gap="medium"):
-        st.button(
-            say("lessons.commit"),
-            key="commit",
-            type="primary",
-            on_click=session.safely(_commit),
-            args=(now, i, question),
-        )
-        st.toggle(say("lessons.guess"), key=_guess_key(now, i), help=say("lessons.guess_help"))
-
-
-def _guess_key(now: Now, i: int) -> str:
-    return f"guess_{answer_key(now, i)}"
+    # Two buttons alike: how sure one is is asked, not assumed.
+    with st.container(key="lesson_commit", horizontal=True, gap="small"):
+        for name, sure in (("commit", True), ("commit_guess", False)):
+            st.button(
+                say(f"lessons.{name}"),
+                key=name,
+                type="primary",
+                width="stretch",
+                on_click=session.safely(_commit),
+                args=(now, i, question, sure),
+            )
 
 
 def _you_said(now: Now, question: Question, answer: Answer) -> None:
@@ -108,7 +114,7 @@ def _first_try(now: Now, question: Question, answer: Answer) -> str:
     return sentences(say("lessons.wrong"), diagnosis or "", hint, say("lessons.once_more"))
 
 
-def _commit(now: Now, i: int, question: Question) -> None:
+def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
     key = answer_key(now, i)
     with session.complaining(key):
         answer = _given(now, question, key)
@@ -116,9 +122,8 @@ def _commit(now: Now, i: int, question: Question) -> None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
         if answer in [each.given for each in now.tries[i]]:
             raise QuantVizError("lessons.same_answer")
-        sure = not st.session_state.get(_guess_key(now, i))
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
-        keep_answer(Answer(*place, answer, sure, len(now.tries[i])))
+        keep_answer(Answer(*place, answer, sure, len(now.tries[i]), now.mark(i)))
         questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
         session.forgive()
@@ -134,7 +139,7 @@ def _given(now: Now, question: Question, key: str) -> object:
 
 def _hands(now: Now, i: int, question: Question) -> None:
     """Show boxes for counting hands, where a teacher wants them."""
-    if classroom().projector or st.session_state.get(HANDS):
+    if st.session_state.get(HANDS):
         questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 

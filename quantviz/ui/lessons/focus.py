@@ -1,4 +1,4 @@
-"""Where the keyboard goes on after a button that is gone."""
+"""Where the keyboard goes on after a button that is gone, and what a phone scrolls to."""
 
 from __future__ import annotations
 
@@ -20,6 +20,37 @@ _TO_FOCUS = """<script data-turn="{turn}">
   find();
 }})();
 </script>"""
+
+
+#: Whether a question has just come, because something was moved for the first time.
+_COMES = "lesson_question_comes"
+#: On a narrow screen it comes below the picture, out of sight.
+_TO_THE_QUESTION = """<script data-turn="{turn}">
+(() => {{
+  if (window.innerWidth > 900) return;
+  const until = Date.now() + 4000;
+  const find = () => {{
+    // What is answered with comes last, and then all of the question has its height.
+    const found = document.querySelector(".st-key-lesson_ask_0 .st-key-lesson_commit button");
+    if (!found) return Date.now() < until && setTimeout(find, 50);
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    setTimeout(() => found.scrollIntoView({{ block: "nearest", behavior: still ? "auto" : "smooth" }}), 200);
+  }};
+  find();
+}})();
+</script>"""
+
+
+def question_comes(step: str) -> None:
+    """Have a narrow screen scroll to the question that a step asks from now on."""
+    st.session_state[_COMES] = step
+
+
+def show_question_that_comes() -> None:
+    """Scroll to a question that has just come, once."""
+    step = st.session_state.pop(_COMES, "")
+    script = _TO_THE_QUESTION.format(turn=step) if step else "<span></span>"
+    st.html(script, unsafe_allow_javascript=True, width="content")
 
 
 def show_focus() -> None:

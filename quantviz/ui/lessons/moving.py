@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.figures.grid_rows import GridRow
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
@@ -17,8 +19,10 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.lessons.focus import question_comes
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -88,24 +92,70 @@ def show_hand_ruler(
         chart=chart,
         stamp=stamp,
         label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
-        curve=HandCurve() if "curve" in shown else None,
+        curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
-            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, larger
+            now.step.move,
+            grid_rows(now),
+            bell_of(now) if "bell" in shown else None,
+            now.step.ruler,
+            panels,
+            larger,
+            _mark(now),
+            tuple(snap for each in now.step.questions if isinstance(each, Drag) for snap in each.snap),
         ),
     )
 
 
+def _of_lower_end(now: Now) -> bool:
+    """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
+    asked = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in asked)
+
+
+def _mark(now: Now) -> hand.Mark | None:
+    """Return the mark of the question that is asked now, or of the last one that was marked."""
+    last = now.open_question
+    for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
+        question, blind = now.step.questions[i], now.is_blind(i)
+        if isinstance(question, Drag) and (blind or now.mark(i) is not None):
+            return hand.Mark(question.marked_on, now.mark(i), asked=blind)
+    return None
+
+
 def _let_go(now: Now) -> None:
     message = hand.released(_HAND)
-    if message is not None:
+    if message is None:
+        return
+    if message.get("kind") == "mark" or (now.marks_now and not _is_free(now, message)):
+        _keep_mark(now, message)
+    else:
         _keep(now, message)
+
+
+def _is_free(now: Now, message: Mapping[str, object]) -> bool:
+    """Return whether a message is about a slider, which tells nothing of a mark on the axis."""
+    mark = _mark(now)
+    return mark is not None and mark.on == "axis" and message.get("kind") in ("format", "group")
+
+
+def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
+    """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
+    i, at = now.open_question, message.get("at")
+    fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
+    if i is None or not now.is_blind(i) or not fits:
+        raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
+    now.keep_mark(i, float(cast(float, at)))
+    session.forgive()
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep what a hand's message makes of the state in hand."""
     state = moved_by(in_hand(now), message, now.step.move)
+    asked = now.open_question
+    if asked is not None and not isinstance(now.step.questions[asked], Drag) and not has_moved(now):
+        question_comes(f"{now.id}/{now.attempt}")
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     session.forgive()
 
@@ -137,7 +187,12 @@ def bell_of(now: Now) -> tuple[float, float]:
 
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
-    return tuple(_rows(now))[-_MOST_ROWS:]
+    rows = tuple(_rows(now))
+    if not classroom().projector:
+        return rows[-_MOST_ROWS:]
+    # A wall has room for the right grid, once it is told, but not with a curve or a slider.
+    high = "curve" in now.step.show or {"bits", "group"} & set(now.step.move)
+    return () if high else rows[-1:]
 
 
 def _rows(now: Now) -> Iterator[GridRow]:

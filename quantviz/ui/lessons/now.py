@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
+
+import streamlit as st
 
 from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
@@ -12,6 +15,11 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
+
+#: The steps, with the attempt, whose answers a teacher has told on the projector.
+_TOLD = "lesson_told"
+#: What was marked in this session, by the step, the attempt and the question.
+_MARKS = "lesson_marks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +74,36 @@ class Now:
         )
 
     @property
+    def open_question(self) -> int | None:
+        """Return the place of the question that is asked now; None where all are answered."""
+        return self.answers.index(None) if None in self.answers else None
+
+    def mark(self, i: int) -> float | None:
+        """Return where the learner marked what to expect of a question; None where nothing was marked."""
+        kept = next((each.mark for each in self.tries[i] if each.mark is not None), None)
+        return cast("float | None", st.session_state.get(_MARKS, {}).get(self._mark_key(i), kept))
+
+    def keep_mark(self, i: int, at: float) -> None:
+        """Keep a mark for as long as the session, and from the first answer on with it."""
+        st.session_state.setdefault(_MARKS, {})[self._mark_key(i)] = at
+
+    def _mark_key(self, i: int) -> tuple[str, int, int | str]:
+        return self.id, self.attempt, self.step.questions[i].id
+
+    def is_blind(self, i: int) -> bool:
+        """Return whether a question waits for the learner's mark. Answers from before there were marks have
+        none.
+        """
+        waits = self.mark(i) is None and not self.tries[i] and not self.revealed
+        return waits and bool(self.step.opened_by_mark(self.step.questions[i]))
+
+    @property
+    def marks_now(self) -> bool:
+        """Whether the question that is asked now waits for a mark."""
+        i = self.open_question
+        return i is not None and self.is_blind(i)
+
+    @property
     def complete(self) -> bool:
         """Whether every question is answered."""
         return None not in self.answers
@@ -74,9 +112,23 @@ class Now:
     def revealed(self) -> bool:
         """Whether the answers are told."""
         told = classroom().answers
-        return not self.step.questions or told == "shown" or (told == "after" and self.complete)
+        if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
+            return True
+        return told == "after" and self.complete
+
+    def tell(self) -> None:
+        """Tell the step's answers, whoever has answered."""
+        st.session_state[_TOLD] = {*st.session_state.get(_TOLD, ()), self._key}
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.id, self.attempt
 
     @property
     def covered(self) -> frozenset[str]:
         """Return the parts of the picture that are not to be seen yet."""
-        return frozenset() if self.revealed else self.step.hidden
+        if self.revealed:
+            return frozenset()
+        seeing = (i for i in range(len(self.answers)) if not self.is_blind(i))
+        opened = (self.step.opened_by_mark(self.step.questions[i]) for i in seeing)
+        return self.step.hidden.difference(*opened)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import html
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.thumbnail import thumbnail_svg
 from quantviz.teaching.glossary import term_home
 from quantviz.teaching.golf import BUDGET, HOLES
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
+from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
+from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go
 from quantviz.ui.lessons.answering import HANDS
@@ -30,9 +36,11 @@ from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import classroom, parameters
 from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, plain, say, say_error
+from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 _GOLF = "pages/learn/golf.py"
+#: The course that golf belongs to.
+_LAST_COURSE = 2
 #: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's
 #: link alone.
 _CLOSE_THE_LIST = """<script>
@@ -120,11 +128,10 @@ def _write_address(place: Place) -> None:
 def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
     """Show all lessons, how far each is done, and the whole progress."""
     with st.container(key="lesson_contents", gap=None):
-        for i, (name, lesson) in enumerate(found.items(), 1):
+        for i, (name, lesson) in enumerate(found.items()):
             if isinstance(lesson, QuantVizError):
                 continue
-            done, all_of = reached(answers(), name), asked(lesson)
-            mark = "✓ " if all_of and done == all_of else ""
+            mark = "✓ " if _is_done(name, lesson) else ""
             st.button(
                 f"{mark}{i} · {plain(lesson.title)}",
                 key=f"go_{name}",
@@ -138,6 +145,23 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
     show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
 
 
+def _is_done(name: str, lesson: Lesson) -> bool:
+    """Return whether every question of a lesson was answered."""
+    return bool(asked(lesson)) and reached(answers(), name) == asked(lesson)
+
+
+def _courses(
+    found: Mapping[str, Lesson | QuantVizError],
+) -> Iterator[tuple[int, list[tuple[int, str, Lesson | QuantVizError]]]]:
+    """Yield each course with its lessons, their numbers and ids; one with a mistake is where it stands."""
+    course = 1
+    numbered: dict[int, list[tuple[int, str, Lesson | QuantVizError]]] = {}
+    for number, (name, lesson) in enumerate(found.items()):
+        course = lesson.course if isinstance(lesson, Lesson) else course
+        numbered.setdefault(course, []).append((number, name, lesson))
+    yield from numbered.items()
+
+
 def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_title"):
         st.markdown(f"# {say('lessons.title')}")
@@ -145,28 +169,47 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_about"):
         st.markdown(say("lessons.about"))
         st.caption(kept_words())
-    with st.container(key="lesson_list"):
-        for i, (name, lesson) in enumerate(found.items(), 1):
-            with st.container(border=True):
-                if isinstance(lesson, QuantVizError):
-                    st.error(say_error(lesson))
-                    continue
-                st.button(
-                    f"**{i} · {plain(lesson.title)}**",
-                    key=f"open_{name}",
-                    type="tertiary",
-                    on_click=session.safely(go),
-                    args=(name,),
-                )
-                st.markdown(lesson.summary)
-                st.caption(
-                    say(
-                        "lessons.done",
-                        done=reached(answers(), name),
-                        asked=asked(lesson),
-                        steps=len(lesson.steps),
-                    )
-                )
-        with st.container(border=True, key="lesson_golf"):
-            st.page_link(_GOLF, label=f"**{say('golf.title')}**")
-            st.markdown(say("golf.from_lessons", count=len(HOLES), budget=f"{BUDGET:g}"))
+    with st.container(key="lesson_courses"):
+        for course, numbered in _courses(found):
+            st.markdown(
+                f"## {say('lessons.course', number=course, name=say(f'lessons.courses.{course}.name'))}"
+            )
+            with st.container(key=f"lesson_list_{course}"):
+                for number, name, lesson in numbered:
+                    with st.container(border=True):
+                        if isinstance(lesson, QuantVizError):
+                            st.error(say_error(lesson))
+                        else:
+                            _show_card(number, name, lesson)
+                if course == _LAST_COURSE:
+                    with st.container(border=True, key="lesson_golf"):
+                        st.page_link(_GOLF, label=f"**{say('golf.title')}**")
+                        st.markdown(say("golf.from_lessons", count=len(HOLES), budget=f"{BUDGET:g}"))
+
+
+@cache
+def _thumbnail(name: str, theme: str) -> str:
+    """Return a lesson's thumbnail as the address of an image."""
+    svg = thumbnail_svg(thumbnails()[name], theme)
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def _show_card(number: int, name: str, lesson: Lesson) -> None:
+    """Show a lesson's thumbnail, title, minutes, and whether it is done or one of the first hour's."""
+    started = name in FIRST_HOUR
+    done, all_of = reached(answers(), name), asked(lesson)
+    told = say("lessons.minutes", minutes=minutes(lesson))
+    if done:
+        told = say("lessons.done", minutes=told, done=done, asked=all_of)
+    mark = '<b class="qv-done">✓</b> ' if _is_done(name, lesson) else ""
+    hour = f'<b class="qv-start">{html.escape(say("lessons.start_here"))}</b>' if started else ""
+    st.html(f'<img class="qv-thumbnail" alt="" src="{_thumbnail(name, theme())}">')
+    st.button(
+        f"**{number} · {plain(lesson.title)}**",
+        key=f"open_{name}",
+        type="tertiary",
+        on_click=session.safely(go),
+        args=(name,),
+    )
+    st.html(f'<p class="qv-card-facts">{mark}{html.escape(told)}{hour}</p>')
+    st.markdown(lesson.summary)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
 from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.teaching.glossary import known_by
 from quantviz.teaching.lessons.bits import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
+from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
@@ -30,8 +34,9 @@ from quantviz.ui.lessons.moving import (
     show_hand_ruler,
 )
 from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.wall import height_on_wall, part_places, ruler_larger
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, enlarge_lesson
+from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -41,43 +46,44 @@ if TYPE_CHECKING:
 
 #: Parts that explain one cell.
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
+#: The term with which x, q and x̂ are known.
+_SYMBOLS = "dequantize"
 _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
 #: In place of a state's name: what the learner's hand has made of the step's own.
 IN_HAND = "in_hand"
-#: Pixels of the panels' height above a ruler.
+#: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
-#: The heights of the picture's parts on a projector, in pixels before it is enlarged: of all of them, and of
-#: each but the panels.
-_WALL = 262
-_WALL_SWITCH, _WALL_SENTENCE, _WALL_STEPS, _WALL_LINE = 23, 38, 24, 18
-#: The same of so many tiles: of more than two the values stand below their names.
-_WALL_TILES = (0, 27, 27, 43)
-_WALL_RULER, _WALL_SLIDERS, _WALL_CURVE = 99, 26, 32
-_WALL_PLOT = 104
-#: The same of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with digits
-#: and all such rows at most, and of cells without digits at least.
-_AROUND_CELLS, _BARS = 43, 24
-_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 46
+_ABOVE_CURVE = 150
 
 
 def show_picture(now: Now) -> None:
     scene = _scene_shown(now)
     state = scene.state.replace(cell=selected_cell(now, scene.state))
     r, show, covered = scene.result, now.step.show, now.covered
-    if "scheme" in show - covered:
-        st.caption(plain(scheme_words(state.scheme, state.source)))
-    _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    stamp = _panels(now, r, state, panels) if panels else 0
-    if _pointing(now) and _pointed(now):
-        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-    if _EXPLAINED & (show - covered):
-        _why(now, _explained(scene, state), r, state, stamp)
-    if "bits_plot" in show:
-        _bits_plot(now, scene)
+    places = part_places(now, len(panels))
+    with places["scheme"]:
+        if "scheme" in show - covered:
+            st.caption(plain(scheme_words(state.scheme, state.source)))
+    with places["tiles"]:
+        _tiles(now, r, state)
+    with places["panels"]:
+        stamp = _panels(now, r, state, panels) if panels else 0
+        if _pointing(now) and _pointed(now):
+            _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+    with places["ruler"]:
+        if _EXPLAINED & (show - covered):
+            _why(now, _explained(scene, state), r, state, stamp)
+    with places["plot"]:
+        if "bits_plot" in show:
+            _bits_plot(now, scene)
     if "table" in show and now.step.table:
-        _table(now)
+        with places["table"]:
+            _table(now)
+        # On the wall there is no room for another choice.
+        if not classroom().projector:
+            _show_looks(now)
 
 
 def state_looked_at(now: Now) -> str:
@@ -165,10 +171,15 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:
     """Show the panels, and return their stamp."""
     from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.value_scales import as_picture
 
     data = result_panels(r, view=state.view).only(
         panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
     )
+    if state.source.picture:
+        data = as_picture(data, symmetric=state.scheme.mode == "symmetric")
+    known = known_by(cast(str, now.place.lesson), now.place.step)
+    data = replace(data, plain=_SYMBOLS not in known)
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
@@ -176,12 +187,13 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     larger, bars = _larger(), True
     height: float | None
     if larger:
-        lower, bars = _height_on_wall(now, _width() / larger, data.shape, len(panels))
+        lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))
         height = larger * lower
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
-        height = _ABOVE_RULER if "number_line" in now.step.show and 2 * rows >= cols else None
+        low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
+        height = low if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
         key=_PANELS,
@@ -208,35 +220,6 @@ def _larger() -> float | None:
 def _width() -> float:
     """Return the width of the panels in pixels, as far as the browser has told it, on a projector."""
     return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
-
-
-def _height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
-    """Return the height of the panels on a projector before they are enlarged, and whether there is room for
-    colour bars: what the other parts of the picture leave, and never more than they take elsewhere.
-    """
-    from quantviz.figures.arrangement import arrange
-
-    single = arrange(width, shape, panels=panels).name == "single"
-    shown = now.step.show - now.covered
-    parts = [
-        _WALL_TILES[min(len(now.step.show & set(TILE_PARTS)), len(_WALL_TILES) - 1)],
-        _WALL_SWITCH if single else 0,
-        _WALL_SENTENCE if "sentence" in shown else 0,
-        _WALL_STEPS if "steps" in shown else 0,
-    ]
-    if "number_line" in shown:
-        sliders = set(now.step.move) & {"bits", "group"}
-        parts.append(_WALL_RULER + _WALL_SLIDERS * bool(sliders) + _WALL_CURVE * ("curve" in shown))
-    if "table" in shown and now.step.table:
-        parts.append(_WALL_LINE * (len(now.step.table.rows) + 1))
-    if "bits_plot" in shown:
-        parts.append(_WALL_PLOT)
-    room, digits = _WALL - sum(parts), _ROW_OF_DIGITS * shape[0]
-    least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
-    # Where even cells without bars are too much, what is lowest, a table or steps, is scrolled to.
-    bars = room >= least + _AROUND_CELLS + _BARS
-    least += _AROUND_CELLS + _BARS * bars
-    return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
@@ -314,11 +297,12 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     from quantviz.analysis.study import Study
 
     show, study = now.step.show - now.covered, Study.of_result(r)
+    larger = ruler_larger(now)
     if "sentence" in show:
         show_sentence(why, state.source)
     if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
         panels = bool(now.step.show & set(PANEL_PARTS))
-        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=_larger())
+        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels, larger=larger)
         if "flip" in now.step.move:
             show_bits_in_hand(now, state, why)
     elif "number_line" in show:
@@ -327,14 +311,28 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
             why,
             study,
             key="lesson_ruler",
-            larger=_larger(),
+            larger=larger,
             alone=bool(now.covered & set(PANEL_PARTS)),
             rows=grid_rows(now),
             bell=bell_of(now) if "bell" in show else None,
             curve=range_curve(study) if "curve" in show else None,
+            stage=now.step.ruler,
         )
+    if "number_line" in show and (now.place.lesson, now.place.step) == legend_home():
+        _legend()
     if "steps" in show:
         show_steps(why)
+
+
+def _legend() -> None:
+    """Say what the ruler's bars and the colours of its lines mean."""
+    own = THEMES[theme()]
+    signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
+    parts = "".join(
+        f'<span><i style="background: {colour}"></i>{html.escape(say(f"lessons.legend.{name}"))}</span>'
+        for name, colour in signs
+    )
+    st.html(f'<p class="qv-legend">{parts}</p>')
 
 
 def _bits_plot(now: Now, scene: Scene) -> None:
@@ -382,7 +380,12 @@ def _table(now: Now) -> None:
         f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    states = {state: words.say(now.scenes) for words, state in table.rows}
+
+
+def _show_looks(now: Now) -> None:
+    """Show the choice of which of the table's states the panels show."""
+    table = now.step.table
+    states = {state: words.say(now.scenes) for words, state in table.rows} if table else {}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS) and _can_look(now):
         if _is_moved(now):
             states = {IN_HAND: say("lessons.in_hand"), **states}

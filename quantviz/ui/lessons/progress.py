@@ -54,6 +54,8 @@ _SESSION, _READ, _REFUSED, _CLEARED = (
     "progress_refused",
     "progress_cleared",
 )
+#: How keys begin under which a session keeps what its learner has done.
+_OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand", "lesson_second_look")
 #: What is wrong with what it has kept.
 _UNREADABLE = "progress_unreadable"
 
@@ -168,12 +170,12 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
 
 
 def _show_answers(found: Mapping[str, Lesson]) -> None:
-    verdicts = _verdicts()
-    st.html(_card(found, verdicts))
+    known = verdicts()
+    st.html(_card(found, known))
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             say("lessons.progress.download"),
-            as_json(answers(), verdicts),
+            as_json(answers(), known),
             "quantviz_lessons.json",
             "application/json",
             key="progress_file",
@@ -183,7 +185,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
             "copy_progress",
             say("lessons.progress.copy"),
             say("lab.copied"),
-            text=as_text(answers(), found, verdicts, language()),
+            text=as_text(answers(), found, known, language()),
         )
         st.button(
             say("lessons.progress.clear"),
@@ -193,7 +195,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
         )
 
 
-def _verdicts() -> Verdicts | None:
+def verdicts() -> Verdicts | None:
     """Return whether the answers that may be told of are right; none where a teacher withholds that."""
     how, known = classroom().answers, _known()
     if how == "withheld":
@@ -236,7 +238,7 @@ def _clear() -> None:
         _ANSWERS,
         _VERDICTS,
         _LOADED,
-        *(key for key in st.session_state if str(key).startswith(("answer_", "lesson_attempts"))),
+        *(key for key in st.session_state if str(key).startswith(_OF_A_LEARNER)),
     ]:
         st.session_state.pop(name, None)
     st.session_state[_CLEARED] = True

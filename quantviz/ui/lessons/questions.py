@@ -141,11 +141,23 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
     st.caption(so_far or say("lessons.order_smallest"))
 
 
+def ask_for_mark(question: Drag) -> None:
+    """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
+    with st.container():
+        _stand_above_the_ruler()
+        where = "axis" if question.marked_on == "axis" else "slider"
+        st.markdown(say(f"lessons.mark_{where}"))
+
+
+def _stand_above_the_ruler() -> None:
+    st.html(Path(__file__).with_name("drag_above.css"))
+
+
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Drag)
     with st.container():
-        st.html(Path(__file__).with_name("drag_above.css"))
-        st.caption(question.tolerance.say(scenes))
+        _stand_above_the_ruler()
+        st.caption(question.tolerance.say(question.told(scenes)))
 
 
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
@@ -240,7 +252,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
     """Show boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
     told.
     """
-    names = _hands(question, scenes, revealed)
+    names = hand_names(question, scenes, revealed)
     with st.container(key=f"{key}_hands", gap="small"):
         if not names:
             st.caption(say("lessons.hands_later"))
@@ -256,7 +268,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
             label.html(_bar(name, right, count, total))
 
 
-def _hands(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
+def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
     """Return what hands can be raised for, and whether it is the right answer as far as that is told."""
     if isinstance(question, Direction):
         return [

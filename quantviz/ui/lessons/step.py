@@ -17,15 +17,25 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import term
 from quantviz.ui.lessons.answering import show_questions
-from quantviz.ui.lessons.focus import show_focus
+from quantviz.ui.lessons.focus import show_focus, show_question_that_comes
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
+from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
+from quantviz.ui.lessons.second_look import (
+    ask_once_more,
+    due_now,
+    number_of,
+    show_second_look,
+    show_why_asked,
+    way_back,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
@@ -46,20 +56,28 @@ def show_step(place: Place, lesson: Lesson) -> None:
     attempt = _attempt(place)
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _header(now)
-    if classroom().projector:
+    projector = classroom().projector
+    if projector:
         st.html(Path(__file__).with_name("one_screen.css"))
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
+                show_why_asked(now)
                 # The only HTML is that of terms: `Words` refuse any other, formulas give numbers, and `term`
                 # escapes what it is given.
                 said = step.words.say({**now.scenes, HAND: scene_in_hand(now)}, _term)
-                st.markdown(said, unsafe_allow_html=True)
+                if projector:
+                    show_top(now, said)
+                else:
+                    st.markdown(said, unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)
             with st.container(key="lesson_question"):
-                show_questions(now)
-                _onward(now)
+                if projector:
+                    show_bottom(now)
+                else:
+                    show_questions(now)
+                _onward(now, said)
     except QuantVizError as error:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))
@@ -94,7 +112,7 @@ def _header(now: Now) -> None:
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say(
             "lessons.place",
-            number=ids.index(cast(str, place.lesson)) + 1,
+            number=ids.index(cast(str, place.lesson)),
             lesson=lesson.title,
             step=place.step + 1,
             steps=len(lesson.steps),
@@ -108,11 +126,15 @@ def _header(now: Now) -> None:
             _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
         )
         show_focus()
+        show_question_that_comes()
         st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
 
-def _onward(now: Now) -> None:
-    """Show the buttons for back and next."""
+def _onward(now: Now, words: str = "") -> None:
+    """Show the buttons for back and next; on a projector also those for the answer and for the step's
+    `words`.
+    """
+    projector = classroom().projector
     ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
     at, last = ids.index(cast(str, now.place.lesson)), now.place.step + 1 == len(now.lesson.steps)
     following = ids[at + 1] if at + 1 < len(ids) else None
@@ -124,14 +146,25 @@ def _onward(now: Now) -> None:
             args=(now.place.lesson, now.place.step - 1),
             disabled=now.place.step == 0,
         )
+        if projector:
+            show_tell(now)
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
         after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
-        # What is to be done next stands out: the answer while there is one to give.
+        # What is to be done next stands out: the answer while there is one to give, then a question that is
+        # due once more.
         done = now.revealed or now.complete
+        due = due_now(now) if done and not projector else None
+        if due:
+            _once_more(now, due)
+        back = way_back(now)
+        onward = say(after if done else "lessons.skip")
+        if back:
+            goal = (cast(str, back.lesson), back.step)
+            onward = say("lessons.second_look.back", number=number_of(back))
         st.button(
-            say(after if done else "lessons.skip"),
+            onward,
             key="lesson_next",
-            type="primary" if done else "tertiary",
+            type="primary" if done and not due else "tertiary",
             on_click=session.safely(go),
             args=goal,
         )
@@ -145,10 +178,28 @@ def _onward(now: Now) -> None:
                     help=say("lessons.again_help"),
                 )
             _to_the_lab(now)
-    if now.revealed:
+        if projector:
+            show_words(now, words)
+    if now.revealed and not projector:
         if last:
+            show_second_look(now)
             _way_on(now)
+        if now.step.note:
+            with st.expander(say("lessons.note"), key="lesson_note"):
+                st.markdown(now.step.note.say(now.scenes, _term), unsafe_allow_html=True)
         _code(now)
+
+
+def _once_more(now: Now, due: Answer) -> None:
+    """Show the button that leads to a question which is due once more."""
+    st.button(
+        say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
+        key="lesson_once_more",
+        type="primary",
+        on_click=session.safely(ask_once_more),
+        args=(now, due, st.session_state[_ATTEMPTS]),
+        help=say("lessons.second_look.ask_help"),
+    )
 
 
 def _way_on(now: Now) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextvars import ContextVar
 from typing import cast
 
@@ -9,10 +10,10 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
-from quantviz.lab.classroom import CLOSED, Classroom
+from quantviz.lab.classroom import CLOSED, Classroom, read_prompt
 
-#: The link's parameter.
-PARAMETER = "k"
+#: The link's parameters: the classroom, and the question to those who open the link.
+PARAMETER, PROMPT = "k", "ask"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
@@ -24,8 +25,10 @@ _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: The least size in pixels of a digit in a lesson's picture on a projector of 1280×720 pixels: a 26th of the
 #: wall's height. Figures print in 12 pixels.
 LEAST_DIGIT, _DIGIT = 28, 12
-#: How wide a lesson's picture is beside its words on such a projector.
-LESSON_WIDTH = 728
+#: The same of a ruler outside lessons.
+RULER_DIGIT = 20
+#: How wide two panels of a lesson are beside their ruler on such a projector.
+LESSON_WIDTH = 704
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
@@ -42,14 +45,24 @@ def classroom() -> Classroom:
         return here
     known = st.session_state.get(_ROOM)
     if known is None:
-        try:
-            known = Classroom.parse(st.query_params.get(PARAMETER, ""))
-        except QuantVizError as problem:
-            known = CLOSED
-            st.session_state[_PROBLEM] = problem
+        known = _asked_for()
         st.session_state[_ROOM] = known
     _HERE.set(cast(Classroom, known))
     return cast(Classroom, known)
+
+
+def _asked_for() -> Classroom:
+    """Return the classroom of the address, and keep what of it is damaged."""
+    room, prompt = CLOSED, ""
+    try:
+        prompt = read_prompt(st.query_params.get(PROMPT, ""))
+    except QuantVizError as problem:
+        st.session_state[_PROBLEM] = problem
+    try:
+        room = Classroom.parse(st.query_params.get(PARAMETER, ""))
+    except QuantVizError as problem:
+        st.session_state[_PROBLEM] = problem
+    return dataclasses.replace(room, prompt=prompt)
 
 
 def enter(room: Classroom) -> None:
@@ -80,8 +93,13 @@ def problem() -> QuantVizError | None:
 
 def parameters() -> dict[str, str]:
     """Return the classroom as it stands in a page's address."""
-    form = str(classroom())
-    return {PARAMETER: form} if form else {}
+    return written(classroom())
+
+
+def written(room: Classroom) -> dict[str, str]:
+    """Return the parameters of a classroom: none for what is as usual."""
+    parts = {PARAMETER: str(room), PROMPT: room.prompt}
+    return {name: part for name, part in parts.items() if part}
 
 
 def enlarge(width: float = 0) -> float:
@@ -90,6 +108,13 @@ def enlarge(width: float = 0) -> float:
     A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
     """
     return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
+
+
+def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
+    """Return how many times larger than usual a ruler is drawn on a projector of 1280×720 pixels, where its
+    digits have so many; none elsewhere. The browser enlarges it with the wall.
+    """
+    return digit / _DIGIT if classroom().projector else None
 
 
 def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:

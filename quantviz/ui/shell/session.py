@@ -347,7 +347,8 @@ def follow_history() -> None:
     asked = st.query_params.to_dict()
     if asked.pop(_WENT, None) is None or _STATE not in st.session_state:
         return
-    link = {name: value for name, value in asked.items() if name not in (classroom.PARAMETER, "lang")}
+    others = (classroom.PARAMETER, classroom.PROMPT, "lang")
+    link = {name: value for name, value in asked.items() if name not in others}
     if can_undo() and write_link(_steps()[_done() - 1].before) == link:
         return undo()
     if can_redo() and write_link(_steps()[_done()].after) == link:

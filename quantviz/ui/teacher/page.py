@@ -1,133 +1,106 @@
-"""The teacher's page: choose what a class opens, and hand it out as a link and a code to scan.
-
-Its choices are one frozen value in the session under `teacher_choice`, as the Lab's state is under its own.
-"""
+"""The teacher's page: choose what a class opens, and hand it out as a link and a code to scan."""
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import html
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import cast
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import segno
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.lab.classroom import (
+    ANSWERS,
+    GROUPS,
+    LOCKABLE,
+    LONGEST_PROMPT,
+    RESULTS,
+    read_prompt,
+)
 from quantviz.lab.picture_parts import TILE_PARTS
-from quantviz.lab.scenarios import FIRST, SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
 from quantviz.lab.state import LabState, opening
-from quantviz.teaching.lessons import lessons
-from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.components.component import component
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.shell import address, session
-from quantviz.ui.shell.classroom import PARAMETER, parameters
+from quantviz.ui.shell.classroom import parameters, written
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
+from quantviz.ui.teacher.state import (
+    OPENS,
+    Choice,
+    address_of,
+    change,
+    change_room,
+    current_choice,
+    hide,
+    is_damaged,
+    sound_lessons,
+)
 
-_CHOICE = "teacher_choice"
-#: What a link can open.
-OPENS = ("lab", "scenario", "lesson")
-#: All that tells a result: left out, a class has the tensor and the scheme to predict from.
-RESULTS = frozenset(HIDEABLE) - {"tensor", "scheme", "range", "actions"}
 #: Where the app is while the browser has not said so.
 _UNKNOWN = "http://localhost:8501/"
 _LAB, _LESSONS = "pages/lab/playground.py", "pages/learn/lessons.py"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the link is to open, and how."""
-
-    #: One of `OPENS`.
-    opens: str = OPENS[0]
-    scenario: str = FIRST
-    #: The lesson's id; empty for the first one.
-    lesson: str = ""
-    #: The lesson's step, from 1.
-    step: int = 1
-    room: Classroom = field(default_factory=Classroom)
-    #: The language of the link; none for the reader's own.
-    language: str | None = None
-
-    def lesson_in(self, found: dict[str, Lesson]) -> str:
-        """Return the lesson's id among those there are."""
-        return self.lesson if self.lesson in found else next(iter(found), "")
-
-    @property
-    def applied(self) -> Classroom:
-        """Return the classroom as far as it matters to what is opened: a lesson leaves out and locks nothing,
-        the Lab has no answers.
-        """
-        if self.opens == "lesson":
-            return Classroom(answers=self.room.answers, projector=self.room.projector)
-        return dataclasses.replace(self.room, answers=ANSWERS[0])
-
-
-# ---- state --------------------------------------------------------------------------------------
-
-
-def _choice() -> Choice:
-    return cast(Choice, st.session_state.setdefault(_CHOICE, Choice()))
-
-
-def _change(**changes: object) -> None:
-    st.session_state[_CHOICE] = dataclasses.replace(_choice(), **changes)  # type: ignore[arg-type]
-
-
-def _change_room(**changes: object) -> None:
-    _change(room=dataclasses.replace(_choice().room, **changes))  # type: ignore[arg-type]
-
-
-def _lessons() -> dict[str, Lesson]:
-    """Return the lessons that can be opened."""
-    return {name: found for name, found in lessons(language()).items() if isinstance(found, Lesson)}
+#: What those who open the Lab see: all of it, all but the results, or what is chosen part by part.
+_SEES = ("everything", "predict", "parts")
 
 
 def _setting(key: str, name: str) -> Callable[..., None]:
     """Return a callback that takes what the widget `key` shows into the field `name`."""
-    return session.safely(lambda: _change(**{name: st.session_state[key]}))
+    return session.safely(lambda: change(**{name: st.session_state[key]}))
 
 
 # ---- the page -----------------------------------------------------------------------------------
 
 
 def show_page() -> None:
-    """Show the choices left, the link and its code right, and what a link can do below."""
+    """Show the choices left, in three groups with the link and its code right, and what a link can do
+    below.
+    """
     name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"# {say('teacher.title')}\n\n{say('teacher.hint')}", width="stretch")
+    choice = current_choice()
+    if is_damaged():
+        st.warning(say("teacher.damaged"))
     choices, link = st.columns([7, 5], gap="medium")
-    with choices, st.container(key="teacher_choices", gap="small"):
-        _show_what()
-        if _choice().opens == "lesson":
-            _show_answers()
-        else:
-            _show_hidden()
-            _show_locked()
-        _show_how()
+    with choices, st.container(key="teacher_choices", gap="medium"):
+        with _group("what"):
+            _show_what(choice)
+        with _group("sees"):
+            if choice.opens == "lesson":
+                _show_answers(choice)
+            else:
+                _show_sees(choice)
+            _show_language(choice)
         with st.container(key="teacher_words", gap="small"):
             st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
             st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
-    with link, st.container(key="teacher_link", gap="small"):
-        _show_link()
-    address.write({"lang": language(), **parameters()})
+    with link, _group("link"):
+        _show_link(choice)
+    address.write({**address_of(choice), "lang": language(), **parameters()})
 
 
-def _show_what() -> None:
-    choice = _choice()
+@contextlib.contextmanager
+def _group(name: str) -> Iterator[None]:
+    """Stand what follows under the name of its group."""
+    with st.container(key=f"teacher_group_{name}", gap="small"):
+        st.markdown(f"## {say(f'teacher.groups_of_choices.{name}')}")
+        yield
+
+
+def _show_what(choice: Choice) -> None:
     choose(
         st.segmented_control,
         say("teacher.opens"),
@@ -135,6 +108,7 @@ def _show_what() -> None:
         key=session.show("teacher_opens", choice.opens),
         required=True,
         on_change=_setting("teacher_opens", "opens"),
+        label_visibility="collapsed",
         format_func=lambda name: {
             "lab": say("teacher.open_lab"),
             "scenario": say("teacher.open_scenario"),
@@ -156,7 +130,7 @@ def _show_what() -> None:
 
 
 def _show_lessons(choice: Choice) -> None:
-    found = _lessons()
+    found = sound_lessons()
     if not found:
         return
     name = choice.lesson_in(found)
@@ -167,7 +141,7 @@ def _show_lessons(choice: Choice) -> None:
         say("teacher.lesson"),
         tuple(found),
         key=session.show("teacher_lesson", name),
-        on_change=session.safely(lambda: _change(lesson=st.session_state["teacher_lesson"], step=1)),
+        on_change=session.safely(lambda: change(lesson=st.session_state["teacher_lesson"], step=1)),
         format_func=lambda each: (
             f"{tuple(found).index(each) + 1} · {found[each].title}" if each in found else each
         ),
@@ -184,14 +158,14 @@ def _show_lessons(choice: Choice) -> None:
     )
 
 
-def _show_answers() -> None:
+def _show_answers(choice: Choice) -> None:
     choose(
         st.segmented_control,
         say("teacher.answers"),
         ANSWERS,
-        key=session.show("teacher_answers", _choice().room.answers),
+        key=session.show("teacher_answers", choice.room.answers),
         required=True,
-        on_change=session.safely(lambda: _change_room(answers=st.session_state["teacher_answers"])),
+        on_change=session.safely(lambda: change_room(answers=st.session_state["teacher_answers"])),
         format_func=lambda name: {
             "after": say("teacher.after"),
             "withheld": say("teacher.withheld"),
@@ -201,6 +175,49 @@ def _show_answers() -> None:
     )
 
 
+def _show_sees(choice: Choice) -> None:
+    """Show what of the Lab is left out or locked, and the question that stands above it."""
+    choose(
+        st.segmented_control,
+        say("teacher.sees"),
+        _SEES,
+        key=session.show("teacher_sees", _seen(choice)),
+        required=True,
+        on_change=session.safely(_see),
+        format_func=lambda name: {
+            "everything": say("teacher.everything"),
+            "predict": say("teacher.predict"),
+            "parts": say("teacher.by_parts"),
+        }[name],
+        label_visibility="collapsed",
+    )
+    if _seen(choice) == "parts":
+        _show_parts(choice)
+    elif _seen(choice) == "predict":
+        st.caption(say("teacher.predict_help"))
+    st.text_input(
+        say("teacher.prompt"),
+        key=session.show("teacher_prompt", choice.room.prompt),
+        max_chars=LONGEST_PROMPT,
+        placeholder=say("room.predict" if choice.room.asks_to_predict else "teacher.prompt_example"),
+        on_change=session.safely(lambda: change_room(prompt=read_prompt(st.session_state["teacher_prompt"]))),
+    )
+
+
+def _seen(choice: Choice) -> str:
+    """Return which of `_SEES` the choice is."""
+    if choice.by_parts or choice.room.locked:
+        return "parts"
+    return {frozenset(): "everything", RESULTS: "predict"}.get(choice.room.hidden, "parts")
+
+
+def _see() -> None:
+    chosen = st.session_state["teacher_sees"]
+    change(by_parts=chosen == "parts")
+    if chosen != "parts":
+        change_room(hidden=RESULTS if chosen == "predict" else frozenset(), locked=frozenset())
+
+
 def part_name(part: str) -> str:
     """Return a part of `HIDEABLE` for people."""
     if part == "recipes":
@@ -208,25 +225,9 @@ def part_name(part: str) -> str:
     return say(f"{part}.name") if part in TILE_PARTS else say(f"teacher.parts.{part}")
 
 
-def _show_hidden() -> None:
-    hidden = _choice().room.hidden
-    with st.container(key="teacher_hidden", gap=None):
-        with st.container(key="teacher_quick", horizontal=True, gap="small", vertical_alignment="center"):
-            st.markdown(f"## {say('teacher.hidden')}", width="content")
-            st.button(
-                say("teacher.predict"),
-                key="teacher_predict",
-                on_click=_change_room,
-                kwargs={"hidden": RESULTS},
-                help=say("teacher.predict_help"),
-            )
-            st.button(
-                say("teacher.nothing"),
-                key="teacher_nothing",
-                on_click=_change_room,
-                kwargs={"hidden": frozenset()},
-                disabled=not hidden,
-            )
+def _show_parts(choice: Choice) -> None:
+    with st.container(key="teacher_parts", gap="small"):
+        st.caption(say("teacher.hidden"))
         for group, parts in GROUPS.items():
             key = f"teacher_hidden_{group}"
             choose(
@@ -234,49 +235,40 @@ def _show_hidden() -> None:
                 say(f"teacher.groups.{group}"),
                 parts,
                 selection_mode="multi",
-                key=session.show(key, [part for part in parts if part in hidden]),
+                key=session.show(key, [part for part in parts if part in choice.room.hidden]),
                 on_change=session.safely(_hide),
                 args=(key, parts),
                 format_func=part_name,
-                label_visibility="collapsed",
             )
+        st.caption(say("teacher.locked"))
+        choose(
+            st.pills,
+            say("teacher.locked"),
+            LOCKABLE,
+            selection_mode="multi",
+            key=session.show("teacher_locked", [name for name in LOCKABLE if name in choice.room.locked]),
+            on_change=session.safely(
+                lambda: change_room(locked=frozenset(st.session_state["teacher_locked"]))
+            ),
+            format_func=part_name,
+            label_visibility="collapsed",
+        )
 
 
 def _hide(key: str, parts: tuple[str, ...]) -> None:
-    _change_room(hidden=_choice().room.hidden - set(parts) | set(st.session_state[key]))
+    hide(parts, st.session_state[key])
 
 
-def _show_locked() -> None:
+def _show_language(choice: Choice) -> None:
     choose(
-        st.pills,
-        say("teacher.locked"),
-        LOCKABLE,
-        selection_mode="multi",
-        key=session.show("teacher_locked", [group for group in LOCKABLE if group in _choice().room.locked]),
-        on_change=session.safely(lambda: _change_room(locked=frozenset(st.session_state["teacher_locked"]))),
-        format_func=part_name,
-        help=say("teacher.locked_help"),
+        st.segmented_control,
+        say("teacher.language"),
+        ("", *languages()),
+        key=session.show("teacher_language", choice.language or ""),
+        required=True,
+        on_change=session.safely(lambda: change(language=st.session_state["teacher_language"] or None)),
+        format_func=lambda name: say(f"languages.{name}") if name else say("teacher.own_language"),
     )
-
-
-def _show_how() -> None:
-    choice = _choice()
-    with st.container(key="teacher_how", horizontal=True, gap="medium", vertical_alignment="bottom"):
-        choose(
-            st.segmented_control,
-            say("teacher.language"),
-            ("", *languages()),
-            key=session.show("teacher_language", choice.language or ""),
-            required=True,
-            on_change=session.safely(lambda: _change(language=st.session_state["teacher_language"] or None)),
-            format_func=lambda name: say(f"languages.{name}") if name else say("teacher.own_language"),
-        )
-        st.toggle(
-            say("teacher.projector"),
-            key=session.show("teacher_projector", choice.room.projector),
-            on_change=session.safely(lambda: _change_room(projector=st.session_state["teacher_projector"])),
-            help=say("teacher.projector_help"),
-        )
 
 
 # ---- the link -----------------------------------------------------------------------------------
@@ -284,71 +276,84 @@ def _show_how() -> None:
 
 def _state(choice: Choice) -> LabState:
     """Return what of the Lab the link opens."""
-    return opening(choice.scenario) if choice.opens == "scenario" else session.state()
+    state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
+    # The end of the error's colours tells the largest error.
+    return state.replace(held=None) if "error" in choice.room.hidden else state
 
 
 def link(choice: Choice, app: str) -> str:
     """Return the address for the class, of the app at `app`."""
     opened = (
-        {"l": choice.lesson_in(_lessons()), "p": str(choice.step)}
+        {"l": choice.lesson_in(sound_lessons()), "p": str(choice.step)}
         if choice.opens == "lesson"
         else short_link(_state(choice))
     )
-    room = str(choice.applied)
-    last = {**({PARAMETER: room} if room else {}), **({"lang": choice.language} if choice.language else {})}
+    last = {**written(choice.applied), **({"lang": choice.language} if choice.language else {})}
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", opened | last)
 
 
-def _show_link() -> None:
-    choice, app = _choice(), app_address(st.context.url or _UNKNOWN)
+def _show_link(choice: Choice) -> None:
+    """Show the code and the link with their one main action, and what else can be done with them."""
+    app = app_address(st.context.url or _UNKNOWN)
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))
         return
     opened = link(choice, app)
+    scanned = not only_here(app) and len(opened) <= LONGEST
     if only_here(app):
         host = plain(urlsplit(app).hostname)
         st.info(
             f"{say('teacher.only_here', host=host)}\n\n"
             f"1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
         )
-    elif len(opened) > LONGEST:
+    elif not scanned:
         st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
     else:
         st.html(qr_image(opened, say("teacher.qr_alt")))
-    st.code(opened, language=None, wrap_lines=True)
+        component("quantviz_code", "code_component")(
+            key="teacher_full_screen",
+            data={
+                "label": say("teacher.full_screen"),
+                "alt": say("teacher.qr_alt"),
+                "source": qr_source(opened),
+                "address": opened,
+            },
+            height="content",
+        )
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
-        copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=opened)
-        st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
         st.button(
             say("teacher.project"),
             key="teacher_project",
+            type="secondary" if scanned else "primary",
             on_click=session.safely(_project),
             args=(choice,),
             help=say("teacher.project_help"),
         )
-    if len(opened) <= LONGEST:
-        st.caption(say("teacher.length", length=len(opened), longest=LONGEST))
+        st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
+        copy_button("copy_class_link", say("lab.copy_link"), say("lab.copied"), text=opened)
+    st.code(opened, language=None, wrap_lines=True)
 
 
-def qr_image(address: str, alt: str) -> str:
-    """Return the code of an address as an HTML image, white around it on a dark page too.
+def qr_source(address: str) -> str:
+    """Return the code of an address as an image's address, with its white edge.
 
     The lowest error correction has the coarsest squares: on a wall nothing is torn or dirty, but far away.
     """
-    source = segno.make(address, error="l", micro=False).svg_data_uri(
-        border=4, dark="#000", light="#fff", omitsize=True
-    )
-    return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(source)}">'
+    code = segno.make(address, error="l", micro=False)
+    return str(code.svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True))
+
+
+def qr_image(address: str, alt: str) -> str:
+    """Return the code of an address as an HTML image, white around it on a dark page too."""
+    return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(qr_source(address))}">'
 
 
 def _project(choice: Choice) -> None:
-    """Show in this window, large, what the link opens; what the link leaves out stays in sight of the
-    teacher.
-    """
-    project(True)
+    """Show in this window, large, what the link opens: what the link leaves out is left out here too."""
+    project(True, choice.applied)
     if choice.opens == "lesson":
-        go(choice.lesson_in(_lessons()), choice.step - 1)
+        go(choice.lesson_in(sound_lessons()), choice.step - 1)
         turn_to(_LESSONS)
         return
     session.put(_state(choice))

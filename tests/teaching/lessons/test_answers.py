@@ -97,9 +97,11 @@ def test_a_file_comes_back_and_does_not_say_itself_what_is_right():
     for verdicts in (None, dict.fromkeys(every, False)):
         assert read_json(as_json(every, verdicts), known) == (every, 0)
     assert b"right" not in as_json(every)
-    # Files from before they had a number.
+    marked = [replace(every[0], mark=-1.5)]
+    assert read_json(as_json(marked), known) == (marked, 0)
+    # Files from before they had a number, and answers from before there were second tries and marks.
     old = json.loads(as_json(every[:1]))
-    del old["version"]
+    del old["version"], old["answers"][0]["tried"], old["answers"][0]["mark"]
     assert read_json(json.dumps(old).encode("utf-8-sig"), known) == (every[:1], 0)
 
 
@@ -142,7 +144,8 @@ def raw(**changes):
         {"step": -1}, {"step": True}, {"step": 2.0}, {"question": 9},
         {"attempt": 10**9}, {"attempt": -1}, {"given": "3.58"}, {"given": None}, {"given": 1e999},
         {"given": [3.58]}, {"given": {"a": 1}}, {"given": True},
-        {"sure": 1}, {"lesson": "symmetric", "step": 0, "given": "up"},
+        {"sure": 1}, {"mark": "left"}, {"mark": 1e999}, {"mark": True},
+        {"lesson": "symmetric", "step": 0, "given": "up"},
     ],
 )  # fmt: skip
 def test_what_fits_no_question_is_left_out(changes):

@@ -38,10 +38,18 @@ STEPS = [
 
 def test_the_lessons_are_in_their_order():
     assert IDS == [
+        "fewer_bits",
         "range_to_grid", "symmetric", "asymmetric", "zero_point_out_of_range", "rounding_against_clipping",
         "per_channel", "per_group", "w8a32", "bits_and_sqnr", "outliers",
         "float_formats", "four_bits", "block_formats", "engines_disagree",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_lessons_number_is_that_of_its_file(language):
+    """The list counts from 0, as the files do."""
+    names = sorted(path.stem for path in (FOLDER / language).glob("*.md"))
+    assert names == [f"{number:02}_{name}" for number, name in enumerate(IDS)]
 
 
 @pytest.mark.parametrize("language", languages())
@@ -218,21 +226,55 @@ EXAMPLE = r"[−]?\d[\d.]*(?:[-+−*/^e]+\d[\d.]*)*(?<!\.)"
 #: What a step asks the hand to do, and words about a frame.
 HANDS_ON = {"en": r"(?:^|[.:!?] |\n)(?:Drag|Slide|Try|Move|Press)\b", "zh": "试试|试一试|拖动|滑动"}
 FRAMED = {"en": r"\bframed\b", "zh": "带框"}
+#: What a step says that the hand drags, and the handles that can be meant.
+DRAGGED = {
+    "en": r"\bDrag (?:the |an? |one |its )?(bits|(?:lower |upper )?end|range|(?:tooth of the )?zero point|"
+    r"size of the groups|large dot|framed value|value|outlier|tooth)\b",
+    "zh": r"拖动?(位宽|位数|下端|上端|端点|一端|范围|零点|组的大小|大圆点|带框的值|离群值)",
+}
+MEANT = [
+    (r"bits|位", {"bits"}),
+    (r"end|range|端|范围", {"range"}),
+    (r"zero point|零点", {"zero", "held_zero"}),
+    (r"group|组", {"group"}),
+    (r"tooth", {"tooth", "zero"}),
+    (r"", {"value"}),
+]
 
 
 @pytest.mark.parametrize("language", languages())
 def test_what_is_to_be_moved_can_be_and_what_is_framed_has_a_frame(language):
-    framed = 0
+    framed = dragged = 0
     for name, lesson in lessons(language).items():
         for i, step in enumerate(lesson.steps, 1):
             asked = [words.text for each in step.questions for words in (each.ask, each.hint) if words]
             said = "\n".join([step.words.text, *asked])
             assert step.move or not re.search(HANDS_ON[language], said), (name, i)
+            for match in re.finditer(DRAGGED[language], re.sub(r"\[\[\w+\|([^\]]*)\]\]", r"\1", said)):
+                meant = next(handles for word, handles in MEANT if re.search(word, match[1]))
+                assert meant & set(step.move), (name, i, match[0])
+                dragged += 1
             if re.search(FRAMED[language], said):
                 framed += 1
                 assert step.speaks_of_cell, (name, i)
                 assert step.show & set(PANEL_PARTS), (name, i)
     assert framed > 5
+    assert dragged > (40 if language == "en" else 10)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_goal_of_a_drag_is_a_number_as_the_tile_writes_it(language):
+    """“Within 5 %” of a number that nobody saw, and 0.012 in the words beside 0.01228 on the tile."""
+    for name, lesson in lessons(language).items():
+        for i, step in enumerate(lesson.steps):
+            for question in step.questions:
+                if not isinstance(question, Drag):
+                    continue
+                if re.search(r"\bmse\b", question.right.text):
+                    assert re.search(r"\{[^}]*\bmse\b[^}|]*\}", question.tolerance.text), (name, i)
+                said = [question.why, *(mistake.says for mistake in question.mistakes)]
+                shorter = [words.text for words in said if words and re.search(r"\{[a-z.]*mse\|", words.text)]
+                assert shorter == [], (name, i)
 
 
 @pytest.mark.parametrize("language", languages())

@@ -186,6 +186,7 @@ def formulas_on_screen(step):
     words = [
         step.words,
         step.rule,
+        step.note,
         *(words for question in step.questions for words in (question.ask, question.why)),
     ]
     found = {match for each in words if each for match in re.findall(r"\{([^{}|]*)", each.text)}

@@ -4,12 +4,14 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.figures.numbers import number
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.teaching.glossary import term_home
 from quantviz.teaching.lessons import lessons, load
 from quantviz.teaching.lessons.__main__ import main
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
-from quantviz.teaching.lessons.formulas import HERE, Scene
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order, Verdict
 from quantviz.teaching.lessons.reading import read_lesson
 
@@ -317,6 +319,33 @@ def test_a_lesson_that_is_moved_by_hand():
     assert step.words.say(scenes, lambda name, words: f"<{name}>").startswith("The <b><scale></b> is 0.")
 
 
+def test_a_drag_is_judged_by_the_numbers_on_the_screen():
+    """An MSE of 0.01228 was wrong where the screen showed 0.01228 as the limit: the sixth digit decided."""
+    (step,) = read_lesson(MOVED, "x").steps
+    (question,) = step.questions
+    scenes = step.scenes()
+    start, best = scenes[HERE].state, question.told(scenes)[SOLUTION]
+    limit = 1.05 * metric(best)
+
+    def made(hi):
+        return moved_by(start, {"kind": "range", "lo": -hi, "hi": hi}, step.move)
+
+    right, wrong = quantities()["range_hi"](best), 2.0 * quantities()["range_hi"](best)
+    while metric(Scene(made(wrong))) > limit * (1 + 1e-6) and wrong - right > 1e-6:
+        middle = (right + wrong) / 2
+        right, wrong = (middle, wrong) if metric(Scene(made(middle))) <= limit else (right, middle)
+    beyond = metric(Scene(made(wrong)))
+    assert beyond > limit
+    assert number(beyond) == number(limit)
+    assert question.judge_state(made(wrong), scenes).right
+    # Where the screen tells them apart, so does the verdict.
+    assert not question.judge_state(made(1.5 * wrong), scenes).right
+
+
+def metric(scene):
+    return quantities()["mse"](scene)
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -362,6 +391,21 @@ def test_only_what_a_hand_can_do_is_an_answer(given):
 )
 def test_what_is_wrong_with_a_lesson_that_is_moved(old, new, key):
     assert f"lessons.{key}" in complaints(changed(old, new))
+
+
+def test_a_mark_opens_the_numbers_that_a_drag_is_made_with():
+    """What a table tells of other states, and what another question of the step asks for, stays hidden."""
+    (step,) = read_lesson(MOVED, "x").steps
+    assert step.opened_by_mark(step.questions[0]) == step.show & set(TILE_PARTS)
+    (open_step,) = read_lesson(changed('hidden = ["tiles"]', "hidden = []"), "x").steps
+    assert open_step.opened_by_mark(open_step.questions[0]) == frozenset(), "nothing to be blind to"
+    layer = lessons()["w8a32"].steps[3]
+    assert layer.opened_by_mark(layer.questions[0]) == {"curve", "tiles.mse", "tiles.clipped"}
+    assert layer.opened_by_mark(layer.questions[1]) == frozenset()
+    rules = lessons()["engines_disagree"].steps[2]
+    assert rules.opened_by_mark(rules.questions[0]) == frozenset(), "the order of the scales is asked next"
+    for name, i, on in (("bits_and_sqnr", 0, "bits"), ("per_group", 2, "group"), ("outliers", 0, "axis")):
+        assert lessons()[name].steps[i].questions[0].marked_on == on
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
@@ -430,7 +474,7 @@ def test_every_term_is_introduced_once():
         term
         for lesson in lessons().values()
         for step in lesson.steps
-        for term, introduced in step.words.terms
+        for term, introduced in step.terms
         if introduced
     ]
     assert len(homes) == len(set(homes))

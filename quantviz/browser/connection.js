@@ -1,0 +1,52 @@
+// While the connection to the server is lost, say so, and keep what components have to say until it is back.
+// Streamlit tells the state of its connection on the app's element. The sentence is `__quantvizLost`.
+window.__quantvizConnection ??= (() => {
+  // Milliseconds that a page may be without a connection without a word, as while it opens.
+  const PATIENCE = 1500;
+  // Milliseconds after which a connection that is back has been greeted by the page.
+  const GREETED = 400;
+  const waiting = new Map();
+  let lost = null;
+
+  // Only what was said last by a name counts: a hand has gone on.
+  const say = (name, tell) => {
+    waiting.delete(name);
+    if (lost === null) tell();
+    else waiting.set(name, tell);
+  };
+
+  const look = () => {
+    const app = document.querySelector("[data-testid=stApp]");
+    const state = app?.getAttribute("data-test-connection-state") ?? "CONNECTED";
+    if (state === "CONNECTED" || state === "STATIC_CONNECTED") {
+      if (lost !== null) setTimeout(goOn, GREETED);
+      lost = null;
+      return show("");
+    }
+    if (lost === null) setTimeout(look, PATIENCE);
+    lost ??= performance.now();
+    if (performance.now() - lost >= PATIENCE - 1) show(window.__quantvizLost);
+  };
+
+  const goOn = () => {
+    if (lost !== null) return;
+    for (const tell of waiting.values()) tell();
+    waiting.clear();
+  };
+
+  // The place for the words stays, so that a screen reader is told of what comes into it.
+  const show = (words) => {
+    let place = document.querySelector(".qv-connection-lost");
+    if (!place) {
+      place = document.body.appendChild(document.createElement("div"));
+      place.className = "qv-connection-lost";
+      place.setAttribute("role", "status");
+    }
+    if (place.textContent !== words) place.textContent = words;
+  };
+
+  const attributeFilter = ["data-test-connection-state"];
+  new MutationObserver(look).observe(document.body, { attributes: true, subtree: true, attributeFilter });
+  return { look, say };
+})();
+window.__quantvizConnection.look();

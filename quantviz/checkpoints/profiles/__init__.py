@@ -1,0 +1,48 @@
+"""Engines' policies as data: which tensors each quantizes, and in which types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from quantviz.checkpoints.profiles.bitsandbytes import BITSANDBYTES
+from quantviz.checkpoints.profiles.litert import LITERT
+from quantviz.checkpoints.profiles.llama_cpp import LLAMA_CPP
+from quantviz.checkpoints.profiles.mlx import MLX
+from quantviz.checkpoints.profiles.modelopt import MODELOPT
+from quantviz.checkpoints.profiles.onnxruntime import ONNXRUNTIME
+from quantviz.checkpoints.profiles.presets import Preset
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.profiles.torchao import TORCHAO
+from quantviz.checkpoints.profiles.vllm import VLLM
+from quantviz.errors import QuantVizError
+
+#: Every profile by id.
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {each.id: each for each in (LLAMA_CPP, VLLM, MODELOPT, ONNXRUNTIME, TORCHAO, BITSANDBYTES, MLX, LITERT)}
+)
+#: The mixtures of types of all profiles by name.
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {name: preset for each in PROFILES.values() for name, preset in each.presets.items()}
+)
+
+
+def profile_of_export(form: str) -> Profile | None:
+    """Return the profile of the engine that an export is for; none where it is for none."""
+    return next((each for each in PROFILES.values() if each.export == form), None)
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile of that id or name.
+
+    Raises:
+        QuantVizError: There is none.
+
+    >>> profile_named("llama.cpp").id
+    'llama_cpp'
+    """
+    found = next((each for each in PROFILES.values() if name.casefold() in (each.id, each.name)), None)
+    if found is None:
+        known = ", ".join(each.name for each in PROFILES.values())
+        raise QuantVizError("checkpoint.unknown_engine", got=name, known=known)
+    return found

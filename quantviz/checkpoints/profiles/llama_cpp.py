@@ -1,0 +1,139 @@
+"""llama.cpp's llama-quantize.
+
+Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which
+tensors, `tensor_type_fallback` for what becomes of rows that do not divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.schemes.recipes import RECIPE_GROUPS
+
+#: It takes all matrices of two axes or three whose names end in "weight", but these.
+_KEEPS = (
+    *("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup", "laurel"),
+    *("per_layer_model_proj", "ssm_conv1d", "shortconv.conv.weight"),
+    *("indexer.k_proj.weight", "indexer.q_proj.weight"),
+    *(f"time_mix_{name}.weight" for name in ("first", "w0", "w1", "w2", "v0", "v1", "v2", "a0", "a1", "a2")),
+    *(f"time_mix_{name}.weight" for name in ("g1", "g2", "decay_w1", "decay_w2", "lerp_fused")),
+    *("attn_rel_b.weight", ".position_embd", "sam.pos_embd", "sam.neck.", "sam.net_", ".rel_pos"),
+    *(".patch_embd", ".patch_merger", "a.rvq.codebook", "mm.a.code_embd"),
+)
+
+#: The head, or the embedding that is also the head: Q6_K, or Q8_0 where rows do not divide into the blocks of
+#: the type of all others.
+_HEAD_K = (Step(("output",), "q8_0", ("not_by_256",)), Step(("output",), "q6_k"))
+_HEAD = (Step(("output",), "q8_0", ("not_by_32",)), Step(("output",), "q6_k"))
+#: Of a model of eight experts queries' partners are small.
+_OF_EXPERTS = (Step((*VALUES, "k"), "q8_0", ("eight_experts",)),)
+_OUTPUT_OF_EXPERTS = Step(("attention_output",), "q5_k", ("eight_experts",))
+#: In the model of 70 billion weights eight heads share the values.
+_LARGE = Step(VALUES, "q5_k", ("large",))
+
+
+def _k(recipe: str, *steps: Step) -> Preset:
+    return Preset(recipe, (*_HEAD_K, *_OF_EXPERTS, *steps))
+
+
+def _iq4(recipe: str, head: tuple[Step, ...]) -> Preset:
+    values = Step(VALUES, "q5_k", ("shared_by_four",))
+    down = Step(("down",), "q5_k", ("first_eighth",))
+    return Preset(recipe, (*head, *_OF_EXPERTS, values, down, _OUTPUT_OF_EXPERTS))
+
+
+def _ternary(recipe: str) -> Preset:
+    return Preset(recipe, (*_HEAD_K, Step(("embedding",), "q4_k"), *_OF_EXPERTS))
+
+
+def _plain(recipe: str) -> Preset:
+    return Preset(recipe, (*_HEAD, *_OF_EXPERTS))
+
+
+_MORE = ("more_bits",)
+#: `llama_tensor_get_type_impl` without an importance matrix. Those whose name is a type's too are called
+#: `…_file`. The presets of IQ1, IQ2 and IQ3 are left out: these types are not encoded here.
+_PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "q2_k_file": _k(
+            "q2_k",
+            _LARGE,
+            Step(VALUES, "q4_k", ("shared_by_four",)),
+            Step(VALUES, "q3_k"),
+            Step(("down",), "q3_k"),
+            _OUTPUT_OF_EXPERTS,
+            Step(("attention_output",), "q3_k"),
+        ),
+        "q3_k_s": _k("q3_k", _LARGE, _OUTPUT_OF_EXPERTS),
+        "q3_k_m": _k(
+            "q3_k",
+            Step(VALUES, "q5_k", ("first_two",)),
+            _LARGE,
+            Step(VALUES, "q4_k"),
+            Step(("down",), "q5_k", ("first_sixteenth",)),
+            Step(("down",), "q4_k"),
+            _OUTPUT_OF_EXPERTS,
+            Step(("attention_output",), "q4_k"),
+        ),
+        "q3_k_l": _k(
+            "q3_k",
+            Step(VALUES, "q5_k"),
+            Step(("down",), "q5_k"),
+            Step(("attention_output",), "q3_k", ("eight_experts",)),
+            Step(("attention_output",), "q5_k"),
+        ),
+        "q4_k_s": _k(
+            "q4_k",
+            Step(VALUES, "q5_k", ("first_four",)),
+            _LARGE,
+            Step(("down",), "q5_k", ("first_eighth",)),
+            _OUTPUT_OF_EXPERTS,
+        ),
+        "q4_k_m": _k(
+            "q4_k", Step(VALUES, "q6_k", _MORE), _LARGE, Step(("down",), "q6_k", _MORE), _OUTPUT_OF_EXPERTS
+        ),
+        "q5_k_s": _k("q5_k"),
+        "q5_k_m": _k("q5_k", Step(VALUES, "q6_k", _MORE), Step(("down",), "q6_k", _MORE)),
+        "q6_k_file": _k("q6_k"),
+        "iq4_xs_file": _iq4("iq4_xs", _HEAD_K),
+        "iq4_nl_file": _iq4("iq4_nl", _HEAD),
+        "tq1_0_file": _ternary("tq1_0"),
+        "tq2_0_file": _ternary("tq2_0"),
+        **{f"{name}_file": _plain(name) for name in ("q4_0", "q4_1", "q5_0", "q5_1")},
+        "q8_0_file": Preset("q8_0"),
+        "mxfp4_moe": Preset("q8_0", (Step(("output",), "q8_0"), Step((), "gguf_mxfp4", ("stack",)))),
+    }
+)
+
+LLAMA_CPP = Profile(
+    id="llama_cpp",
+    name="llama.cpp",
+    kinds=frozenset(("linear", "experts", "embedding", "head")),
+    recipes=tuple(RECIPE_GROUPS["gguf"]),
+    usual=("q4_k", "q6_k", "q8_0", "iq4_xs", "q3_k", "q4_0"),
+    keeps=_KEEPS,
+    by_gguf_names=True,
+    # The type on the left has blocks of 256, that on the right of 32; where 32 does not divide either, it
+    # writes F16.
+    fallbacks=MappingProxyType(
+        {
+            "iq4_xs": "iq4_nl",
+            "q2_k": "q4_0",
+            "q3_k": "q4_0",
+            "tq1_0": "q4_0",
+            "tq2_0": "q4_0",
+            "q4_k": "q5_0",
+            "q5_k": "q5_1",
+            "q6_k": "q8_0",
+            **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
+        }
+    ),
+    presets=_PRESETS,
+    # GGUF_DEFAULT_ALIGNMENT
+    alignment=32,
+    export="llama",
+    arithmetic="gguf",
+)

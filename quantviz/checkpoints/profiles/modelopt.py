@@ -1,0 +1,27 @@
+"""NVIDIA's ModelOpt.
+
+Source: nvidia-modelopt 0.47, modelopt_recipes/configs/ptq: the presets enable the weight quantizers of all
+modules, which nn.Linear and nn.Conv2d have, and units/default_disabled_quantizers.yaml disables the head,
+routers and embeddings again, and the parts of names below.
+"""
+
+from __future__ import annotations
+
+from quantviz.checkpoints.profiles.profile import Profile
+
+MODELOPT = Profile(
+    id="modelopt",
+    name="modelopt",
+    kinds=frozenset(("linear", "experts", "convolution")),
+    recipes=(
+        *("modelopt_int8_per_row", "modelopt_int4_g128", "modelopt_fp8_per_tensor", "modelopt_nvfp4"),
+        *("modelopt_mxfp8", "modelopt_mxfp4"),
+    ),
+    keeps=(
+        *("linear_attn.conv1d", "self_attention.conv1d", "linear_attn.in_proj_a", "linear_attn.in_proj_b"),
+        *("lm_head", "mixer.conv1d", "output_layer", "proj_out.", "router", "embed_vision", "vision_tower"),
+        *("visual", "vision_model", "multi_modal_projector"),
+    ),
+    export="modelopt",
+    arithmetic="modelopt",
+)

@@ -1,0 +1,192 @@
+"""Mixtures of types by name: what a preset of llama.cpp gives each tensor, by its part and its layer.
+
+A preset is a list of steps, of which the first that fits a tensor decides. Conditions are told from the names
+and shapes of all tensors, as llama.cpp tells them from the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from quantviz.schemes.granularity import Shape
+
+#: The parts of a model that llama.cpp tells apart, `tensor_get_category`: the first whose text is in a name.
+Part = Literal[
+    "output", "embedding", "qkv", "kv_b", "v", "k", "q", "attention_output", "up", "gate", "down", ""
+]
+_PARTS: tuple[tuple[Part, str], ...] = (
+    ("qkv", "attn_qkv.weight"),
+    ("kv_b", "attn_kv_b.weight"),
+    ("v", "attn_v.weight"),
+    ("k", "attn_k.weight"),
+    ("q", "attn_q.weight"),
+    ("attention_output", "attn_output.weight"),
+    ("up", "ffn_up"),
+    ("gate", "ffn_gate"),
+    ("down", "ffn_down"),
+)
+#: Parts that llama.cpp treats as the values of attention.
+VALUES: tuple[Part, ...] = ("v", "qkv", "kv_b")
+#: Names of experts one by one, which llama.cpp has in one tensor.
+_EXPERT = re.compile(
+    r".*\.(\d+)\..*experts\.\d+\.(gate_proj|w1|up_proj|w3|down_proj|w2)(?:\.weight)?", re.ASCII
+)
+_EXPERT_PARTS = {"w1": "gate", "w3": "up", "w2": "down"}
+#: Layers of the models of 65 and 70 billion weights.
+_LARGE = 80
+
+
+@dataclass(frozen=True)
+class Step:
+    """What some parts get where all conditions hold."""
+
+    parts: tuple[Part, ...]
+    #: The recipe by id.
+    recipe: str
+    #: Ids of `CONDITIONS`.
+    when: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A mixture of types."""
+
+    #: The recipe of all that no step is for.
+    recipe: str
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a tensor stands, as far as a preset asks."""
+
+    #: Which of the tensors of its kind it is, and how many there are: of the feed-forward part, layers.
+    number: int
+    count: int
+    #: Heads of queries for one of keys, at least.
+    shared: int
+    experts: int
+    layers: int
+    is_stack: bool
+    #: The length of its rows.
+    columns: int
+
+
+def _more_bits(at: int, count: int) -> bool:
+    """Return llama.cpp's `use_more_bits`: the first and the last eighth, and every third between."""
+    return at < count // 8 or at >= 7 * count // 8 or (at - count // 8) % 3 == 2
+
+
+#: The conditions by id.
+CONDITIONS: Mapping[str, Callable[[Spot], bool]] = MappingProxyType(
+    {
+        "more_bits": lambda spot: _more_bits(spot.number, spot.count),
+        "first_eighth": lambda spot: spot.number < spot.count // 8,
+        "first_sixteenth": lambda spot: spot.number < spot.count // 16,
+        "first_two": lambda spot: spot.number < 2,
+        "first_four": lambda spot: spot.number < 4,
+        "shared_by_four": lambda spot: spot.shared >= 4,
+        "eight_experts": lambda spot: spot.experts == 8,
+        "large": lambda spot: spot.layers == _LARGE and spot.shared > 1,
+        "stack": lambda spot: spot.is_stack,
+        "not_by_256": lambda spot: spot.columns % 256 != 0,
+        "not_by_32": lambda spot: spot.columns % 32 != 0,
+    }
+)
+
+
+def types_of(preset: Preset, shapes: Mapping[str, Shape], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the recipe that a preset gives each tensor, by name.
+
+    Args:
+        preset: The preset.
+        shapes: The shapes of all tensors of a model as they are quantized, by name.
+        names: llama.cpp's names of those that have one.
+    """
+    own = {tensor: names.get(tensor) or _of_expert(tensor) or tensor for tensor in shapes}
+    # llama.cpp goes through tensors by layer, then by name.
+    ordered = sorted(own, key=lambda tensor: (layer_of(own[tensor]), own[tensor].encode()))
+    by_name = {own[tensor]: shapes[tensor] for tensor in ordered}
+    tied = "output.weight" not in by_name
+    layers = 1 + max(map(layer_of, by_name))
+    experts, shared = _experts(own, shapes), _shared(by_name)
+    values = [name for name in by_name if part_of(name, tied=False) in VALUES]
+    numbers = {name: at for at, name in enumerate(values)}
+    counters: dict[Part, int] = {}
+    found: dict[str, str] = {}
+    for tensor in ordered:
+        name, part = own[tensor], part_of(own[tensor], tied=tied)
+        if part in VALUES:
+            number, count = numbers[name], len(values)
+        elif experts > 1:
+            number, count = layer_of(name), layers
+        else:
+            number, count = counters.get(part, 0), layers
+        counters[part] = counters.get(part, 0) + 1
+        shape = shapes[tensor]
+        spot = Spot(number, count, shared, experts, layers, _is_stack(tensor, shape), shape[-1])
+        found[tensor] = next((step.recipe for step in preset.steps if _fits(step, part, spot)), preset.recipe)
+    return found
+
+
+def _fits(step: Step, part: Part, spot: Spot) -> bool:
+    return (not step.parts or part in step.parts) and all(CONDITIONS[name](spot) for name in step.when)
+
+
+def part_of(name: str, *, tied: bool) -> Part:
+    """Return the part that a tensor of llama.cpp's name is; an embedding that is also the head is that.
+
+    >>> part_of("blk.3.ffn_down_exps.weight", tied=False), part_of("token_embd.weight", tied=True)
+    ('down', 'output')
+    """
+    if name == "output.weight":
+        return "output"
+    if name in ("token_embd.weight", "per_layer_token_embd.weight"):
+        return "output" if tied else "embedding"
+    return next((part for part, text in _PARTS if text in name), "")
+
+
+def layer_of(name: str) -> int:
+    """Return the number of the layer in llama.cpp's name; −1 where there is none."""
+    found = re.match(r"blk\.(\d+)\.", name, re.ASCII)
+    return int(found[1]) if found else -1
+
+
+def _of_expert(tensor: str) -> str | None:
+    """Return llama.cpp's name of the tensor that holds an expert; none for other tensors."""
+    found = _EXPERT.fullmatch(tensor)
+    if found is None:
+        return None
+    part = _EXPERT_PARTS.get(found[2], found[2].removesuffix("_proj"))
+    return f"blk.{int(found[1])}.ffn_{part}_exps.weight"
+
+
+def _is_stack(tensor: str, shape: Shape) -> bool:
+    return len(shape) > 2 or _EXPERT.fullmatch(tensor) is not None
+
+
+def _experts(own: Mapping[str, str], shapes: Mapping[str, Shape]) -> int:
+    """Return how many experts a layer has; 0 where there are none."""
+    stacked = [
+        shapes[tensor][0] for tensor, name in own.items() if "_exps" in name and len(shapes[tensor]) > 2
+    ]
+    if stacked:
+        return max(stacked)
+    one_by_one = [name for name in own.values() if "ffn_down_exps" in name]
+    return max(map(one_by_one.count, set(one_by_one)), default=0)
+
+
+def _shared(by_name: Mapping[str, Shape]) -> int:
+    """Return how many heads of queries share one of keys: told by the shapes of the first layer."""
+    queries = next((shape for name, shape in by_name.items() if "attn_q.weight" in name), None)
+    keys = next((shape for name, shape in by_name.items() if "attn_k.weight" in name), None)
+    if queries and keys:
+        return max(queries[0] // keys[0], 1)
+    joined = next((shape for name, shape in by_name.items() if "attn_qkv.weight" in name), None)
+    if joined and joined[0] > joined[-1]:
+        return max(2 * joined[-1] // (joined[0] - joined[-1]), 1)
+    return 1

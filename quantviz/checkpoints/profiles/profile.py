@@ -1,0 +1,54 @@
+"""An engine's policy as data: which tensors it quantizes, in which types, and which it takes instead.
+
+A profile is added here: one file in this folder with a `Profile`, its line in `__init__.py`, and its words
+in each language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from quantviz.checkpoints.profiles.presets import Preset
+from quantviz.checkpoints.tensor_kinds import Kind
+
+#: How many recipes one begins with where the profile does not say.
+_FIRST = 5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What an engine does with a model's tensors."""
+
+    #: Lower case, as links have it; and as the command takes it.
+    id: str
+    name: str
+    #: The kinds of tensors that it quantizes.
+    kinds: frozenset[Kind]
+    #: The engine's own recipes by id, those of `RECIPES` at its arithmetic.
+    recipes: tuple[str, ...]
+    #: Those of them to begin with; none for the first few.
+    usual: tuple[str, ...] = ()
+    #: Parts of names of tensors that it keeps, whatever their kind.
+    keeps: tuple[str, ...] = ()
+    #: Whether those are parts of llama.cpp's names.
+    by_gguf_names: bool = False
+    #: What a tensor is stored as whose rows do not divide into a recipe's blocks: the recipe by id, or ""
+    #: where the tensor stays as it is.
+    fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: Its mixtures of types by name.
+    presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
+    #: Bytes of which each tensor takes a multiple in its files; 0 where the size of these is not told.
+    alignment: int = 0
+    #: What `export_allocation` writes for it; "" where there is nothing.
+    export: str = ""
+    #: How the ids of its conventions begin: those whose decibels are its own.
+    arithmetic: str = ""
+    #: Whether it joins query, key and value, and gate and up, into one matrix of one recipe.
+    joins: bool = False
+
+    @property
+    def first_recipes(self) -> tuple[str, ...]:
+        """Return the recipes to begin with."""
+        return self.usual or self.recipes[:_FIRST]

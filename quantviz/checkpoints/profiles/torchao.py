@@ -1,0 +1,23 @@
+"""torchao's quantize_.
+
+Source: torchao 0.18, quantization/quant_api.py: `_is_linear`, the filter that it has unless another is
+given, takes every nn.Linear, the head and routers of experts among them.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from quantviz.checkpoints.profiles.profile import Profile
+
+TORCHAO = Profile(
+    id="torchao",
+    name="torchao",
+    kinds=frozenset(("linear", "head", "router")),
+    recipes=(
+        *("torchao_int8_per_row", "torchao_int4_g128", "torchao_int4_g32", "fp8_e4m3_per_tensor"),
+        *("fp8_e4m3_per_row", "torchao_mxfp8", "torchao_mxfp4", "nvfp4"),
+    ),
+    # It skips weights whose rows do not divide into groups.
+    fallbacks=MappingProxyType({"torchao_int4_g128": "", "torchao_int4_g32": ""}),
+)

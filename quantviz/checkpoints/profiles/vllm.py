@@ -1,0 +1,24 @@
+"""compressed-tensors, which llm-compressor writes and vLLM runs.
+
+Source: compressed-tensors 0.20, quantization/quant_scheme.py for the recipes; llm-compressor,
+modifiers/quantization/quantization/mixin.py, which targets modules of the class Linear, and
+group_size_validation.py, which refuses columns that do not divide into groups; its examples ignore the head
+and the routers of experts, which vLLM runs unquantized.
+"""
+
+from __future__ import annotations
+
+from quantviz.checkpoints.profiles.profile import Profile
+
+VLLM = Profile(
+    id="vllm",
+    name="vllm",
+    kinds=frozenset(("linear", "experts")),
+    recipes=(
+        *("w4a16_g128", "w4a16_asym_g128", "w8a16_g128", "w8a8_per_row"),
+        *("ct_fp8_per_tensor", "ct_fp8_per_row", "ct_fp8_block", "ct_nvfp4", "ct_mxfp4", "ct_mxfp8"),
+    ),
+    export="llmcompressor",
+    arithmetic="compressed_tensors",
+    joins=True,
+)

@@ -1,0 +1,208 @@
+"""Which tensors of a checkpoint are measured, and under what each recipe stands for on it.
+
+Without an engine these are the matrices that engines quantize; with one, those that it quantizes, in the
+types that it falls back to where a recipe does not fit. Patterns of names change that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from quantviz.checkpoints.account import Account, Accounted
+from quantviz.checkpoints.gguf_names import gguf_names
+from quantviz.checkpoints.listing import Entry, Listing, Unmeasured
+from quantviz.checkpoints.profiles import PRESETS, PROFILES
+from quantviz.checkpoints.profiles.presets import types_of
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.recipes import recipe_id, refusal_of
+from quantviz.checkpoints.tensor_kinds import Kind, kind_of_tensor
+from quantviz.errors import QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.schemes.scheme import Scheme
+
+#: The kinds of tensors that are measured where no engine is named: what one or another quantizes.
+QUANTIZED: frozenset[Kind] = frozenset(("linear", "experts", "convolution", "embedding", "head"))
+
+
+@dataclass(frozen=True)
+class Selection(Picklable):
+    """What of a checkpoint is measured."""
+
+    #: The id of a profile; "" for none.
+    engine: str = ""
+    #: Patterns of names, in which `*` stands for any text: only these are measured, whatever they are.
+    include: tuple[str, ...] = ()
+    #: And these are not.
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def profile(self) -> Profile | None:
+        """Return the engine's profile; none where no engine is named."""
+        return PROFILES[self.engine] if self.engine else None
+
+    def record(self) -> dict[str, Any]:
+        """Return what differs from the usual as JSON has it."""
+        found = {"engine": self.engine, "include": list(self.include), "exclude": list(self.exclude)}
+        return {name: value for name, value in found.items() if value}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Selection:
+        """Return the selection that `record` wrote."""
+        patterns = {name: tuple(record.get(name, ())) for name in ("include", "exclude")}
+        return cls(str(record.get("engine", "")), **patterns)
+
+
+#: What is measured unless somebody says otherwise.
+ALL_QUANTIZED = Selection()
+
+
+def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
+    """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
+    the others have what stands in for each recipe.
+
+    Raises:
+        QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
+            engine that is not named.
+    """
+    entries = listing.entries
+    _check_presets(selection, named)
+    _check_patterns(entries, selection)
+    aside = _left_aside(entries, selection)
+    if not selection.include and len(aside) == sum(entry.unmeasured is None for entry in entries):
+        # A file of vectors alone: nobody scans it for nothing.
+        aside = {at: why for at, why in aside.items() if why.key == "checkpoint.excluded"}
+    profile = selection.profile
+    mixed = _mixed(profile, entries, named)
+    changed = []
+    for at, entry in enumerate(entries):
+        if at in aside:
+            changed.append(replace(entry, unmeasured=Unmeasured("left_aside", aside[at])))
+        elif profile is not None and entry.unmeasured is None:
+            schemes = [mixed.get(name, {}).get(entry.name, scheme) for name, scheme in named]
+            changed.append(replace(entry, instead=_instead(profile, entry, named, schemes)))
+        else:
+            changed.append(entry)
+    reasons = {entries[at].name: why for at, why in aside.items()}
+    return replace(listing, entries=tuple(changed), account=_without(listing.account, reasons))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name is, or matches, one of some patterns: `*` stands for any text.
+
+    >>> matches("model.layers.0.mlp.up_proj.weight", ["*.mlp.*"]), matches("experts.up[3]", ["experts.up[3]"])
+    (True, True)
+    """
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
+    names = [entry.name for entry in entries]
+    for pattern in (*selection.include, *selection.exclude):
+        if not any(matches(name, (pattern,)) for name in names):
+            raise QuantVizError("checkpoint.no_such_tensor", got=pattern, known=", ".join(names))
+
+
+def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
+    """Return why tensors are left aside, by their places. One that could not be read is none of them."""
+    kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
+    found: dict[int, QuantVizError] = {}
+    for at, entry in enumerate(entries):
+        if entry.unmeasured is not None and entry.unmeasured.status not in ("refused", "left_aside"):
+            continue
+        if matches(entry.name, selection.exclude):
+            found[at] = QuantVizError("checkpoint.excluded")
+        elif selection.include:
+            if not matches(entry.name, selection.include):
+                found[at] = QuantVizError("checkpoint.not_included")
+        elif entry.name in kept:
+            found[at] = kept[entry.name]
+    return found
+
+
+def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, QuantVizError]:
+    """Return why an engine, or where none is named every engine, keeps tensors as they are, by name.
+
+    Args:
+        profile: The engine's profile; none for what is usual.
+        shapes: The shapes of a model's tensors by name.
+    """
+    names = gguf_names(shapes) if profile is not None and profile.by_gguf_names else {}
+    found: dict[str, QuantVizError] = {}
+    for tensor, shape in shapes.items():
+        name = names.get(tensor, tensor)
+        kind = kind_of_tensor(name, shape)
+        if profile is None:
+            if kind not in QUANTIZED:
+                found[tensor] = QuantVizError(f"checkpoint.kept.{kind}")
+        elif kind not in profile.kinds or any(part in name for part in profile.keeps):
+            found[tensor] = QuantVizError("checkpoint.kept_by", engine=profile.name)
+    return found
+
+
+def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) -> None:
+    own = selection.profile.presets if selection.profile else {}
+    for name, _ in named:
+        if name in PRESETS and name not in own:
+            engine = next(each.name for each in PROFILES.values() if name in each.presets)
+            raise QuantVizError("checkpoint.preset_of", got=name, engine=engine)
+
+
+def _mixed(
+    profile: Profile | None, entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]]
+) -> dict[str, dict[str, Scheme]]:
+    """Return what mixtures of types give each tensor, by the mixture's name and the tensor's."""
+    asked = [name for name, _ in named if profile is not None and name in profile.presets]
+    if profile is None or not asked:
+        return {}
+    shapes = {entry.name: entry.shape if len(entry.shape) > 2 else entry.seen for entry in entries}
+    names = gguf_names(shapes)
+    return {
+        preset: {
+            tensor: ALL_RECIPES[recipe]
+            for tensor, recipe in types_of(profile.presets[preset], shapes, names).items()
+        }
+        for preset in asked
+    }
+
+
+def _instead(
+    profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
+) -> tuple[tuple[int, Scheme | None], ...]:
+    """Return what stands in for recipes on a tensor, by their places: another scheme, or None where the
+    engine keeps the tensor as it is.
+
+    Args:
+        profile: The engine's.
+        entry: The tensor.
+        named: The recipes that are asked for.
+        schemes: What each is on this tensor where its rows divide into blocks.
+    """
+    found: list[tuple[int, Scheme | None]] = []
+    for at, scheme in enumerate(schemes):
+        used: Scheme | None = scheme
+        while used is not None and refusal_of(used, entry.shape, entry.outputs) is not None:
+            name = profile.fallbacks.get(recipe_id(used))
+            if name is None:
+                used = scheme
+                break
+            used = ALL_RECIPES[name] if name else None
+        if used != named[at][1]:
+            found.append((at, used))
+    return tuple(found)
+
+
+def _without(account: Account, reasons: Mapping[str, QuantVizError]) -> Account:
+    """Return an account in which tensors are left aside, by their names, with the reasons."""
+
+    def changed(each: Accounted) -> Accounted:
+        reason = reasons.get(each.weight) or reasons.get(each.tensor)
+        if reason is None or each.became not in ("compared", "refused"):
+            return each
+        return replace(each, became="left_aside", reason=reason)
+
+    return Account(tuple(map(changed, account.tensors))) if reasons else account

@@ -1,0 +1,346 @@
+"""Rows of a results file as typed data: the one place where they are parsed.
+
+What does not parse is a row with a problem, whose sentence says why; a scan that does not parse is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from quantviz.checkpoints import typed_values as values
+from quantviz.checkpoints.bounds import RESULT_RECIPES
+from quantviz.checkpoints.listing import Entry
+from quantviz.checkpoints.measuring import NUMBERS
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+
+#: What a tensor under a recipe can have come to.
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
+#: What a scan is put down as.
+STATES = ("running", "done", "cancelled")
+#: What marks, among the notes of a scan, the one on how much was read; whether that is all.
+COVERAGE = "complete"
+#: Numbers of a row that was measured, and those that count something.
+_NUMBERS = frozenset((*METRICS, *NUMBERS))
+COUNTS = ("nan", "inf", "cells")
+#: Largest number of a process.
+_LAST_PROCESS = 2**31 - 1
+
+#: Columns of the table of scans after its id, and of the table of tensors after its position.
+SCAN_COLUMNS = (
+    "path", "recipes", "notes", "state", "process", "started", "updated", "bytes", "bytes_done", "measured",
+    "bytes_read", "seconds",
+)  # fmt: skip
+TENSOR_COLUMNS = ("tensor", "file", "dtype", "shape", "content", "status", "reason")
+MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
+
+_status, _state = values.optional(values.one_of(STATUSES)), values.one_of(STATES)
+_text, _optional_text = values.text, values.optional(values.text)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a scan is."""
+
+    #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
+    tensors_done: int
+    tensors: int
+    bytes_done: int
+    bytes: int
+    #: Rows that this run measured; all others were known.
+    measured: int
+    #: Bytes a second of this run, and seconds left at this rate; none before there is a rate.
+    bytes_per_second: float | None
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One checkpoint under some recipes."""
+
+    id: int
+    path: str
+    #: Names as they were asked for, with the schemes.
+    recipes: tuple[tuple[str, Scheme], ...]
+    #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
+    #: word.
+    state: str
+    #: Its process.
+    process: int
+    #: Seconds since the epoch.
+    started: float
+    updated: float
+    progress: Progress
+    #: What a person should know of the checkpoint's files, by language.
+    notes: tuple[dict[str, str], ...]
+    #: How much of it was read, by language; nothing in files of before that was counted.
+    coverage: dict[str, str] = field(default_factory=dict)
+    #: Whether that is all of it.
+    is_complete: bool = True
+    #: Which of its tensors are measured.
+    selection: Selection = ALL_QUANTIZED
+
+
+class Listed(NamedTuple):
+    """A tensor of a scan: what it holds and its status are None as long as it waits."""
+
+    position: int
+    tensor: str
+    file: str
+    dtype: str
+    shape: Shape
+    content: str | None
+    status: str | None
+    #: Which of its axes are outputs.
+    outputs: tuple[int, ...] = (0,)
+    #: What an engine uses on it in place of a recipe, by the recipe's place; None where it keeps the tensor.
+    instead: Mapping[int, Scheme | None] = MappingProxyType({})
+    #: Why it was not measured, by language.
+    reason: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a content under a scheme."""
+
+    status: str
+    #: Why it was not measured, by language.
+    reason: Mapping[str, str] | None
+    numbers: Mapping[str, float]
+    #: Where the first error of largest size is.
+    place: Shape | None
+    #: Whether its row cannot be read.
+    is_damaged: bool = False
+
+
+def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
+    """Return a scan from its row of `SCAN_COLUMNS`.
+
+    Raises:
+        QuantVizError: A value of it cannot be one of ours.
+    """
+    raw = dict(zip(SCAN_COLUMNS, row, strict=True))
+    counts = {
+        name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured", "bytes_read")
+    }
+    took = values.seconds(raw["seconds"], "seconds")
+    rate = counts["bytes_read"] / took if took and counts["bytes_read"] else None
+    state, process = _state(raw["state"], "state"), values.whole(raw["process"], "process", _LAST_PROCESS)
+    if state == "running" and not _alive(process):
+        state = "killed"
+    left = None
+    if rate and state == "running":
+        left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
+    notes = [_note(each) for each in _list(raw["notes"], "notes")]
+    coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
+    recipes, selection = _recipes(raw["recipes"])
+    return Scan(
+        number,
+        _text(raw["path"], "path"),
+        recipes,
+        state,
+        process,
+        values.seconds(raw["started"], "started"),
+        values.seconds(raw["updated"], "updated"),
+        Progress(
+            tensors_done,
+            tensors,
+            counts["bytes_done"],
+            counts["bytes"],
+            counts["measured"],
+            rate,
+            left,
+        ),
+        tuple(words for words, marked in notes if marked is None),
+        coverage,
+        bool(is_complete),
+        selection,
+    )
+
+
+def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
+    """Return a tensor from its row of `TENSOR_COLUMNS`; one that does not parse has a problem.
+
+    Args:
+        at: How many rows come before it.
+        position: Its position in the plan; of one that has none that is −1 − `at`.
+        row: Its other values.
+    """
+    raw = dict(zip(TENSOR_COLUMNS, row, strict=True))
+    own = position if isinstance(position, int) and position >= 0 else -1 - at
+    try:
+        name = values.name(raw["tensor"], "tensor")
+    except QuantVizError:
+        name = f"#{at + 1}"
+    try:
+        values.whole(position, "position")
+        shape, outputs, instead = _shape_of(raw["shape"])
+        return Listed(
+            own,
+            values.name(raw["tensor"], "tensor"),
+            _text(raw["file"], "file"),
+            _text(raw["dtype"], "dtype"),
+            shape,
+            _optional_text(raw["content"], "content"),
+            _status(raw["status"], "status"),
+            outputs,
+            instead,
+            _reason(raw["reason"]),
+        )
+    except QuantVizError as problem:
+        return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
+
+
+def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
+    """Return what was measured from its row of `MEASURED_COLUMNS`; a row that does not parse has a problem.
+
+    Args:
+        row: The row.
+        shape: The shape of the tensor, in which the largest error has its place; None does not check that.
+    """
+    raw = dict(zip(MEASURED_COLUMNS, row, strict=True))
+    try:
+        status = values.one_of(STATUSES)(raw["status"], "status")
+        numbers = _numbers(raw["numbers"])
+        place = None if raw["place"] is None else values.lengths(_json(raw["place"], "place"), "place")
+        if status == "ok":
+            for name in ("max_abs_error", "mse", "sqnr_db"):
+                values.number(numbers.get(name), name)
+            if place is not None and shape is not None and not _is_within(place, shape):
+                raise QuantVizError("rows.place_outside", got=place, shape=shape)
+        return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
+    except QuantVizError as problem:
+        return Measured("problem", values.said(problem), MappingProxyType({}), None, True)
+
+
+def shape_form(entry: Entry) -> Any:
+    """Return what the file has of a tensor's shape: with its outputs where they are not its first axis, and
+    with what an engine uses on it in place of schemes.
+    """
+    more: dict[str, Any] = {}
+    if entry.outputs != (0,):
+        more["outputs"] = entry.outputs
+    if entry.instead:
+        more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    return {"shape": entry.shape, **more} if more else entry.shape
+
+
+def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) -> Any:
+    """Return what the file has of a scan's recipes, with the selection where one is made."""
+    listed = [[name, str(scheme)] for name, scheme in recipes]
+    return {"recipes": listed, **selection.record()} if selection.record() else listed
+
+
+def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None]]:
+    """Return the shape, the outputs and what is used in place of schemes, as `shape_form` gave them."""
+    found = _json(written, "shape")
+    if not isinstance(found, dict):
+        return values.lengths(found, "shape"), (0,), MappingProxyType({})
+    shape = values.lengths(found.get("shape"), "shape")
+    outputs = values.lengths(found.get("outputs", [0]), "outputs")
+    if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
+        raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
+    instead = found.get("instead", {})
+    if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
+        raise QuantVizError("rows.not_json", field="instead", got=instead)
+    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items())))
+
+
+def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
+    at, form = entry
+    place = values.whole(values.from_digits(at, "instead"), "instead")
+    return place, None if form is None else Scheme.parse(_text(form, "instead"))
+
+
+def _recipes(written: Any) -> tuple[tuple[tuple[str, Scheme], ...], Selection]:
+    """Return the recipes and the selection that `recipes_form` gave."""
+    whole = _json(written, "recipes")
+    record = whole if isinstance(whole, dict) else {"recipes": whole}
+    return _pairs(record.get("recipes")), _selection(record)
+
+
+def _selection(record: Mapping[str, Any]) -> Selection:
+    patterns = [record.get(name, []) for name in ("include", "exclude")]
+    for each in patterns:
+        if not isinstance(each, list):
+            raise QuantVizError("rows.not_text", field="recipes", got=each)
+    include, exclude = (tuple(_text(pattern, "recipes") for pattern in each) for each in patterns)
+    engine = values.one_of(("", *PROFILES))(record.get("engine", ""), "engine")
+    return Selection(engine, include, exclude)
+
+
+def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field="recipes", got=found)
+    if not 0 < len(found) <= RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(found), most=RESULT_RECIPES)
+    pairs = []
+    for each in found:
+        if not isinstance(each, list) or len(each) != 2:
+            raise QuantVizError("rows.not_text", field="recipes", got=each)
+        name, form = each
+        pairs.append((_text(name, "recipes"), Scheme.parse(_text(form, "recipes"))))
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise QuantVizError("rows.not_text", field="recipes", got=found)
+    return tuple(pairs)
+
+
+def _note(written: Any) -> tuple[dict[str, str], bool | None]:
+    """Return a note by language, and of the one on coverage whether everything was read."""
+    words = values.in_each_language(written, "notes")
+    marked = written.get(COVERAGE) if COVERAGE in written else None
+    if not isinstance(marked, bool | None):
+        raise QuantVizError("rows.not_sentence", field="notes", got=written)
+    return words, marked
+
+
+def _numbers(written: Any) -> dict[str, float]:
+    found = _json(written, "numbers")
+    if not isinstance(found, dict):
+        raise QuantVizError("rows.not_number", field="numbers", got=found)
+    own = {name: value for name, value in found.items() if name in _NUMBERS}
+    return {
+        name: values.whole(value, name) if name in COUNTS else values.number(value, name)
+        for name, value in own.items()
+    }
+
+
+def _is_within(place: Shape, shape: Shape) -> bool:
+    return len(place) == len(shape) and all(at < most for at, most in zip(place, shape, strict=True))
+
+
+def _reason(written: Any) -> Mapping[str, str] | None:
+    return None if written is None else values.in_each_language(_json(written, "reason"), "reason")
+
+
+def _list(written: Any, name: str) -> list[Any]:
+    found = _json(written, name)
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field=name, got=found)
+    return found
+
+
+_json = values.json_value
+
+
+def _alive(process: int) -> bool:
+    """Return whether there is a process of that number."""
+    if os.name != "posix":
+        return True
+    if process < 1:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # there is one, of somebody else
+        return True
+    return True

@@ -1,0 +1,289 @@
+"""The door of the public functions: their arguments are what they want, and the process's settings are ours.
+
+@public
+def quantize(x: Any, scheme: Scheme | str, *, strict: bool = False) -> QuantResult: ...
+
+What a parameter wants is its annotation: an argument that does not fit raises a `QuantVizError` that names
+it. What is annotated `Any` is checked by the function, which takes a tensor or a table in many forms.
+
+Results must not depend on what else a process does with torch. So the function runs with float32 as the
+default, on the CPU, without autocast, and with small numbers kept.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import dataclasses
+import functools
+import inspect
+import math
+import numbers
+import operator
+import os
+import sys
+import threading
+import types
+import typing
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
+
+from quantviz.errors import QuantVizError
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+#: Whether a public function is at work, so that those that it calls do not look again.
+_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
+#: Half of the smallest normal float64, once it is made: 0 where small numbers are flushed.
+_SMALLEST = sys.float_info.min
+#: No argument is a larger whole number: numpy and torch have none.
+_LARGEST = 2**63
+#: What an annotation does not tell.
+_ANY = object()
+
+
+def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Return the decorator of a function that users call; `own` are parameters that it checks itself."""
+
+    def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        parameters = inspect.signature(function).parameters
+        call: Callable[..., _T] = function
+
+        @functools.cache
+        def kinds() -> dict[str, Any]:
+            return {
+                name: Any if name in own else _kind(each.annotation, function)
+                for name, each in parameters.items()
+            }
+
+        def checked(name: str, value: Any) -> Any:
+            fitting = _fitted(value, kinds().get(name, Any))
+            if fitting is _ANY:
+                raise QuantVizError(
+                    "argument",
+                    function=function.__name__,
+                    name=name,
+                    got=_shown(value),
+                    allowed=str(parameters[name].annotation),
+                )
+            return fitting
+
+        @functools.wraps(function)
+        def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if _INSIDE.get():
+                return function(*args, **kwargs)
+            # What there is too much of, Python itself refuses.
+            given = [checked(name, value) for name, value in zip(parameters, args, strict=False)]
+            named = {name: checked(name, value) for name, value in kwargs.items()}
+            before = _INSIDE.set(True)
+            try:
+                with usual_settings():
+                    return call(*given, *args[len(given) :], **named)
+            finally:
+                _INSIDE.reset(before)
+
+        return entered
+
+    return public
+
+
+#: The decorator of a function that users call.
+public = public_but()
+
+
+def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the parameters of a function want, by their names; the annotation's text where it is not
+    known.
+    """
+    inner = inspect.unwrap(function)
+    return {name: _kind(each.annotation, inner) for name, each in inspect.signature(inner).parameters.items()}
+
+
+def check_fields(value: Any) -> None:
+    """Raise a `QuantVizError` where a field of a dataclass that a user has filled is not what it wants."""
+    kind = type(value)
+    for field in dataclasses.fields(value):
+        given, wanted = getattr(value, field.name), eval(str(field.type), vars(sys.modules[kind.__module__]))
+        if _fitted(given, wanted) is _ANY:
+            raise QuantVizError(
+                "argument", function=kind.__name__, name=field.name, got=_shown(given), allowed=field.type
+            )
+
+
+# ---- arguments -------------------------------------------------------------------------------------
+
+
+def _kind(annotation: Any, function: Callable[..., Any]) -> Any:
+    """Return an annotation as a type; `Any` where a parameter has none."""
+    if annotation is inspect.Parameter.empty:
+        return Any
+    return eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation
+
+
+def _fitted(value: Any, kind: Any) -> Any:
+    """Return a value as a type has it; `_ANY` where it is none of it."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any or isinstance(kind, TypeVar):
+        return value
+    if kind is None or kind is type(None):
+        return value if value is None else _ANY
+    if origin in (types.UnionType, typing.Union):
+        return next((found for each in inner if (found := _fitted(value, each)) is not _ANY), _ANY)
+    if origin is typing.Literal:
+        return value if isinstance(value, str) and value in inner else _ANY
+    if origin is collections.abc.Callable:
+        return value if callable(value) else _ANY
+    if origin is tuple:
+        return _fitted_tuple(value, inner)
+    if origin is not None and issubclass(origin, collections.abc.Mapping):
+        return _fitted_mapping(value, *inner)
+    if origin is not None and not issubclass(origin, collections.abc.Iterable):
+        return value if isinstance(value, origin) else _ANY
+    if origin is not None:
+        return _fitted_items(value, inner[0])
+    if kind in (int, float):
+        return _fitted_number(value, kind)
+    if kind is bool:
+        return value if isinstance(value, bool) or type(value).__name__ == "bool_" else _ANY
+    if getattr(kind, "_is_protocol", False):
+        asked = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+        return _ANY if isinstance(value, type) or any(not hasattr(value, name) for name in asked) else value
+    return value if isinstance(value, kind) else _ANY
+
+
+def _fitted_number(value: Any, kind: type) -> Any:
+    if kind is float and isinstance(value, numbers.Real):
+        with contextlib.suppress(OverflowError):
+            return value if math.isfinite(float(value)) or not isinstance(value, int) else _ANY
+        return _ANY
+    try:
+        whole = operator.index(value)
+    except (TypeError, ValueError, RuntimeError):
+        return _ANY
+    return whole if kind is int and abs(whole) < _LARGEST else _ANY
+
+
+def _fitted_tuple(value: Any, inner: tuple[Any, ...]) -> Any:
+    if not isinstance(value, tuple | list):
+        return _ANY
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        inner = (inner[0],) * len(value)
+    if len(inner) != len(value):
+        return _ANY
+    made = tuple(_fitted(each, kind) for each, kind in zip(value, inner, strict=True))
+    return _ANY if any(each is _ANY for each in made) else made
+
+
+def _fitted_mapping(value: Any, key: Any, item: Any) -> Any:
+    if not isinstance(value, collections.abc.Mapping):
+        return _ANY
+    fits = (
+        _fitted(name, key) is not _ANY and _fitted(each, item) is not _ANY for name, each in value.items()
+    )
+    return value if all(fits) else _ANY
+
+
+def _fitted_items(value: Any, kind: Any) -> Any:
+    """Return items as a tuple: a text is no list of its letters, nor a tensor one of rows."""
+    if isinstance(value, str | bytes) or hasattr(value, "__array__"):
+        return _ANY
+    if not isinstance(value, collections.abc.Iterable):
+        return _ANY
+    made = tuple(_fitted(each, kind) for each in value)
+    return _ANY if any(each is _ANY for each in made) else made
+
+
+def _shown(value: Any) -> str:
+    """Return what an error says of an argument: its type, and of a plain one itself."""
+    plain = isinstance(value, str | bytes | bool | float | complex) or (
+        isinstance(value, int) and abs(value) < _LARGEST
+    )
+    return f"{type(value).__name__} {value!r}" if plain else type(value).__name__
+
+
+# ---- settings of the process ------------------------------------------------------------------------
+
+
+def flushes_small() -> bool:
+    """Return whether this thread's processor makes 0 of numbers that are smaller than the normal ones."""
+    return _SMALLEST * 0.5 == 0.0
+
+
+def keep_small() -> None:
+    """Keep such numbers in this thread from now on. A thread begins as the one that started it was then."""
+    if flushes_small():
+        import torch
+
+        torch.set_flush_denormal(False)
+
+
+def _after_fork() -> None:
+    """Have torch compute on this thread alone: a child that is forked has none of the others, and would wait
+    for them for ever.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class _DefaultDtype:
+    """Makes float32 the default of the process while any thread is at work here."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, None
+
+    @contextlib.contextmanager
+    def float32(self, torch: Any) -> Iterator[None]:
+        """Have it so while the `with` block lasts; the last thread that leaves sets what was before."""
+        with self._lock:
+            if not self._inside:
+                self._before = torch.get_default_dtype()
+                self._set(torch, torch.float32)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._set(torch, self._before)
+
+    def _set(self, torch: Any, dtype: Any) -> None:
+        if torch.get_default_dtype() is not dtype:
+            torch.set_default_dtype(dtype)
+
+
+_default_dtype = _DefaultDtype()
+
+
+@contextlib.contextmanager
+def usual_settings() -> Iterator[None]:
+    """Have torch as it is when it is imported while the `with` block lasts, and then as it was.
+
+    Raises:
+        QuantVizError: Tensors that are made now have no values, as under torch's `FakeTensorMode`.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "set_default_dtype"):  # it is being imported
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_default_dtype.float32(torch))
+        if flushes_small():
+            # Torch's own threads may flush as well, and cannot be asked: there is none but this one.
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(1)
+            stack.callback(torch.set_flush_denormal, True)
+            torch.set_flush_denormal(False)
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        if torch.is_autocast_enabled("cpu"):
+            stack.enter_context(torch.autocast("cpu", enabled=False))
+        if type(torch.empty(0)) is not torch.Tensor:
+            raise QuantVizError("fake_mode", got=type(torch.empty(0)).__name__)
+        yield

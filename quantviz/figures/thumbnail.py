@@ -1,0 +1,95 @@
+"""A tensor's small picture, as SVG: its cells under a scheme, and its values over the comb of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from quantviz.figures.theme import GREYS, THEMES, rgb
+
+#: Width and height of the picture, and of the part that has the ruler, in units of the SVG.
+WIDTH, HEIGHT = 96, 48
+_RULER = 44
+#: Shades of a cell on each side of 0.
+SHADES = 4
+#: Bars of the values, and the number that the highest of them has.
+BARS, HIGHEST = 22, 9
+#: White, of the shades of a picture.
+GREY = 7
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """What a thumbnail is drawn from: whole numbers, so that it can be kept as text."""
+
+    #: Cells row by row, from −`SHADES` to `SHADES`; of a picture from 0, black, to `GREY`, white.
+    cells: tuple[tuple[int, ...], ...]
+    #: How high each bar is, up to `HIGHEST`; none where there is no ruler.
+    bars: tuple[int, ...] = ()
+    #: The places of the teeth and of the ends of the range, in tenths of a unit from the ruler's left end.
+    teeth: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    grey: bool = False
+
+
+def thumbnail_svg(thumbnail: Thumbnail, theme: str) -> str:
+    """Return the picture as SVG for one of `THEMES`."""
+    parts = [*_cells(thumbnail, theme), *_ruler(thumbnail, theme)]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
+    return f"{head}{''.join(parts)}</svg>"
+
+
+def _cells(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
+    """Yield one path for each colour."""
+    cells = thumbnail.cells
+    room = WIDTH - _RULER - 6 if thumbnail.bars else WIDTH
+    side = min(room / len(cells[0]), HEIGHT / len(cells), HEIGHT / 4)
+    top = (HEIGHT - side * len(cells)) / 2
+    left = 0.0 if thumbnail.bars else (WIDTH - side * len(cells[0])) / 2
+    paths: dict[int, list[str]] = {}
+    for i, row in enumerate(cells):
+        at = 0
+        for shade, run in groupby(row):
+            length = sum(1 for _ in run)
+            place = f"M{left + side * at:.4g} {top + side * i:.4g}"
+            paths.setdefault(shade, []).append(
+                f"{place}h{side * length:.4g}v{side:.4g}h{-side * length:.4g}z"
+            )
+            at += length
+    for shade, drawn in sorted(paths.items()):
+        yield f'<path fill="{_colour(shade, thumbnail.grey, theme)}" d="{"".join(drawn)}"/>'
+
+
+def _colour(shade: int, grey: bool, theme: str) -> str:
+    colours = rgb(GREYS, GREY + 1) if grey else rgb(THEMES[theme].values, 2 * SHADES + 1)
+    return f"#{bytes(colours[shade if grey else shade + SHADES]).hex()}"
+
+
+def _ruler(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
+    if not thumbnail.bars:
+        return
+    own, left, foot = THEMES[theme], WIDTH - _RULER, HEIGHT - 10
+    wide, high = _RULER / len(thumbnail.bars), (foot - 6) / HIGHEST
+    bars = "".join(
+        f"M{left + wide * i:.4g} {foot}v{-high * bar:.4g}h{wide * 0.8:.4g}v{high * bar:.4g}z"
+        for i, bar in enumerate(thumbnail.bars)
+        if bar
+    )
+    yield f'<path fill="{own.accent}" fill-opacity="0.55" d="{bars}"/>'
+    yield f'<path stroke="{own.line}" d="M{left} {HEIGHT - 4}h{_RULER}"/>'
+    half = _half_a_tooth(thumbnail.teeth)
+    teeth = "".join(
+        f"M{left + at / 10 - half:.4g} {HEIGHT - 4}l{half:.4g} -6l{half:.4g} 6z" for at in thumbnail.teeth
+    )
+    yield f'<path fill="{own.muted}" d="{teeth}"/>'
+    for at, inwards in zip(thumbnail.ends, (2, -2), strict=False):
+        yield (
+            f'<path fill="none" stroke="{own.accent}" stroke-width="1.3" '
+            f'd="M{left + at / 10 + inwards:.4g} 2h{-inwards}v{HEIGHT - 6}"/>'
+        )
+
+
+def _half_a_tooth(teeth: Sequence[int]) -> float:
+    gaps = [after - before for before, after in pairwise(teeth)]
+    return min(1.5, max(0.35, min(gaps, default=30) / 10 * 0.4))

@@ -1,0 +1,98 @@
+"""Names as data in other languages: one function for each language that a name is written into.
+
+A tensor's name and a file's are any text. HTML has `quantviz.export.html_page.escaped`, Python its own
+`repr`, an address `quantviz.lab.share_links.write_address`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable
+
+#: What a spreadsheet takes for a formula at the start of a cell, also after the mark that says it is none.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def shell_command(words: Iterable[str]) -> str:
+    r"""Return a command for a shell, on one line: whatever is in a word, it is that word.
+
+    Bytes that no screen can show are spelled out, as bash, zsh and POSIX shells of 2024 read them.
+
+    >>> print(shell_command(["quantviz", "scan", "a'$(id)'.gguf"]))
+    quantviz scan 'a'"'"'$(id)'"'"'.gguf'
+    >>> print(shell_command(["scan", "a\nb\x1b.gguf"]))
+    scan $'a\x0ab\x1b.gguf'
+    """
+    return " ".join(map(_shell_word, words))
+
+
+def operand(path: str) -> str:
+    """Return a path as a command takes it, also where it begins as an option does.
+
+    >>> operand("-o.safetensors"), operand("a.safetensors")
+    ('./-o.safetensors', 'a.safetensors')
+    """
+    return f"./{path}" if path.startswith("-") else path
+
+
+def yaml_text(words: str) -> str:
+    r"""Return a text in double quotes, as JSON and YAML both read it.
+
+    >>> print(yaml_text("a: \x85\u2028 权重"))
+    "a: \u0085\u2028 权重"
+    """
+    written = json.dumps(words, ensure_ascii=False)
+    if written.isprintable():
+        return written
+    # YAML does not join the halves of a character beyond the first 65,536, and reads it as it is.
+    return "".join(
+        each if each.isprintable() or ord(each) > 0xFFFF else f"\\u{ord(each):04x}" for each in written
+    )
+
+
+def wildcard(name: str) -> str:
+    """Return the pattern of `fnmatch` that a name alone matches.
+
+    >>> wildcard("experts[3].up*")
+    'experts[[]3].up[*]'
+    """
+    return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def csv_text(words: str) -> str:
+    """Return a text as a cell of a CSV has it: none that a spreadsheet takes for a formula.
+
+    An apostrophe stands before those; `from_csv_text` takes it off.
+
+    >>> csv_text("=1+1"), csv_text("'-0"), csv_text("model.weight")
+    ("'=1+1", "''-0", 'model.weight')
+    """
+    return f"'{words}" if _FORMULA.match(words) else words
+
+
+def from_csv_text(cell: str) -> str:
+    """Return the text that `csv_text` wrote into a cell.
+
+    >>> from_csv_text("'=1+1"), from_csv_text("=1+1"), from_csv_text("'model")
+    ('=1+1', '=1+1', "'model")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def _shell_word(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_shell_character, word)) + "'"
+
+
+def _shell_character(each: str) -> str:
+    if each in "\\'":
+        return f"\\{each}"
+    if each.isprintable():
+        return each
+    # A byte of a file's name that is no text stands as half a character.
+    is_byte = "\udc80" <= each <= "\udcff"
+    raw = each.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
+    return "".join(f"\\x{byte:02x}" for byte in raw)

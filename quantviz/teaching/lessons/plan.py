@@ -1,0 +1,40 @@
+"""What the list of lessons says of each: where to start, and how long a lesson takes; and where
+the ruler's colours are explained.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.check import words_to_read
+from quantviz.teaching.lessons.model import Lesson
+
+#: The lessons of a first hour, in their order.
+FIRST_HOUR = ("range_to_grid", "symmetric", "rounding_against_clipping", "per_channel", "outliers")
+#: Words a minute of who reads English or Chinese as a second language and looks at a picture beside them.
+_WORDS = 110
+#: Minutes for a question with its answer, and for a step in which the hand moves something.
+_QUESTION, _HAND = 0.75, 0.3
+
+
+def minutes(lesson: Lesson) -> int:
+    """Return the minutes that a lesson takes, estimated from its words, questions and handles."""
+    questions = sum(len(step.questions) for step in lesson.steps)
+    moved = sum(bool(step.move) for step in lesson.steps)
+    return round(words_to_read(lesson) / _WORDS + _QUESTION * questions + _HAND * moved)
+
+
+@cache
+def legend_home() -> tuple[str, int] | None:
+    """Return the first step that shows all of the ruler, as the id of its lesson and its number from 0: there
+    bars and the colours of lines are explained.
+
+    >>> legend_home()
+    ('range_to_grid', 6)
+    """
+    for name, lesson in lessons().items():
+        for i, step in enumerate(lesson.steps if isinstance(lesson, Lesson) else ()):
+            if "number_line" in step.show and step.ruler == "all":
+                return name, i
+    return None

@@ -1,0 +1,132 @@
+"""A small picture of each lesson, drawn from the tensor of one of its steps.
+
+What they are drawn from is kept in `thumbnails.json` beside this file, so that the list of lessons needs
+neither torch nor any tensor; `python -m quantviz.teaching.lessons.thumbnails` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from quantviz.figures.thumbnail import BARS, GREY, HIGHEST, SHADES, Thumbnail
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.formulas import HERE, Scene
+from quantviz.teaching.lessons.model import Lesson
+
+if TYPE_CHECKING:
+    import torch
+
+_FILE = Path(__file__).with_name("thumbnails.json")
+#: The step that tells a lesson apart, where it is not the first, counted from 1.
+STEPS: Mapping[str, int] = MappingProxyType(
+    {
+        "fewer_bits": 2,
+        "zero_point_out_of_range": 4,
+        "rounding_against_clipping": 3,
+        "per_channel": 3,
+        "per_group": 2,
+        "w8a32": 5,
+        "outliers": 3,
+        "engines_disagree": 3,
+    }
+)
+#: Rows and columns of a thumbnail at most, and of a picture.
+_SIDE, _PICTURE = 8, (32, 48)
+#: Width of the ruler in tenths of a unit.
+_RULER = 440
+
+
+@cache
+def thumbnails() -> Mapping[str, Thumbnail]:
+    """Return the kept thumbnails by the ids of their lessons."""
+    kept = json.loads(_FILE.read_text(encoding="utf-8"))
+    return MappingProxyType({name: _read(each) for name, each in kept.items()})
+
+
+def _read(kept: Mapping[str, object]) -> Thumbnail:
+    cells, bars, teeth, ends = (kept[name] for name in ("cells", "bars", "teeth", "ends"))
+    assert isinstance(cells, list)
+    assert isinstance(bars, list)
+    assert isinstance(teeth, list)
+    assert isinstance(ends, list)
+    return Thumbnail(
+        tuple(map(tuple, cells)), tuple(bars), tuple(teeth), tuple(ends), grey=bool(kept["grey"])
+    )
+
+
+def thumbnail_of(name: str, lesson: Lesson) -> Thumbnail:
+    """Return a lesson's thumbnail, computed from the state of its telling step."""
+    scene = lesson.steps[STEPS.get(name, 1) - 1].scenes()[HERE]
+    if scene.state.source.picture:
+        return Thumbnail(_picture(scene.result.x_hat), grey=True)
+    return _with_ruler(scene)
+
+
+def _picture(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
+    """Return every so many of a picture's values as greys."""
+    rows, cols = _PICTURE
+    seen = x_hat[:: math.ceil(x_hat.shape[0] / rows), :: math.ceil(x_hat.shape[1] / cols)]
+    return tuple(tuple(round(GREY * float(value) / 255) for value in row) for row in seen)
+
+
+def _with_ruler(scene: Scene) -> Thumbnail:
+    import numpy as np
+
+    from quantviz.analysis.study import Study
+    from quantviz.figures.ruler_data import ruler_of_cell
+
+    ruler = ruler_of_cell(Study.of_result(scene.result), scene.why)
+    lo, hi = ruler.domain
+
+    def place(value: float) -> int:
+        return round(_RULER * min(max((value - lo) / (hi - lo), 0.0), 1.0))
+
+    values = scene.block.double().numpy()
+    counts, _ = np.histogram(values, BARS, (lo, hi))
+    shown = [level for level in ruler.levels.tolist() if lo <= level <= hi]
+    return Thumbnail(
+        _shades(scene.result.x_hat),
+        tuple(math.ceil(HIGHEST * count / max(int(counts.max()), 3)) for count in counts.tolist()),
+        tuple(map(place, shown)),
+        tuple(map(place, ruler.range or ())),
+    )
+
+
+def _shades(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
+    """Return the value of largest magnitude of each part of the tensor, as one of the shades."""
+    matrix = x_hat.reshape(-1, x_hat.shape[-1]).double()
+    if matrix.shape[0] == 1:
+        # A row alone is shown as a square of its values.
+        wide = min(_SIDE, math.ceil(math.sqrt(matrix.shape[1])))
+        matrix = matrix[0, : wide * (matrix.shape[1] // wide)].reshape(-1, wide)
+    largest = float(matrix.abs().max()) or 1.0
+    parts = [rows.tensor_split(min(_SIDE, rows.shape[1]), dim=1) for rows in _split(matrix)]
+    return tuple(
+        tuple(round(SHADES * float(part.flatten()[part.abs().argmax()]) / largest) for part in row)
+        for row in parts
+    )
+
+
+def _split(matrix: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return matrix.tensor_split(min(_SIDE, matrix.shape[0]), dim=0)
+
+
+def main() -> None:
+    """Write the record of all thumbnails."""
+    lines = []
+    for name, lesson in lessons().items():
+        if isinstance(lesson, Lesson):
+            own = thumbnail_of(name, lesson)
+            parts = {field: getattr(own, field) for field in ("cells", "bars", "teeth", "ends", "grey")}
+            lines.append(f"{json.dumps(name)}: {json.dumps(parts, separators=(',', ':'))}")
+    _FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

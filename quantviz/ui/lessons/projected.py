@@ -1,0 +1,116 @@
+"""A step on the wall: its question in large letters, its picture, and its answers as bars along the bottom.
+
+The room answers by raising hands, so nothing has to be chosen: one button tells the answer.
+"""
+
+from __future__ import annotations
+
+import html
+import string
+
+import streamlit as st
+
+from quantviz.teaching.lessons.model import Choice, Direction, Question
+from quantviz.ui.lessons import questions
+from quantviz.ui.lessons.answering import answer_key, open_question
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import say
+
+
+def show_top(now: Now, words: str) -> None:
+    """Show the question, or the step's `words` (HTML in Markdown) where it asks nothing."""
+    i = _asked(now)
+    if i is None:
+        st.markdown(words, unsafe_allow_html=True)
+        return
+    with st.container(key=f"lesson_ask_{i}"):
+        st.markdown(f"## {now.step.questions[i].ask.say(now.scenes)}")
+
+
+def show_bottom(now: Now) -> None:
+    """Show the answers that hands are raised for, or the control that takes one, and once it is told what is
+    right.
+    """
+    i = _asked(now)
+    if i is None:
+        return
+    question = now.step.questions[i]
+    if not _is_counted(question) and not now.revealed:
+        if now.answers[i] is None:
+            open_question(now, i, question)
+        return
+    _show_bars(question, now, answer_key(now, i))
+    if now.revealed and not isinstance(question, Choice):
+        truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
+        st.markdown(say("lessons.the_answer", truth=truth))
+
+
+def show_tell(now: Now) -> None:
+    """Show the button that tells the answer, as long as it is not told."""
+    i = _asked(now)
+    if i is None or now.revealed:
+        return
+    counted = _is_counted(now.step.questions[i]) or now.complete
+    st.button(
+        say("lessons.tell"),
+        key="lesson_tell",
+        type="primary" if counted else "secondary",
+        on_click=session.safely(now.tell),
+    )
+
+
+def show_words(now: Now, words: str) -> None:
+    """Show a button that opens the step's `words`, and once the answer is told its reasons and its rule."""
+    if not now.step.questions:
+        return
+    with st.popover(say("lessons.words"), key="lesson_words_open"), st.container(key="lesson_told"):
+        st.markdown(words, unsafe_allow_html=True)
+        if not now.revealed:
+            return
+        for question in now.step.questions:
+            if question.why:
+                st.markdown(question.why.say(question.told(now.scenes)))
+        if now.step.rule:
+            st.html(
+                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
+                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
+            )
+
+
+def _asked(now: Now) -> int | None:
+    """Return the place of the question on the wall: the one that is open, else the last; none where nothing
+    is asked.
+    """
+    last = len(now.step.questions) - 1
+    still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
+    return still_open if now.step.questions else None
+
+
+def _is_counted(question: Question) -> bool:
+    """Return whether all answers to a question are known before it is told, so that hands can be counted."""
+    return isinstance(question, Choice | Direction)
+
+
+def _show_bars(question: Question, now: Now, key: str) -> None:
+    """Show each answer as a bar with a box for its number of hands; the right one is marked once it is
+    told.
+    """
+    names = questions.hand_names(question, now.scenes, now.revealed)
+    with st.container(key="lesson_bars"):
+        places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]
+    counts = [0] * len(names)
+    bars = []
+    for i, ((name, _), place) in enumerate(zip(names, places, strict=True)):
+        with place:
+            bars.append(st.empty())
+            count = st.number_input(name, 0, 999, key=f"{key}_hands_{i}", label_visibility="collapsed")
+        counts[i] = int(count)
+    most = sum(counts) or 1
+    for letter, (name, right), bar, count in zip(string.ascii_uppercase, names, bars, counts, strict=False):
+        mark = " ✓" if right else ""
+        bar.html(
+            f'<div class="qv-bar{" qv-right" if right else ""}">'
+            f'<span style="width: {100 * count / most:.1f}%"></span>'
+            f"<p><b>{letter}</b> {html.escape(name)}{mark}</p></div>"
+        )

@@ -1,0 +1,107 @@
+"""Where the parts of a step's picture stand on a projector, and how high they are there.
+
+Heights are in pixels before the picture is enlarged, for a wall of 1280×720; a larger one is the same in
+proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
+
+#: The parts of a picture, from top to bottom.
+PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
+#: The shares of the two columns, by the number of panels in the first.
+_COLUMNS = {2: (7, 5)}
+_EVEN = (1, 1)
+#: How much larger a ruler is that has the whole width and no curve below it.
+_ALONE = 1.25
+#: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
+#: of one line; and what a second line takes of it, a control in place of the bars, one of two lines, and the
+#: answer in words.
+_BELOW_WORDS, _BELOW_QUESTION = 150, 178
+_SECOND_LINE, _CONTROL, _TWO_LINES, _ANSWER = 20, 32, 57, 13
+#: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
+#: plot.
+_SWITCH, _LINE, _PLOT = 23, 13, 86
+#: Letters of a question that stand on one line; a letter from this code on is two wide.
+_LETTERS, _WIDE = 58, 0x2E80
+#: The heights of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with
+#: digits and all such rows at most, and of cells without digits at least.
+_AROUND_CELLS, _BARS = 43, 24
+_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 30
+
+
+def part_places(now: Now, panels: int) -> Mapping[str, Any]:
+    """Return the container of each of `PARTS`: below each other, on a projector in two columns."""
+    one = st.container(key="lesson_parts")
+    if not classroom().projector or _is_alone(now):
+        return dict.fromkeys(PARTS, one)
+    left, right = one.columns(_COLUMNS.get(panels, _EVEN), gap="small")
+    # Beside panels stands the ruler; beside a ruler alone its numbers, and what is told of its states.
+    first = _with_panels(now) if panels else ("ruler",)
+    return dict.fromkeys(PARTS, right) | dict.fromkeys(first, left)
+
+
+def _with_panels(now: Now) -> tuple[str, ...]:
+    """Return the parts in the column of the panels, which have room for one more."""
+    return ("panels", "table") if "table" in _shown(now) else ("panels", "plot")
+
+
+def _shown(now: Now) -> frozenset[str]:
+    return frozenset(now.step.show) - now.covered
+
+
+def _is_alone(now: Now) -> bool:
+    """Return whether the ruler has the whole width."""
+    return not now.step.show & set(PANEL_PARTS) and not _shown(now) & {"bits_plot", "table"}
+
+
+def ruler_larger(now: Now) -> float | None:
+    """Return how many times larger than usual the ruler is drawn on a projector: more, where it has all the
+    room; none elsewhere.
+    """
+    roomy = _is_alone(now) and "curve" not in now.step.show and _height(now) >= _BELOW_WORDS
+    return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
+
+
+def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
+    """Return the height of the panels, and whether there is room for colour bars: what the other parts leave,
+    and never more than panels take elsewhere.
+    """
+    from quantviz.figures.arrangement import arrange
+
+    shown = _shown(now)
+    others: list[float] = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
+    if "table" in shown and now.step.table:
+        # A heading may take two lines, and there is a gap.
+        others.append(_LINE * (len(now.step.table.rows) + 2.5))
+    elif "bits_plot" in shown:
+        others.append(_PLOT)
+    room, digits = _height(now) - sum(others), _ROW_OF_DIGITS * shape[0]
+    least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
+    # Where even cells without bars are too much, what is lowest is scrolled to.
+    bars = room >= least + _AROUND_CELLS + _BARS
+    least += _AROUND_CELLS + _BARS * bars
+    return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
+
+
+def _height(now: Now) -> float:
+    """Return the height of the whole picture."""
+    if not now.step.questions:
+        return _BELOW_WORDS
+    question = now.step.questions[-1]
+    letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
+    height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
+    if now.revealed:
+        return height - _ANSWER * (not isinstance(question, Choice))
+    if isinstance(question, Order | Cell):
+        return height - _TWO_LINES
+    return height - _CONTROL * (not isinstance(question, Choice | Direction | Drag))

@@ -1,0 +1,155 @@
+"""The teacher's choices: one frozen value in the session under `teacher_choice`, which the page's address
+carries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import ANSWERS, CLOSED, Classroom, read_prompt
+from quantviz.lab.scenarios import FIRST, SCENARIOS
+from quantviz.lab.state import write_link
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.model import Lesson
+from quantviz.text import languages
+from quantviz.ui.shell import address, session
+from quantviz.ui.shell.words import language
+
+#: In the session: the choice, and whether the address could not be read.
+_CHOICE, _DAMAGED = "teacher_choice", "teacher_damaged"
+#: Whether a control has changed the choice since the last run.
+_MOVED = "teacher_moved"
+#: What a link can open.
+OPENS = ("lab", "scenario", "lesson")
+#: Parameters of the page's address. `k` is the class that the teacher has opened for themselves.
+_OPENS, _SCENARIO, _LESSON, _STEP, _ROOM, _PROMPT, _LANGUAGE = (
+    "opens",
+    "example",
+    "lesson",
+    "step",
+    "class",
+    "prompt",
+    "for",
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the link is to open, and how."""
+
+    #: One of `OPENS`.
+    opens: str = OPENS[0]
+    scenario: str = FIRST
+    #: The lesson's id; empty for the first one.
+    lesson: str = ""
+    #: The lesson's step, from 1.
+    step: int = 1
+    room: Classroom = field(default_factory=Classroom)
+    #: Whether what is left out is chosen part by part, also while nothing is.
+    by_parts: bool = False
+    #: The language of the link; none for the reader's own.
+    language: str | None = None
+
+    def lesson_in(self, found: Mapping[str, Lesson]) -> str:
+        """Return the lesson's id among those there are."""
+        return self.lesson if self.lesson in found else next(iter(found), "")
+
+    @property
+    def applied(self) -> Classroom:
+        """Return the classroom as far as it matters to what is opened: a lesson leaves out and locks nothing,
+        the Lab has no answers.
+        """
+        if self.opens == "lesson":
+            return Classroom(answers=self.room.answers)
+        return dataclasses.replace(self.room, answers=ANSWERS[0])
+
+
+def current_choice() -> Choice:
+    """Return the session's choice: at first, and after Back or Forward, what the address asks for."""
+    # A control of ours may be faster than the address.
+    anew = address.asks_anew() and not st.session_state.get(_MOVED)
+    st.session_state[_MOVED] = False
+    if anew or _CHOICE not in st.session_state:
+        asked = st.query_params.to_dict()
+        try:
+            st.session_state[_CHOICE] = _read(asked)
+            st.session_state[_DAMAGED] = False
+        except QuantVizError:
+            # As a damaged link: nothing that was left out may be handed out.
+            st.session_state[_CHOICE] = Choice(room=CLOSED)
+            st.session_state[_DAMAGED] = True
+    return cast(Choice, st.session_state[_CHOICE])
+
+
+def is_damaged() -> bool:
+    """Return whether the address could not be read, until something is chosen."""
+    return bool(st.session_state.get(_DAMAGED))
+
+
+def change(**changes: object) -> None:
+    """Change fields of the choice."""
+    st.session_state[_CHOICE] = dataclasses.replace(st.session_state[_CHOICE], **changes)
+    st.session_state[_DAMAGED] = False
+    st.session_state[_MOVED] = True
+
+
+def change_room(**changes: object) -> None:
+    """Change fields of the choice's classroom."""
+    room = cast(Choice, st.session_state[_CHOICE]).room
+    change(room=dataclasses.replace(room, **changes))  # type: ignore[arg-type]
+
+
+def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
+    """Leave out those of `parts` that are `hidden`, and no others of them."""
+    room = cast(Choice, st.session_state[_CHOICE]).room
+    change_room(hidden=room.hidden - set(parts) | set(hidden))
+
+
+def sound_lessons() -> dict[str, Lesson]:
+    """Return the lessons that can be opened."""
+    return {name: found for name, found in lessons(language()).items() if isinstance(found, Lesson)}
+
+
+def address_of(choice: Choice) -> dict[str, str]:
+    """Return the choice as parameters of the page's address: what is as at first is left out."""
+    opened: dict[str, str] = {}
+    if choice.opens == "lab":
+        opened = write_link(session.state())
+    elif choice.opens == "scenario":
+        opened = {_OPENS: choice.opens, _SCENARIO: choice.scenario}
+    elif choice.opens == "lesson":
+        name = choice.lesson_in(sound_lessons())
+        opened = {_OPENS: choice.opens, _LESSON: name, _STEP: str(choice.step)}
+    how = {_ROOM: str(choice.room), _PROMPT: choice.room.prompt, _LANGUAGE: choice.language or ""}
+    return opened | {name: value for name, value in how.items() if value}
+
+
+def _read(asked: Mapping[str, str]) -> Choice:
+    """Return the choice of an address; `QuantVizError` where a parameter is none of ours."""
+    found = sound_lessons()
+    name = _one_of(asked, _LESSON, found, next(iter(found), ""))
+    steps = [str(number) for number in range(1, len(found[name].steps) + 1)] if name else ["1"]
+    room = Classroom.parse(asked.get(_ROOM, ""))
+    return Choice(
+        opens=_one_of(asked, _OPENS, OPENS, OPENS[0]),
+        scenario=_one_of(asked, _SCENARIO, SCENARIOS, FIRST),
+        lesson=name if _LESSON in asked else "",
+        step=int(_one_of(asked, _STEP, steps, "1")),
+        room=dataclasses.replace(room, prompt=read_prompt(asked.get(_PROMPT, ""))),
+        language=_one_of(asked, _LANGUAGE, languages(), "") or None,
+    )
+
+
+def _one_of(asked: Mapping[str, str], name: str, offered: Collection[str], usual: str) -> str:
+    """Return the parameter `name`, which has to be one of those offered; `usual` where it is not there."""
+    if name not in asked:
+        return usual
+    if asked[name] not in offered:
+        raise QuantVizError("link.teacher", field=name, got=asked[name], known=", ".join(offered))
+    return asked[name]
