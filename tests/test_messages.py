@@ -76,7 +76,9 @@ def test_every_callback_is_of_a_message_that_its_script_says():
 
 def test_components_are_heard_in_one_place():
     """What a component, a chart or a table says is read through the decoder, and nowhere beside it."""
-    beside = re.compile(r"\"(?:selection|edited_rows|added_rows|deleted_rows)\"|\.selection\.(?:points|rows|columns|cells)\b")
+    beside = re.compile(
+        r"\"(?:selection|edited_rows|added_rows|deleted_rows)\"|\.selection\.(?:points|rows|columns|cells)\b"
+    )
     for path in python_files():
         source = path.read_text(encoding="utf-8")
         if path == HEARS:
