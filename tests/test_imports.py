@@ -201,15 +201,16 @@ ALLOWED = {
     "pickling": "",
     "own_folder": "",
     "errors": "pickling text",
+    "budget": "errors",
     "door": "errors",
     "quoting": "",
     "schemes": "errors pickling text",
     "tensors": "door errors schemes",
     "sources": "errors own_folder schemes tensors text",
-    "quantization": "door errors pickling schemes tensors text",
+    "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "door errors pickling quantization schemes tensors",
     "compiled": "errors evaluation own_folder quantization schemes tensors",
-    "streaming": "compiled door errors evaluation pickling quantization schemes tensors text",
+    "streaming": "budget compiled door errors evaluation pickling quantization schemes tensors text",
     "analysis": "door errors evaluation quantization schemes streaming tensors",
     "checkpoints": "analysis compiled door errors evaluation own_folder pickling quantization quoting schemes"
     " sources streaming tensors text",
@@ -225,7 +226,7 @@ ALLOWED = {
     "cli": "analysis checkpoints errors evaluation export figures lab quoting schemes sources streaming"
     " tensors text",
     "__main__": "cli",
-    "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
+    "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",

@@ -31,6 +31,7 @@ from quantviz.checkpoints.originals import (
     tensor_of,
 )
 from quantviz.checkpoints.pairing import Pair, pairs_of
+from quantviz.checkpoints.recipes import recipe_id
 from quantviz.checkpoints.tensor_audit import (
     BECAME_OF,
     TensorAudit,
@@ -46,6 +47,8 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
@@ -379,6 +382,12 @@ _ORDER: tuple[Became, ...] = (
 )
 
 
+def _type_of(scheme: Scheme | None) -> str | None:
+    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
+    recipe = None if scheme is None else recipe_id(scheme)
+    return recipe if recipe in ALL_RECIPES else None
+
+
 def _row(each: TensorAudit, language: str) -> dict[str, object]:
     """Return a row of the table: None where a column has no value."""
     scheme = each.scheme
@@ -390,6 +399,7 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "reason": each.reason and each.reason.message(language),
         "matched": each.matched or None,
         "layout": each.layout or None,
+        "type": _type_of(scheme),
         "shape": each.shape or None,
         "elements": each.elements,
         "stored_bytes": each.stored_bytes,

@@ -101,9 +101,16 @@ def _column_gain(model: Model, tensor: ModelTensor) -> float:
     return best
 
 
+def _is_by_column(recipe: str) -> bool:
+    """Return whether a recipe has one scale for each input of a layer."""
+    granularity = scheme_named(recipe).granularity
+    return isinstance(granularity, PerChannel) and granularity.axis != 0
+
+
 def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
     """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all
-    under the recipe that is shown, else the one of most SQNR; none where no recipe is better.
+    under the recipe that is shown, else the one of most SQNR; none where no recipe is better. One scale for
+    each column is no fix: no engine's kernels take it.
     """
     tensor = model.by_name[name]
     here, bits = tensor.number(recipe, "sqnr_db"), tensor.number(recipe, "effective_bits")
@@ -111,7 +118,7 @@ def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
     better = [
         (tensor.number(other, "effective_bits"), -gained, other)
         for other in model.recipes
-        if (gained := tensor.number(other, "sqnr_db") - here) >= _LEAST_GAIN
+        if not _is_by_column(other) and (gained := tensor.number(other, "sqnr_db") - here) >= _LEAST_GAIN
     ]
     if not better:
         return None

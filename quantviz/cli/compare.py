@@ -17,8 +17,8 @@ from quantviz.text import visible
 
 #: The columns that a person is shown.
 _SHOWN = (
-    *("tensor", "coverage", "status", "layout", "format", "granularity", "symmetric", "bits", "sqnr_db"),
-    "cosine",
+    *("tensor", "coverage", "status", "layout", "type", "format", "granularity", "symmetric", "bits"),
+    *("sqnr_db", "cosine"),
     *("rounding", "nearest_share", "saturated_blocks", "unused_codes"),
 )
 
@@ -70,7 +70,7 @@ def compare(
         page = audit_html if output.format == "html" else audit_markdown
         put(output, page(found, title=Path(quantized).name, language=language()))
     elif output.format == "table":
-        write(output, [{name: row[name] for name in _SHOWN} for row in rows])
+        write(output, [_shown(row) for row in rows])
     else:
         write(output, summarized(rows, found.messages(language())[0]))
     low = [
@@ -80,6 +80,11 @@ def compare(
         say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=fail_under)
     if low or not found.is_sound:
         raise click.exceptions.Exit(FOUND)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what a person is shown of a row; a tensor of the original alone by its name there."""
+    return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
 
 
 def _below(row: dict[str, Any], least: float) -> bool:

@@ -11,7 +11,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 _HEIGHT = 190
 #: Enlarged it is so high before that, with so many numbers beside it.
-_LOWEST, _FEW_TICKS = 100, 4
+_LOWEST, _FEW_TICKS = 82, 4
 _BESIDE = 8.6
 #: More places than these are not each told on the axis.
 _MOST_TICKS = 10

@@ -10,6 +10,7 @@ from typing import cast
 
 import torch
 
+from quantviz.budget import Progress
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
@@ -68,7 +69,9 @@ def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
         errors = torch.empty(len(of), dtype=torch.float64)
         # Where a block has no more of them, from its value of largest magnitude to the same below 0.
         widest = found.extreme.abs().flatten()
+        progress = Progress(int(counts.max()))
         for turn in range(int(counts.max())):
+            progress.step()
             (here,) = (turns == turn).nonzero(as_tuple=True)
             lo, hi = (
                 blocks.viewed(end.index_put((of[here],), own[here]), tuple(found.extreme.shape))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.budget import Progress
 from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
@@ -140,12 +141,12 @@ class _Search:
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Try several places of each of some parts, one after the other, and return their errors."""
         size = max(1, _AT_ONCE // places.shape[1])
-        return torch.cat(
-            [
-                self._try_some(way, *each)
-                for each in zip(torch.split(places, size), torch.split(of, size), strict=True)
-            ]
-        )
+        parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
+        progress, errors = Progress(len(parts)), []
+        for each in parts:
+            progress.step()
+            errors.append(self._try_some(way, *each))
+        return torch.cat(errors)
 
     def _try_some(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         each = of.repeat_interleave(places.shape[1])

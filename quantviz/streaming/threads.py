@@ -11,6 +11,7 @@ from contextvars import copy_context
 from functools import cache
 from typing import Generic, TypeVar
 
+from quantviz.budget import Progress
 from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
@@ -49,14 +50,15 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     when it is done with one.
     """
     listed = list(items)
-    lock, rest = threading.Lock(), iter(listed)
+    lock, rest, progress = threading.Lock(), iter(listed), Progress(len(listed))
 
     def taken() -> Iterator[_T]:
         while True:
             with lock:
                 item = next(rest, None)
-            if item is None:
-                return
+                if item is None:
+                    return
+                progress.step()
             yield item
 
     threads = min(threads or default_threads(), len(listed))

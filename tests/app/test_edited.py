@@ -123,7 +123,7 @@ def test_an_upload_keeps_its_cells_as_axes_and_as_a_matrix_and_when_the_next_one
     at.segmented_control(key="seen_as").set_value("matrix").run()
     assert state(healthy(at)).source.edits == (((1, 7), -50.0),)
     # No room for more than the one that is open and the next: undo still finds the edited one.
-    monkeypatch.setattr(tensor, "_UPLOAD_BYTES", 1)
+    monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
     upload(at, "next.npy", np.ones((3, 3), dtype="float32"))
     at.button(key="undo").click().run()
     assert panels(healthy(at))[0][1, 7] == -50

@@ -42,7 +42,7 @@ def test_undo_finds_uploads_again(monkeypatch):
     redo(5)
     # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
     # open.
-    monkeypatch.setattr(tensor, "_UPLOAD_BYTES", 1)
+    monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
     upload("d.npy", 6)
     undo(5)
     assert at.button(key="undo").disabled

@@ -11,6 +11,9 @@ exception, an error on the page or a lost connection is told.
 - cold: on a server that has just started, 40 sessions open within 30 s;
 - steady: 30 sessions each change something every 3 s;
 - burst: 40 sessions change something within 2 s.
+
+In the variant `attacked` somebody opens the slowest links besides, in two tabs at once, each another tensor,
+and closes some of the tabs before they are answered.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import itertools
 import json
 import os
 import random
@@ -26,8 +30,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +74,16 @@ _CLICKS = ("trigger_value", "json_trigger_value")
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
 
 
+#: Links that work longest: a search for the range of each of very many blocks, small and large.
+_SLOWEST = tuple(
+    f"t=normal(rows={side},cols={side},seed={{seed}})&s=int8,{mode},per_group(size=2),mse,course"
+    for side in (256, 512, 1024, 2048)
+    for mode in ("symmetric", "asymmetric")
+)
+#: Tabs that an attacker has open at once, and the seconds after which every second one is closed.
+_TABS, _GIVES_UP = 2, 3.0
+
+
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """What the class looks at: (page, query) for each session in turn."""
@@ -77,6 +91,8 @@ class Variant:
     places: Sequence[tuple[str, str]]
     #: The tensor's bytes, all sessions' together: not counted as memory of a session.
     tensor_bytes: int = 0
+    #: Links of the Lab, each with {seed}, that an attacker opens.
+    attack: Sequence[str] = ()
 
 
 def variants(folder: Path) -> dict[str, Callable[[], Variant]]:
@@ -94,6 +110,7 @@ def variants(folder: Path) -> dict[str, Callable[[], Variant]]:
         "mix": lambda: Variant(pages),
         "random": lambda: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
         "file": lambda: _file(folder),
+        "attacked": lambda: Variant([("lab", "")], attack=_SLOWEST),
     }
 
 
@@ -418,6 +435,29 @@ async def steady(sessions: Sequence[Session], seconds: float) -> Answers:
     return answers.of(sessions)
 
 
+@asynccontextmanager
+async def attacked(address: str, links: Sequence[str]) -> AsyncIterator[None]:
+    """Have somebody open slow links meanwhile, one after the other in each tab."""
+
+    async def tab(number: int) -> None:
+        for seed in itertools.count(1 + 1000 * number):
+            query = links[seed % len(links)].format(seed=seed)
+            session = Session(address, "lab", query, seed)
+            with suppress(Dropped, TimeoutError, OSError):
+                await asyncio.wait_for(session.open(), _GIVES_UP if seed % 2 else _LOST)
+            # As often as people change something: it is about slow links, not about many.
+            await asyncio.sleep(EVERY)
+            await session.close()
+
+    tabs = [asyncio.create_task(tab(number)) for number in range(_TABS if links else 0)]
+    try:
+        yield
+    finally:
+        for each in tabs:
+            each.cancel()
+        await asyncio.gather(*tabs, return_exceptions=True)
+
+
 async def burst(sessions: Sequence[Session]) -> Answers:
     """Each changes one thing within `BURST_WITHIN` seconds."""
     answers, start = Answers(), time.monotonic()
@@ -466,7 +506,8 @@ async def measure(
         for session in sessions:
             await session.open()
         with own_seconds() as own:
-            answers = await steady(sessions, seconds)
+            async with attacked(address, variant.attack):
+                answers = await steady(sessions, seconds)
         print(f"      (the driver itself: {own[0] / seconds:.0%} of one core)", flush=True)
         found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
     return found

@@ -241,6 +241,7 @@ def test_what_llama_cpp_searches_and_rounds_is_told_as_nearest(tmp_path):
         # Where the importance is 0 the library stores a scale of 0, whose codes all stand for one value.
         assert {(each.status, each.rounding) for each in audit.tensors} == {("ok", "nearest")}, recipe
         assert audit.tensors[0].scheme == qv.RECIPES[recipe]
+        assert audit.rows()[0]["type"] == recipe
 
 
 def test_rows_that_were_not_reordered_stay_in_place(tmp_path, original):
@@ -484,6 +485,8 @@ def test_what_is_wrong_with_one_tensor_is_in_its_row(tmp_path, original):
     done = CliRunner().invoke(quantviz, ["compare", str(path), str(original)])
     assert done.exit_code == 1
     assert "(64, 32)" in done.stderr
+    # The tensor that has no partner is named in its line.
+    assert any("lm_head.weight" in line and "unmatched" in line for line in done.stdout.splitlines())
 
 
 def test_a_folder_of_shards_without_an_index(tmp_path, original):

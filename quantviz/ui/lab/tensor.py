@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
 
-from quantviz.errors import Note
+from quantviz.errors import Note, QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
@@ -22,6 +22,7 @@ from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
 
 T = TypeVar("T")
-
-#: Bytes of what was found out about a session's own tensors that are kept at most.
-_SESSION_BYTES = 32 * 2**20
-#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept
-#: whatever their size.
-_UPLOAD_BYTES = 64 * 2**20
 
 
 # ---- tensors ------------------------------------------------------------------------------------
@@ -66,7 +61,7 @@ def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
     kept = _uploads()
     kept.pop(upload, None)  # the newest stands last
     kept[upload] = tensor
-    room = _UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
+    room = UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
     gone = set()
     for old in [each for each in kept if each not in (upload, open_now)]:
         if room < 0:
@@ -119,14 +114,17 @@ def _uploads() -> dict[Source, Stored]:
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """Return what was found out about a tensor: `what` names it with all that it depends on. Never change it.
 
-    `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
+    `aside`: it takes long. Of a tensor of many elements it is then long work, see `heavy_work`. Of a shared
     tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
     """
-    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    count = math.prod(source.shape)
+    key, heavy = f"{source.key} {what}", aside and count >= HEAVY_ELEMENTS
+    # What is made of a large tensor without a search is a pass over it: others' runs go on meanwhile.
+    aside = aside or count > MOST_WHOLE
     if source.shared:
-        return shared_fact(key, make, aside=aside)
-    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
-    return own.get(key, make, aside=aside)
+        return shared_fact(key, make, aside=aside, heavy=heavy)
+    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
+    return own.get(key, make, aside=aside, heavy=heavy)
 
 
 def facts_of(source: Source) -> Facts:
@@ -152,17 +150,28 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
         source,
         f"study {wanted}",
         lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep),
+        aside=searches(wanted),
     )
+
+
+def searches(scheme: Scheme) -> bool:
+    """Return whether many ranges are tried for each block."""
+    return not scheme.calibration.of_values or scheme.search is not None
 
 
 # ---- what normal values would get -----------------------------------------------------------------
 
 
-@st.cache_data(max_entries=512, show_spinner=False)
-def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
-    """Return what normal tensors of `shape` get under the scheme with that text form, in dB. It is cached,
-    because it takes a while.
+def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
+    """Return what normal tensors of `shape` get under a scheme, in dB; nan where that takes too long. It is
+    shared, because it takes a while.
     """
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
-    return gaussian_sqnr_db(Scheme.parse(form), shape)
+    heavy = searches(scheme) and math.prod(shape) >= HEAVY_ELEMENTS
+    try:
+        return shared_fact(f"gaussian {shape} {scheme}", lambda: gaussian_sqnr_db(scheme, shape), heavy=heavy)
+    except QuantVizError as problem:
+        if problem.key != "work.too_long":
+            raise
+        return math.nan

@@ -153,7 +153,7 @@ def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     """Say what normally distributed values would get, where that can be said."""
-    gaussian = gaussian_db(str(state.scheme), state.source.shape)
+    gaussian = gaussian_db(state.scheme, state.source.shape)
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db

@@ -190,8 +190,9 @@ def grid_rows(now: Now) -> tuple[GridRow, ...]:
     rows = tuple(_rows(now))
     if not classroom().projector:
         return rows[-_MOST_ROWS:]
-    # A wall has room for the right grid, once it is told; of a curve one sees which range is best.
-    return () if "curve" in now.step.show else rows[-1:]
+    # A wall has room for the right grid, once it is told, but not with a curve or a slider.
+    high = "curve" in now.step.show or {"bits", "group"} & set(now.step.move)
+    return () if high else rows[-1:]
 
 
 def _rows(now: Now) -> Iterator[GridRow]:

@@ -7,7 +7,7 @@ proportion.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import streamlit as st
 
@@ -16,24 +16,21 @@ from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
 
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
-
 #: The parts of a picture, from top to bottom.
 PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
 #: The shares of the two columns, by the number of panels in the first.
 _COLUMNS = {2: (7, 5)}
 _EVEN = (1, 1)
 #: How much larger a ruler is that has the whole width and no curve below it.
-_ALONE = 1.3
+_ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
 #: of one line; and what a second line takes of it, a control in place of the bars, one of two lines, and the
 #: answer in words.
 _BELOW_WORDS, _BELOW_QUESTION = 150, 178
-_SECOND_LINE, _CONTROL, _TWO_LINES, _ANSWER = 20, 32, 48, 13
+_SECOND_LINE, _CONTROL, _TWO_LINES, _ANSWER = 20, 32, 57, 13
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
-_SWITCH, _LINE, _PLOT = 23, 13, 84
+_SWITCH, _LINE, _PLOT = 23, 13, 86
 #: Letters of a question that stand on one line; a letter from this code on is two wide.
 _LETTERS, _WIDE = 58, 0x2E80
 #: The heights of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with
@@ -42,14 +39,14 @@ _AROUND_CELLS, _BARS = 43, 24
 _ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 30
 
 
-def part_places(now: Now, panels: int) -> Mapping[str, DeltaGenerator]:
+def part_places(now: Now, panels: int) -> Mapping[str, Any]:
     """Return the container of each of `PARTS`: below each other, on a projector in two columns."""
     one = st.container(key="lesson_parts")
     if not classroom().projector or _is_alone(now):
         return dict.fromkeys(PARTS, one)
     left, right = one.columns(_COLUMNS.get(panels, _EVEN), gap="small")
-    # Beside panels stands the ruler; beside a ruler alone what is told of its states.
-    first = _with_panels(now) if panels else ("scheme", "tiles", "ruler")
+    # Beside panels stands the ruler; beside a ruler alone its numbers, and what is told of its states.
+    first = _with_panels(now) if panels else ("ruler",)
     return dict.fromkeys(PARTS, right) | dict.fromkeys(first, left)
 
 
@@ -71,7 +68,7 @@ def ruler_larger(now: Now) -> float | None:
     """Return how many times larger than usual the ruler is drawn on a projector: more, where it has all the
     room; none elsewhere.
     """
-    roomy = _is_alone(now) and "curve" not in now.step.show
+    roomy = _is_alone(now) and "curve" not in now.step.show and _height(now) >= _BELOW_WORDS
     return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import streamlit
@@ -16,7 +17,8 @@ from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.state import SafeSessionState
 
 #: The release that all of this was tried on.
@@ -61,6 +63,32 @@ def expire_sessions() -> set[str]:
     with manager._storage_lock:
         manager._session_storage._cache.expire()
     return {info.session.id for info in manager.list_sessions()}
+
+
+def is_awaited() -> Callable[[], bool]:
+    """Return a function that returns whether this run's session is still there and asks for nothing else."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or not runtime.exists():
+        return lambda: True
+    session, requests = context.session_id, context.script_requests
+
+    def awaited() -> bool:
+        waiting = requests is not None and requests._state is not ScriptRequestType.CONTINUE
+        return not waiting and (not has_sessions() or runtime.get_instance().is_active_session(session))
+
+    return awaited
+
+
+def share_run(thread: Thread) -> None:
+    """Let a thread look into this run's session."""
+    add_script_run_ctx(thread, get_script_run_ctx(suppress_warning=True))
+
+
+def end_if_asked() -> None:
+    """End this run where its session has left or asks for something else."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is not None:
+        context.session_state._yield_callback()
 
 
 @contextlib.contextmanager
