@@ -6,6 +6,7 @@ Whoever only looks opens the file so that nothing is written, neither into it no
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -58,6 +59,8 @@ class ResultFile:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path, self._read_only = path, read_only
+        #: Of a link the log lies beside what it leads to.
+        self._log = _beside(path.resolve(), _LOG)
         self._steps_left = 0
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         with self._sentences():
@@ -189,7 +192,7 @@ class ResultFile:
     # ---- opening -------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        self._seen = _state_of(self.path)
+        self._seen = _state_of(self.path, self._log)
         self._is_immutable = False
         if self._read_only:
             self._open = sqlite3.connect(self._address(), uri=True, timeout=_WAIT, isolation_level=None)
@@ -227,7 +230,7 @@ class ResultFile:
     def _is_written(self) -> bool:
         """Return whether there is a log with something in it."""
         try:
-            return _beside(self.path.resolve(), _LOG).stat().st_size > 0
+            return self._log.stat().st_size > 0
         except FileNotFoundError:
             return False
 
@@ -239,7 +242,7 @@ class ResultFile:
 
     def _has_changed(self) -> bool:
         """Return whether a file that was opened as immutable has been written to since."""
-        return self._is_immutable and _state_of(self.path) != self._seen
+        return self._is_immutable and _state_of(self.path, self._log) != self._seen
 
     def _bound(self) -> None:
         """Bound lengths and steps, and let nothing in the file be run."""
@@ -296,12 +299,12 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
-def _state_of(path: Path) -> tuple[int, ...] | None:
+def _state_of(path: Path, log: Path) -> tuple[int, ...]:
     """Return what changes when a file is written to or replaced, or when somebody begins to."""
     found = []
-    for each in (path, _beside(path.resolve(), _LOG)):
+    for each in (path, log):
         try:
-            own = each.stat()
+            own = os.stat(each)
         except OSError:
             found += [0]
         else:

@@ -142,23 +142,33 @@ class Results:
         wanted = [each for each in listed if positions is None or each.position in positions]
         if len(wanted) * len(recipes) > RESULT_ROWS:
             raise QuantVizError("checkpoint.results_too_many_rows", file=self.path.name, most=RESULT_ROWS)
+        # A scheme's text form takes as long as the rest of a row.
+        forms = [str(scheme) for _, scheme in recipes]
         for each in wanted:
-            yield each.position, list(self._rows_of(each, recipes, language))
+            used: list[str | None] = [*forms]
+            for at, scheme in each.instead.items():
+                if at < len(used):
+                    used[at] = None if scheme is None else str(scheme)
+            yield each.position, list(self._rows_of(each, recipes, used, language))
 
     def _rows_of(
-        self, tensor: Listed, recipes: Sequence[tuple[str, Scheme]], language: str
+        self,
+        tensor: Listed,
+        recipes: Sequence[tuple[str, Scheme]],
+        forms: Sequence[str | None],
+        language: str,
     ) -> Iterator[Mapping[str, object]]:
         from quantviz.checkpoints.table import row_of
 
-        schemes = [tensor.instead.get(at, scheme) for at, (_, scheme) in enumerate(recipes)]
-        measured = self.measured(tensor, list(filter(None, schemes))) if tensor.content else {}
-        for (name, asked), scheme in zip(recipes, schemes, strict=True):
+        measured = self.measured(tensor, list(filter(None, forms))) if tensor.content else {}
+        for at, ((name, asked), form) in enumerate(zip(recipes, forms, strict=True)):
+            scheme = tensor.instead.get(at, asked)
             base: dict[str, object] = {
                 "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
-                "content": tensor.content, "scheme": str(scheme or asked), "file": tensor.file,
+                "content": tensor.content, "scheme": form or str(asked), "file": tensor.file,
                 "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
             }  # fmt: skip
-            found = measured.get(str(scheme))
+            found = measured.get(form or "")
             if tensor.status not in (None, "ok"):
                 yield row_of(base, tensor.status, _in(tensor.reason, language))
             elif scheme is None:
@@ -170,9 +180,8 @@ class Results:
                 reason = _in(found.reason, language)
                 yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
 
-    def measured(self, tensor: Listed, schemes: Sequence[Scheme]) -> dict[str, Measured]:
-        """Return what is known of a tensor's content by scheme, of some schemes."""
-        forms = [str(scheme) for scheme in schemes]
+    def measured(self, tensor: Listed, forms: Sequence[str]) -> dict[str, Measured]:
+        """Return what is known of a tensor's content by the text forms of schemes, of some of them."""
         found = self._file.rows(
             ", ".join(MEASURED_COLUMNS),
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(forms))})"

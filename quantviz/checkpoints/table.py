@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -46,12 +47,16 @@ def row_of(
     row: dict[str, object] = dict.fromkeys(COLUMNS) | dict(base) | {"status": status, "reason": reason}
     if status == "ok" and numbers is not None:
         shape: Any = base["shape"]
-        scheme = Scheme.parse(str(base["scheme"]))
+        scheme = _scheme_of(str(base["scheme"]))
         row |= numbers
         row |= {"bits": stored_size(scheme, seen_shape(shape, outputs))}
         row |= {"max_error": numbers["max_abs_error"], "max_error_at": place}
         row |= {name: int(numbers[name]) for name in WHOLE if name in numbers}
     return row
+
+
+#: A scan has a few schemes and many rows.
+_scheme_of = functools.lru_cache(maxsize=512)(Scheme.parse)
 
 
 def columns(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:

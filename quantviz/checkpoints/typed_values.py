@@ -62,6 +62,8 @@ def listed(values: Any) -> Any:
 
 def number(value: Any, field: str) -> float:
     """Return a number as float64; NaN and infinities are numbers too."""
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise QuantVizError("rows.not_number", field=field, got=value)
     try:
