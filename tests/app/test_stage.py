@@ -330,3 +330,9 @@ def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
         monkeypatch.setattr(refusals, "say_error", lambda _: "…")
         refusals.show_refused((name, problem) for name in ("a", "b"))
     assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]
+
+
+def test_all_of_some_parts_that_are_to_blame_together_are_named():
+    """Of six columns two were "2 more", and no table said which."""
+    state = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
+    assert blame_tab._names(qv.PerChannel(1), range(6), state).endswith("0, 1, 2, 3, 4, 5")

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _PARTS = "blame_parts"
 #: Parts that are named one by one.
 _MOST_NAMED = 4
+#: The same of parts that a sentence finds guilty together: all of them, as far as it stays one sentence.
+_MOST_TOGETHER = 8
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first, and a tablet.
@@ -465,11 +467,11 @@ def _kind(parts: Granularity, state: LabState) -> str:
 def _names(parts: Granularity, numbers: Sequence[int], state: LabState) -> str:
     """Return parts by name: "column 5", "columns 5, 9 and 3 more"."""
     form, axis = _form(parts, state)
-    listed = [str(each) for each in numbers[:_MOST_NAMED]]
+    listed = [str(each) for each in numbers[:_MOST_TOGETHER]]
     if form == "cell":
-        places = (np.unravel_index(each, state.source.shape) for each in numbers[:_MOST_NAMED])
+        places = (np.unravel_index(each, state.source.shape) for each in numbers[:_MOST_TOGETHER])
         listed = [f"({', '.join(str(int(at)) for at in place)})" for place in places]
     what = ", ".join(listed)
-    if len(numbers) > _MOST_NAMED:
-        what = say("blame.and_more", what=what, count=len(numbers) - _MOST_NAMED)
+    if len(numbers) > _MOST_TOGETHER:
+        what = say("blame.and_more", what=what, count=len(numbers) - _MOST_TOGETHER)
     return say(f"blame.{'one' if len(numbers) == 1 else 'many'}.{form}", what=what, axis=axis)
