@@ -77,6 +77,6 @@ def test_a_term_opens_its_step():
     at = opened("pages/learn/lessons.py", term="zero_point", lang="en")
     lesson, step = term_home("zero_point")
     assert address(at) == {"l": lesson, "p": str(step + 1), "lang": "en"}
-    at = opened("pages/learn/lessons.py", term="level", lang="en")
+    at = opened("pages/learn/lessons.py", term="no_such_term", lang="en")
     start = catalogue("en")["errors.lessons.term_without_step"].partition("{")[0]
     assert [each.value.startswith(start) for each in at.warning] == [True]

@@ -13,6 +13,7 @@ from quantviz.teaching.lessons.formulas import HAND, HERE
 from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home, minutes
 from quantviz.teaching.lessons.thumbnails import STEPS, thumbnail_of, thumbnails
 from quantviz.text import languages
+from tests.helpers.lessons import read_plainly, words_of
 
 
 @pytest.mark.parametrize("language", languages())
@@ -101,19 +102,7 @@ def test_remarks_on_notebooks_are_folded(language):
     folded = 0
     for name, lesson in lessons(language).items():
         for i, step in enumerate(lesson.steps, 1):
-            asked = [each for question in step.questions for each in texts_of(question)]
-            rows = [words.text for words, _ in step.table.rows] if step.table else []
-            rule = [step.rule.text] if step.rule else []
-            for text in (step.title, step.words.text, *rule, *asked, *rows):
+            for text in (step.title, *map(read_plainly, words_of(step))):
                 assert word not in text, (name, i, text)
             folded += step.note is not None and word in step.note.text
     assert folded > 12
-
-
-def texts_of(question):
-    """All words of a question."""
-    words = [question.ask, question.hint, question.why, *(each.says for each in question.mistakes)]
-    words += [each for option in getattr(question, "options", ()) for each in (option.text, option.says)]
-    words += [item.text for item in getattr(question, "items", ())]
-    words += [question.tolerance] if hasattr(question, "tolerance") else []
-    return [each.text for each in words if each]

@@ -1,0 +1,93 @@
+"""No word is met in a lesson before the step that introduces it, and the front door needs none of them."""
+
+import re
+
+import pytest
+
+from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.teaching.glossary import MET_BY, NEVER, TERMS, known_by, term_home
+from quantviz.teaching.lessons import lessons
+from quantviz.text import catalogue, languages
+from tests.helpers.lessons import read_plainly, words_of
+
+
+def met(term, language, text):
+    return re.search(MET_BY[term][language], text, re.IGNORECASE)
+
+
+def test_each_term_is_introduced_somewhere_and_known_by_its_words():
+    assert {*MET_BY} == {*TERMS}
+    assert all(term_home(term) for term in TERMS)
+    assert all({*words} == {*languages()} for words in MET_BY.values())
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_terms_own_step_has_one_of_its_words(language):
+    """A pattern that matches nothing would hold nothing."""
+    for term in TERMS:
+        name, i = term_home(term)
+        step = lessons(language)[name].steps[i]
+        words = [read_plainly(step.words), read_plainly(step.note) if step.note else ""]
+        assert met(term, language, "\n".join(words)), term
+
+
+def read_in(name, i, language):
+    """All that a learner reads in a step, but for the folded remark and the lesson's name."""
+    texts = catalogue(language)
+    step = lessons(language)[name].steps[i]
+    yield step.title
+    yield from map(read_plainly, words_of(step))
+    yield from (heading for heading, _ in step.table.columns) if step.table else ()
+    plain = "dequantize" not in known_by(name, i)
+    for part in step.show:
+        if part in PANEL_PARTS:
+            yield texts[f"panels.plain.{part}" if plain else f"panels.title.{TITLES[part]}"]
+        elif part in TILE_PARTS:
+            yield texts[f"{part}.name"]
+            if "tile_lines" in step.show and part != "tiles.clipped":
+                yield texts[f"{part}.line"]
+    if "bits_plot" in step.show:
+        yield texts["lessons.plot_sqnr"]
+
+
+TITLES = {"x": "x", "q": "q_plain", "x_hat": "x_hat", "error": "error_signed"}
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", list(lessons()))
+def test_no_word_comes_before_its_time(name, language):
+    early = []
+    for i in range(len(lessons(language)[name].steps)):
+        unknown = {*TERMS} - known_by(name, i)
+        for text in read_in(name, i, language):
+            early += [(i + 1, term, text) for term in sorted(unknown) if met(term, language, text)]
+            early += [(i + 1, found[0], text) for found in re.finditer(NEVER, text)]
+    assert early == []
+
+
+#: Texts around a lesson's step that are there whatever it shows: its buttons and sentences, and what a
+#: panel's colours reach to.
+AROUND = ("lessons.", "panels.bar.", "panels.held", "formats.page.")
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_text_around_a_step_has_words_of_insiders(language):
+    texts = {key: text for key, text in catalogue(language).items() if key.startswith(AROUND)}
+    found = {key: text for key, text in texts.items() if re.search(NEVER, text)}
+    # The name of the fold itself, and the button that names course 2 and says what it is.
+    assert found.keys() <= {"lessons.note", "lessons.to_course_2"}
+    assert catalogue(language)["lessons.courses.2.name"] in texts["lessons.to_course_2"]
+    # The list of lessons comes before any of them.
+    assert not met("tensor", language, texts["lessons.about"])
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_front_door_needs_no_word_of_the_course(language):
+    """Its first sentence says what a model is; x̂ and tensors come later."""
+    texts = {key: text for key, text in catalogue(language).items() if key.startswith("home.")}
+    door = {key: re.sub(r"\{\w+\}", "1", text) for key, text in texts.items()}
+    # The Lab's name, where somebody has been there.
+    del door["home.continue.lab"]
+    for term in ("tensor", "dequantize", "code", "zero_point", "sqnr", "mse"):
+        assert not [key for key, text in door.items() if met(term, language, text)], term
+    assert met("model", language, door["home.sentence"])
