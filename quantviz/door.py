@@ -157,6 +157,8 @@ def _fitted_number(value: Any, kind: type) -> Any:
         with contextlib.suppress(OverflowError):
             return value if math.isfinite(float(value)) or not isinstance(value, int) else _ANY
         return _ANY
+    if isinstance(value, bool):
+        return _ANY
     try:
         whole = operator.index(value)
     except (TypeError, ValueError, RuntimeError):

@@ -43,6 +43,7 @@ window.__quantvizConnection ??= (() => {
       place.setAttribute("role", "status");
     }
     if (place.textContent !== words) place.textContent = words;
+    document.body.classList.toggle("qv-is-cut", words !== "");
   };
 
   const attributeFilter = ["data-test-connection-state"];

@@ -39,7 +39,7 @@ from quantviz.checkpoints.tensor_audit import (
     audit_weight,
     result_of_rows,
 )
-from quantviz.door import public
+from quantviz.door import public, public_but
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
@@ -131,7 +131,7 @@ class Audit(Picklable):
         return frame.astype(dict.fromkeys(_COUNTS, "Int64"))
 
 
-@public
+@public_but("outputs_axis")
 def audit(
     quantized_path: str | PurePath,
     original_path: str | PurePath,

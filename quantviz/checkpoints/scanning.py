@@ -30,7 +30,7 @@ from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
 from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
-from quantviz.door import public
+from quantviz.door import public_but
 from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
@@ -52,7 +52,7 @@ _TICK_NS = 20_000_000
 _BETWEEN_RATES = 0.25
 
 
-@public
+@public_but("outputs_axis")
 def scan(
     path: str | PurePath,
     recipes: str | Scheme | Iterable[str | Scheme],

@@ -129,6 +129,10 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
     )
 
 
+#: The columns of what the two levels are called while codes are made.
+_COLUMNS = {"scale_code": "scale_codes", "zero_point_code": "zero_point_codes"}
+
+
 def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     """Scale and zero point of each block, as columns of equal length, blocks counted row by row.
 
@@ -178,7 +182,7 @@ def block_columns(
         "scale": qparams.scale,
         **_levels(qparams),
         "zero_point": qparams.zero_point,
-        **qparams.others,
+        **{_COLUMNS.get(name, name): value for name, value in qparams.others.items()},
     }
     return {
         "block": list(range(count)),

@@ -143,7 +143,7 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
     }
 
 
-@public_but("dtype", "n_bits")
+@public_but("dtype", "n_bits", "result")
 def plot_quantization_errors(
     original: Any,
     quantized: Any,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.door import public
+from quantviz.door import public_but
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
@@ -296,7 +296,7 @@ class Oriented(Over):
         return part[first - start * a_step : last - start * a_step]
 
 
-@public
+@public_but("outputs_axis")
 def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
     """Return `x` as a matrix, outputs × inputs, as engines store and group a weight.
 

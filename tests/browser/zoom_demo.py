@@ -42,7 +42,7 @@ def zoomed():
 
 
 def clicked():
-    st.session_state["cell"] = clicked_cell("panels_bridge") or st.session_state.get("cell")
+    st.session_state["cell"] = clicked_cell("panels_bridge", (rows, cols)) or st.session_state.get("cell")
 
 
 st.set_page_config(layout="wide", page_icon="🔬")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import streamlit as st
@@ -41,6 +42,7 @@ def show_page() -> None:
 
 def show_controls() -> GalleryState:
     """Show title and choices."""
+    st.html(Path(__file__).with_name("gallery.css"))
     title, actions = show_header(say("bugs.page.title"))
     warm_up()
     from quantviz.teaching.gallery import BUGS

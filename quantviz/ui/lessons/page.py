@@ -176,7 +176,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
             )
             with st.container(key=f"lesson_list_{course}"):
                 for number, name, lesson in numbered:
-                    with st.container(border=True):
+                    with st.container(border=True, key=f"lesson_card_{name}"):
                         if isinstance(lesson, QuantVizError):
                             st.error(say_error(lesson))
                         else:

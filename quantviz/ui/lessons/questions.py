@@ -122,6 +122,7 @@ def _ask_choice(question: Question, scenes: Scenes, key: str) -> None:
         index=None,
         format_func=texts.__getitem__,
         label_visibility="collapsed",
+        width="stretch",
     )
 
 
