@@ -96,6 +96,11 @@ def spending(budget: Spending) -> Iterator[None]:
         _SPENDING.reset(before)
 
 
+def gives_way() -> bool:
+    """Return whether work here has a budget, and so is done in short steps on one thread."""
+    return _SPENDING.get() is not None
+
+
 class Progress:
     """How far a part of the work is, told step by step."""
 

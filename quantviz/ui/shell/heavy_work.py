@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: Seconds between two looks whether the session still waits.
 _LOOK = 0.1
 #: Seconds for which a step of long work waits at most until no run works.
-_GIVES_WAY = 0.4
+_GIVES_WAY = 1.0
 #: For so many seconds what was too long is not tried again, and so many of these are known.
 _REFUSED_SECONDS, _MOST_REFUSED = 600.0, 1000
 #: Whether this is part of long work already.
