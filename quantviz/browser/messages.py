@@ -214,6 +214,7 @@ _MOVE = Kinds(
         "group": Record({"size": Whole(1)}),
         "cell": Record({"cell": Items(Whole(), 1, 4), "value": _FLOAT32}),
         "scheme": Record({"scheme": Text(LONGEST_FORM)}),
+        "mark": Record({"at": Number()}),
     }
 )
 
