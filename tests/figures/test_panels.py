@@ -229,13 +229,13 @@ def test_titles_and_ends_of_colour_bars_fit(width, view, axis, name, language):
         assert places[0] + half[0] < places[1] - half[1]
 
 
-def test_the_ends_of_the_errors_colours_say_that_they_are_held():
+def test_the_ends_of_the_errors_colours_say_that_they_are_fixed():
     r = result(normal(8, 8))
-    for held, first in ((1.64, "−1.64 held"), (None, None)):
+    for held, first in ((1.64, "−1.64 fixed"), (None, None)):
         bar = panels_figure(result_panels(r, error_range=held)).to_dict()["layout"]["coloraxis4"]["colorbar"]
         assert bar["ticktext"] == [first, "1.64"] or first is None
-        assert held is not None or "held" not in bar["ticktext"][0]
-    assert "±1.64, held" in panels_alt(result_panels(r, error_range=1.64))
+        assert held is not None or "fixed" not in bar["ticktext"][0]
+    assert "±1.64, fixed" in panels_alt(result_panels(r, error_range=1.64))
 
 
 def test_enlarged_text_is_larger():

@@ -55,7 +55,7 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     end = np.log1p(200)
     layout = figure["layout"]["coloraxis"]
     assert (layout["cmin"], layout["cmax"]) == (pytest.approx(-end), pytest.approx(end))
-    assert layout["colorbar"]["ticktext"] == ["−100 symlog", "100"]
+    assert layout["colorbar"]["ticktext"] == ["−100 logarithmic", "100"]
     if side == 10:
         z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
         assert z[0] == pytest.approx(end)
@@ -77,7 +77,7 @@ def test_left_to_itself_x_is_logarithmic_where_its_largest_value_would_wash_out_
     assert found.symlog == scale
     # The bar says so.
     left = panels_figure(found).to_dict()["layout"]["coloraxis"]["colorbar"]["ticktext"][0]
-    assert left.endswith(" symlog") == (scale is not None)
+    assert left.endswith(" logarithmic") == (scale is not None)
 
 
 def test_all_zeros_have_no_logarithm():
