@@ -103,9 +103,10 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 def check_fields(value: Any) -> None:
     """Raise a `QuantVizError` where a field of a dataclass that a user has filled is not what it wants."""
     kind = type(value)
+    wanted = typing.get_type_hints(kind)
     for field in dataclasses.fields(value):
-        given, wanted = getattr(value, field.name), eval(str(field.type), vars(sys.modules[kind.__module__]))
-        if _fitted(given, wanted) is _ANY:
+        given = getattr(value, field.name)
+        if _fitted(given, wanted[field.name]) is _ANY:
             raise QuantVizError(
                 "argument", function=kind.__name__, name=field.name, got=_shown(given), allowed=field.type
             )

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import html
 
+import streamlit as st
+
+
+def show_words_with_terms(words: str) -> None:
+    """Show a lesson's words, Markdown whose only HTML is that of `term`.
+
+    `Words` refuse any other HTML, formulas give numbers, and `term` escapes what it is given.
+    """
+    st.markdown(words, unsafe_allow_html=True)
+
 
 def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str, str] | None = None) -> str:
     """Return a word as HTML whose meaning the page's style shows while it is pointed at or has the focus.

@@ -11,6 +11,7 @@ import string
 import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
+from quantviz.ui.components.term import show_words_with_terms
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.answering import answer_key, open_question
 from quantviz.ui.lessons.now import Now
@@ -22,7 +23,7 @@ def show_top(now: Now, words: str) -> None:
     """Show the question, or the step's `words` (HTML in Markdown) where it asks nothing."""
     i = _asked(now)
     if i is None:
-        st.markdown(words, unsafe_allow_html=True)
+        show_words_with_terms(words)
         return
     with st.container(key=f"lesson_ask_{i}"):
         st.markdown(f"## {now.step.questions[i].ask.say(now.scenes)}")
@@ -65,7 +66,7 @@ def show_words(now: Now, words: str) -> None:
     if not now.step.questions:
         return
     with st.popover(say("lessons.words"), key="lesson_words_open"), st.container(key="lesson_told"):
-        st.markdown(words, unsafe_allow_html=True)
+        show_words_with_terms(words)
         if not now.revealed:
             return
         for question in now.step.questions:

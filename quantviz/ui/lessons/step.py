@@ -20,7 +20,7 @@ from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
-from quantviz.ui.components.term import term
+from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus, show_question_that_comes
 from quantviz.ui.lessons.moving import scene_in_hand
@@ -63,13 +63,11 @@ def show_step(place: Place, lesson: Lesson) -> None:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
                 show_why_asked(now)
-                # The only HTML is that of terms: `Words` refuse any other, formulas give numbers, and `term`
-                # escapes what it is given.
                 said = step.words.say({**now.scenes, HAND: scene_in_hand(now)}, _term)
                 if projector:
                     show_top(now, said)
                 else:
-                    st.markdown(said, unsafe_allow_html=True)
+                    show_words_with_terms(said)
             with st.container(key="lesson_picture"):
                 show_picture(now)
             with st.container(key="lesson_question"):
@@ -186,7 +184,7 @@ def _onward(now: Now, words: str = "") -> None:
             _way_on(now)
         if now.step.note:
             with st.expander(say("lessons.note"), key="lesson_note"):
-                st.markdown(now.step.note.say(now.scenes, _term), unsafe_allow_html=True)
+                show_words_with_terms(now.step.note.say(now.scenes, _term))
         _code(now)
 
 
