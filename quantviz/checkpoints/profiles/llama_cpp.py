@@ -128,6 +128,7 @@ LLAMA_CPP = Profile(
             "q4_k": "q5_0",
             "q5_k": "q5_1",
             "q6_k": "q8_0",
+            # As the release named above does; some before it ended with an error.
             **dict.fromkeys(("q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "gguf_mxfp4", "iq4_nl"), ""),
         }
     ),
