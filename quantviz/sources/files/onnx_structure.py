@@ -29,10 +29,17 @@ _FIELD_COST = 32
 _NODE_FIELD_COST = 16
 #: What a node that is kept counts besides: its names take memory.
 _KEPT_COST = 256
+#: What a tensor that is listed counts besides: its description takes time and memory.
+_TENSOR_COST = 256
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
 MOST_PIECES = 2**12
 #: Longest list of whole numbers of an attribute that is kept, in bytes: axes, pads and the like.
 _LONGEST_LIST = 2**9
+#: The data type and the field of the elements of the lists that are tensors of a constant, by their field.
+_LISTS = {
+    schema.ATTRIBUTE_FLOATS: (schema.FLOAT32, schema.FLOATS),
+    schema.ATTRIBUTE_INTS: (schema.INT64, schema.INT64S),
+}
 #: Bytes after which an integer of varying length goes on.
 _GOES_ON = bytes(range(0x80, 0x100))
 
@@ -110,7 +117,7 @@ class OnnxStructure(Catalog):
         if name in self._found:
             raise self._data.error("duplicate_name", name=clipped(name))
         # A long path is repeated in the name of everything below it.
-        self._header += len(name) - len(tensor.name)
+        self._header += _TENSOR_COST + len(name) - len(tensor.name)
         self._check_header(self._header)
         self._found[name] = self._tensor_info(tensor, name)
 
@@ -187,10 +194,7 @@ class OnnxStructure(Catalog):
         name = ""
         held = []
         whole: list[int] = []
-        numbers = {
-            schema.ATTRIBUTE_FLOATS: DeclaredTensor.of(schema.FLOAT32, schema.FLOATS),
-            schema.ATTRIBUTE_INTS: DeclaredTensor.of(schema.INT64, schema.INT64S),
-        }
+        numbers: dict[int, DeclaredTensor] = {}
         for field in self._messages(attribute, _NODE_FIELD_COST):
             if field.number == schema.ATTRIBUTE_NAME:
                 name = self._text(field)
@@ -199,7 +203,9 @@ class OnnxStructure(Catalog):
                 or field.number in schema.SEVERAL
             ):
                 held.append(field)
-            elif constant and field.number in numbers:
+            elif constant and field.number in _LISTS:
+                if field.number not in numbers:
+                    numbers[field.number] = DeclaredTensor.of(*_LISTS[field.number])
                 self._add_number(numbers[field.number], field)
             elif field.number == schema.ATTRIBUTE_INT and field.wire == VARINT:
                 whole.append(_signed(field.value))
@@ -214,7 +220,7 @@ class OnnxStructure(Catalog):
                 self._graph(field, f"{below}/", depth + 1)
             else:
                 self._add(field, below, sparse=kind == schema.ONE_SPARSE)
-        for tensor in numbers.values():
+        for _, tensor in sorted(numbers.items()):
             if tensor.dims[0]:
                 self._check_count(len(self._found) + 1)
                 self._add_tensor(tensor, self._unique(path + name))

@@ -40,6 +40,8 @@ class Field(NamedTuple):
 
 def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
     """Return the number that begins at `at`, below 2^64, and the place after it."""
+    if at < stop and view[at] < 0x80:
+        return view[at], at + 1  # most are of one byte
     number = 0
     for place in range(at, min(stop, at + LONGEST_VARINT)):
         byte = view[place]
@@ -58,9 +60,7 @@ def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False
     """
     at = start
     while at < stop:
-        tag = view[at]
-        # Most are of one byte.
-        tag, at = (tag, at + 1) if tag < 0x80 else read_varint(view, at, stop)
+        tag, at = read_varint(view, at, stop)
         number, wire = tag >> 3, tag & 7
         if not 1 <= number < 2**29:
             raise DamagedMessage
