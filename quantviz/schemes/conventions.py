@@ -246,6 +246,12 @@ class Convention(Arithmetic):
                 "qserve",
             ),
             (
+                "order",
+                "divide_level_multiply_round" in orders and self.scale.global_rule != "absmax_and_inverse",
+                "scale.global_rule",
+                "absmax_and_inverse",
+            ),
+            (
                 "search",
                 "integer_levels" in _methods(self.search) and self.zero_domain not in ("code_int", "value"),
                 "zero_domain",
@@ -295,7 +301,8 @@ class Convention(Arithmetic):
                 "scale.code_max",
                 self.scale.code_max > 0 and self.scale.global_rule is None,
                 "scale.global_rule",
-                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax",
+                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax, "
+                "absmax_and_inverse",
             ),
         ):
             if needs:
@@ -370,6 +377,7 @@ _ORDERS = (
     "from_lowest_multiply_round_add",
     "multiply_subtract_round",
     "levels_divide_add_round",
+    "divide_level_multiply_round",
 )
 
 #: The values a field can take, where they are names of shared steps.
@@ -414,6 +422,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_over_range_joined",
             "range_over_absmax",
             "reach_over_absmax",
+            "absmax_and_inverse",
         ),
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),

@@ -24,6 +24,7 @@ NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
     "torch": "reduce_range=half",
+    "torchao_int8": "reduce_range=half",
     "onnxruntime": "reduce_range=half_and_one",
 }
 
