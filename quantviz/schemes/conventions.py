@@ -16,7 +16,9 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
+from quantviz.schemes.names import ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
+from quantviz.text import languages, text
 
 
 @dataclass(frozen=True)
@@ -336,19 +338,28 @@ class Convention(Arithmetic):
             return f"Convention({self.id!r}, …)"
 
     @classmethod
-    def parse(cls, form: str) -> Convention:
-        """Return the convention written as `form`.
+    def parse(cls, form: str, format_id: str | None = None) -> Convention:
+        """Return the convention written as `form`: with its id, or a name as `find_convention` reads it.
 
         >>> Convention.parse("course(scale.floor=1e-08)").scale.floor
         1e-08
         """
-        name, raw = text_form.read_head(form)
+        if not isinstance(form, str):
+            raise QuantVizError("text_form_unreadable", got=form)
+        head, opened, rest = form.partition("(")
+        if head not in CONVENTIONS and _ids_called(form):
+            # A name that has parentheses itself.
+            head = form
+            opened = rest = ""
+        if opened and not rest.endswith(")"):
+            raise QuantVizError("text_form_unreadable", got=form)
+        raw = text_form.raw_fields(rest.removesuffix(")"), form)
+        known = find_convention(head, format_id)
         own = {key: value for key, value in raw.items() if not key.startswith("scale.")}
         nested = {key.removeprefix("scale."): value for key, value in raw.items() if key.startswith("scale.")}
         changes = text_form.read_fields(cls, own, form) | {
             f"scale.{k}": v for k, v in text_form.read_fields(ScaleSpec, nested, form).items()
         }
-        known = find_convention(name)
         return known.replace(**changes) if changes else known
 
 
@@ -518,8 +529,43 @@ CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def find_convention(convention_id: str) -> Convention:
-    """Return the convention called `convention_id`; `QuantVizError` lists the known ones."""
-    if isinstance(convention_id, str) and convention_id in CONVENTIONS:
+def find_convention(convention_id: str, format_id: str | None = None) -> Convention:
+    """Return the convention called `convention_id`; `QuantVizError` lists the known ones.
+
+    It is an id, or a name as people type it: the engine's own in any language, or one that several engines
+    may share. Of these the only one that offers the format `format_id` is meant.
+
+    >>> find_convention("Core-ML linear").id, find_convention("llm compressor", "int4").id
+    ('coreml', 'compressed_tensors')
+    """
+    if not isinstance(convention_id, str):
+        raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
+    if convention_id in CONVENTIONS:
         return CONVENTIONS[convention_id]
+    named = _ids_called(convention_id)
+    offering = tuple(name for name in named if format_id in CONVENTIONS[name].offer.formats)
+    meant = offering or named
+    if len(meant) == 1:
+        return CONVENTIONS[meant[0]]
+    if meant:
+        raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
+
+
+def _ids_called(typed: str) -> tuple[str, ...]:
+    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    return next(filter(None, (ids_named(typed, names) for names in _names())), ())
+
+
+@functools.cache
+def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return pairs of a name and an id: of ids, of engines' own names, and of names that several share."""
+    return (
+        tuple((each.id, each.id) for each in ENGINES),
+        tuple(
+            (text(f"conventions.{each.id}.name", language), each.id)
+            for language in languages()
+            for each in ENGINES
+        ),
+        tuple((name, each.id) for each in ENGINES for name in each.known_as),
+    )

@@ -393,7 +393,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_bits=32,
         half_input=(_WIDENED,),
         purpose="integer_inference",
-        known_as=("Qualcomm", "QNN", "SNPE"),
+        known_as=("QNN", "Qualcomm", "SNPE"),
         offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=("per_tensor", "per_channel")),
     ),
     # nncf.compress_weights' do_integer_quantization.
@@ -464,7 +464,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half("scale__width_dtype", dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",
-        known_as=("TensorFlow Lite", "AI Edge"),
+        known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
         offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
     ),
     # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
@@ -480,7 +480,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half(dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",
-        known_as=("TensorFlow Lite", "AI Edge"),
+        known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
         offer=Offer(
             _ids("int2", "int4", "int8"),
             _SYMMETRIC,
@@ -593,7 +593,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
-        known_as=("QLoRA", "bnb"),
+        known_as=("QLoRA", "NF4", "bnb"),
         offer=Offer(
             ("nf4", "fp4"),
             _SYMMETRIC,

@@ -60,8 +60,11 @@ class Scheme:
     nonfinite: str = "refuse"
 
     def __post_init__(self) -> None:
+        # Kept as the id; what is no format at all is a problem.
+        if isinstance(self.format, str) and self.format not in FORMATS:
+            object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
-            object.__setattr__(self, "convention", find_convention(self.convention))
+            object.__setattr__(self, "convention", find_convention(self.convention, self.format))
         for problem in self.problems():
             raise problem
 
@@ -685,11 +688,12 @@ class Scheme:
         parts = text_form.split_outside_parentheses(form) if isinstance(form, str) else []
         if not 5 <= len(parts) <= 6:
             raise QuantVizError("scheme_form_parts", got=form, count=len(parts))
+        format_id = find_format(parts[0]).id
         return cls(
-            format=parts[0],
+            format=format_id,
             mode=parts[1],
             granularity=text_form.read(parts[2], GRANULARITIES, "unknown_granularity"),
             calibration=text_form.read(parts[3], CALIBRATIONS, "unknown_calibration"),
-            convention=Convention.parse(parts[4]),
+            convention=Convention.parse(parts[4], format_id),
             nonfinite=parts[5] if len(parts) == 6 else "refuse",
         )

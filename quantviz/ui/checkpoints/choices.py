@@ -92,6 +92,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         key=session.show("checkpoints_recipes", list(state.recipes)),
         on_change=session.safely(_choose_recipes),
         format_func=recipes.__getitem__,
+        filter_mode="contains",
         max_selections=_MOST_RECIPES,
         help=say("checkpoints.recipes_help"),
     )
