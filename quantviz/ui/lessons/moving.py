@@ -11,6 +11,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.grid_rows import GridRow
+from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
@@ -144,6 +145,9 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
+    if fits and i is not None and now.mark(i) is not None:
+        # A second tap, made before the page could say that the first one counts.
+        return
     if i is None or not now.is_blind(i) or not fits:
         raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
     now.keep_mark(i, float(cast(float, at)))
@@ -188,6 +192,9 @@ def bell_of(now: Now) -> tuple[float, float]:
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
     rows = tuple(_rows(now))
+    if RULER_STAGES.index(now.step.ruler) < RULER_STAGES.index("codes"):
+        # Who has not heard of teeth yet sees where the range was.
+        rows = tuple(replace(row, levels=()) for row in rows)
     if not classroom().projector:
         return rows[-_MOST_ROWS:]
     # A wall has room for the right grid, once it is told, but not with a curve or a slider.
