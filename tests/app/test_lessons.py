@@ -606,6 +606,33 @@ def dragged_value(step, value):
     return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, step.move)
 
 
+def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
+    """Over lesson 0 the card said x̂ and a cause, and the ruler of lesson 1 told a code and an error."""
+    words = catalogue("en")
+    sent = everything(opened(l="fewer_bits", p="3", lang="en"))
+    assert json.dumps(words["panels.plain_field.x_hat"]).encode() in sent
+    assert b'"cause"' not in cells_of(everything(opened(l="range_to_grid", p="3", k="shown")))
+    sent = everything(opened(l="range_to_grid", lang="en"))
+    assert "Ruler: the values lie from −184 to 728.6; the selected one is 728.6" in plain(sent)
+    assert b"goes to the nearest" not in sent
+    sent = everything(opened(l="range_to_grid", p="7", lang="en"))
+    assert b"goes to the nearest" in sent
+    assert json.dumps(words["panels.plain_field.x_hat"]).encode() not in sent
+    assert b'"cause"' in cells_of(everything(opened(l="symmetric", p="6")))
+
+
+def cells_of(sent):
+    """The headers of the cells that the panels' cards tell."""
+    found = re.findall(rb'\{"chart": "lesson_panels".*?"styles"', sent, re.DOTALL)
+    assert found
+    return b"".join(found)
+
+
+def plain(sent):
+    """What was sent, with the marks of JSON read."""
+    return sent.decode(errors="replace").replace("\\u2212", "−")
+
+
 def test_a_reason_says_of_when_its_numbers_are_where_something_was_moved_since():
     """“From 0.5 to 1.4” stood beside a tile that told what the hand had made by then."""
     name, i = "symmetric", 3

@@ -85,14 +85,18 @@ def show_hand_ruler(
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
     shown = now.step.show - now.covered
-    told = not now.covered & _TOLD and why.cause != "left_out"
+    label = ""
+    # Of sliders alone nothing is drawn on an axis.
+    if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
+        picture = replace(ruler_of_cell(study, why), stage=now.step.ruler)
+        label = ruler_sentence(why, picture, study.qparams, language())
     hand.show_hand(
         study,
         state,
         key=_HAND,
         chart=chart,
         stamp=stamp,
-        label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
+        label=label,
         curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
