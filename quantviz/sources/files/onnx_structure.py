@@ -31,13 +31,13 @@ _NODE_FIELD_COST = 16
 _SHORT = 2**12
 #: What a node that is kept counts besides: its names take memory.
 _KEPT_COST = 256
-#: What a tensor that is listed counts besides: what is known of it takes a kilobyte of memory.
-_TENSOR_COST = 128
+#: What a tensor that is listed counts besides: its description takes time and memory.
+_TENSOR_COST = 256
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
 MOST_PIECES = 2**12
 #: Longest list of whole numbers of an attribute that is kept, in bytes: axes, pads and the like.
 _LONGEST_LIST = 2**9
-#: The dtype and the field of the elements of the tensors that lists of numbers are.
+#: The data type and the field of the elements of the lists that are tensors of a constant, by their field.
 _LISTS = {
     schema.ATTRIBUTE_FLOATS: (schema.FLOAT32, schema.FLOATS),
     schema.ATTRIBUTE_INTS: (schema.INT64, schema.INT64S),
@@ -209,8 +209,7 @@ class OnnxStructure(Catalog):
         name = ""
         held = []
         whole: list[int] = []
-        #: The tensors that its lists of numbers are, by the lists' fields.
-        lists: dict[int, DeclaredTensor] = {}
+        numbers: dict[int, DeclaredTensor] = {}
         for field in self._messages(attribute, _NODE_FIELD_COST):
             if field.number == schema.ATTRIBUTE_NAME:
                 name = self._text(field)
@@ -220,7 +219,9 @@ class OnnxStructure(Catalog):
             ):
                 held.append(field)
             elif constant and field.number in _LISTS:
-                self._add_number(lists, field)
+                if field.number not in numbers:
+                    numbers[field.number] = DeclaredTensor.of(*_LISTS[field.number])
+                self._add_number(numbers[field.number], field)
             elif field.number == schema.ATTRIBUTE_INT and field.wire == VARINT:
                 whole.append(_signed(field.value))
             elif field.number == schema.ATTRIBUTE_INTS and field.stop - field.start <= _LONGEST_LIST:
@@ -237,18 +238,17 @@ class OnnxStructure(Catalog):
                 self._graph(field, f"{below}/", depth + 1)
             else:
                 self._add(field, below, sparse=kind == schema.ONE_SPARSE)
-        for number in _LISTS:
-            if number in lists and lists[number].dims[0]:
+        for _, tensor in sorted(numbers.items()):
+            if tensor.dims[0]:
                 self._check_count(len(self._found) + 1)
-                self._add_tensor(lists[number], self._unique(path + name))
+                self._add_tensor(tensor, self._unique(path + name))
         return {name: tuple(whole[:MOST_AXES])} if whole else {}
 
-    def _add_number(self, lists: dict[int, DeclaredTensor], field: Field) -> None:
+    def _add_number(self, tensor: DeclaredTensor, field: Field) -> None:
         """Add a number of an attribute's list, or all of them packed."""
-        data_type, number = _LISTS[field.number]
+        number = next(iter(tensor.data))
         if field.wire not in schema.DATA_WIRES[number]:
             raise DamagedMessage
-        tensor = lists.setdefault(field.number, DeclaredTensor.of(data_type, number))
         run = self._data.view[field.start : field.stop]
         tensor.dims[0] += (
             len(run) // 4 if number == schema.FLOATS else len(bytes(run).translate(None, _GOES_ON))

@@ -71,7 +71,7 @@ def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False
         if tag >= 0x80:
             tag, at = read_varint(view, at - 1, stop)
         wire = tag & 7
-        if not _LOWEST_TAG <= tag < _TAGS_END or at > stop:
+        if not _LOWEST_TAG <= tag < _TAGS_END:
             raise DamagedMessage
         value = 0
         if wire == BYTES:
