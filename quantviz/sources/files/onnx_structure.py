@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
@@ -27,12 +27,21 @@ _LONGEST_NAME = 2**16
 _FIELD_COST = 32
 #: The same of a field of a node or of its attributes, of which a large model has a million.
 _NODE_FIELD_COST = 16
+#: Bytes of a message whose fields are counted together: nearly all are so short.
+_SHORT = 2**12
 #: What a node that is kept counts besides: its names take memory.
 _KEPT_COST = 256
+#: What a tensor that is listed counts besides: its description takes time and memory.
+_TENSOR_COST = 256
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
 MOST_PIECES = 2**12
 #: Longest list of whole numbers of an attribute that is kept, in bytes: axes, pads and the like.
 _LONGEST_LIST = 2**9
+#: The data type and the field of the elements of the lists that are tensors of a constant, by their field.
+_LISTS = {
+    schema.ATTRIBUTE_FLOATS: (schema.FLOAT32, schema.FLOATS),
+    schema.ATTRIBUTE_INTS: (schema.INT64, schema.INT64S),
+}
 #: Bytes after which an integer of varying length goes on.
 _GOES_ON = bytes(range(0x80, 0x100))
 
@@ -77,13 +86,23 @@ class OnnxStructure(Catalog):
     def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
         """Return what is known of a tensor by what it declares."""
 
-    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterator[Field]:
-        for field in message_fields(self._data.view, start, stop):
+    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[Field]:
+        """Return the fields of a message, which count against the limit of the header."""
+        fields = message_fields(self._data.view, start, stop)
+        if stop - start > _SHORT:
+            return self._counted(fields, cost)
+        found = list(fields)
+        self._header += cost * len(found)
+        self._check_header(self._header)
+        return found
+
+    def _counted(self, fields: Iterator[Field], cost: int) -> Iterator[Field]:
+        for field in fields:
             self._header += cost
             self._check_header(self._header)
             yield field
 
-    def _messages(self, field: Field, cost: int) -> Iterator[Field]:
+    def _messages(self, field: Field, cost: int) -> Iterable[Field]:
         """Return the fields of the message that a field holds."""
         if field.wire != BYTES:
             raise DamagedMessage
@@ -110,7 +129,7 @@ class OnnxStructure(Catalog):
         if name in self._found:
             raise self._data.error("duplicate_name", name=clipped(name))
         # A long path is repeated in the name of everything below it.
-        self._header += len(name) - len(tensor.name)
+        self._header += _TENSOR_COST + len(name) - len(tensor.name)
         self._check_header(self._header)
         self._found[name] = self._tensor_info(tensor, name)
 
@@ -151,19 +170,22 @@ class OnnxStructure(Catalog):
             self._node(node, path, place, 0)
 
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
-        name = operator = ""
+        # Of a text that comes twice the last one counts, and no other is read.
+        texts: dict[int, Field] = {}
         attributes, inputs, outputs = [], [], []
         for field in self._messages(node, _NODE_FIELD_COST):
-            if field.number == schema.NODE_NAME:
-                name = self._text(field)
+            if field.number in (schema.NODE_NAME, schema.OP_TYPE):
+                texts[field.number] = field
             elif field.number == schema.NODE_INPUT:
                 inputs.append(field)
             elif field.number == schema.NODE_OUTPUT:
                 outputs.append(field)
-            elif field.number == schema.OP_TYPE:
-                operator = self._text(field)
             elif field.number == schema.ATTRIBUTE:
                 attributes.append(field)
+        name, operator = (
+            self._text(texts[number]) if number in texts else ""
+            for number in (schema.NODE_NAME, schema.OP_TYPE)
+        )
         below = f"{path}{name or f'{operator}_{place}'}/"
         found = len(self._found)
         numbers: dict[str, tuple[int, ...]] = {}
@@ -187,10 +209,7 @@ class OnnxStructure(Catalog):
         name = ""
         held = []
         whole: list[int] = []
-        numbers = {
-            schema.ATTRIBUTE_FLOATS: DeclaredTensor.of(schema.FLOAT32, schema.FLOATS),
-            schema.ATTRIBUTE_INTS: DeclaredTensor.of(schema.INT64, schema.INT64S),
-        }
+        numbers: dict[int, DeclaredTensor] = {}
         for field in self._messages(attribute, _NODE_FIELD_COST):
             if field.number == schema.ATTRIBUTE_NAME:
                 name = self._text(field)
@@ -199,22 +218,27 @@ class OnnxStructure(Catalog):
                 or field.number in schema.SEVERAL
             ):
                 held.append(field)
-            elif constant and field.number in numbers:
+            elif constant and field.number in _LISTS:
+                if field.number not in numbers:
+                    numbers[field.number] = DeclaredTensor.of(*_LISTS[field.number])
                 self._add_number(numbers[field.number], field)
             elif field.number == schema.ATTRIBUTE_INT and field.wire == VARINT:
                 whole.append(_signed(field.value))
             elif field.number == schema.ATTRIBUTE_INTS and field.stop - field.start <= _LONGEST_LIST:
                 whole += map(_signed, self._numbers(field))
-        seen: Counter[int] = Counter()
+        seen: dict[int, int] = {}
         for field in held:
             kind = schema.SEVERAL.get(field.number, field.number)
-            below = f"{path}{name}/{seen[field.number]}" if field.number in schema.SEVERAL else path + name
-            seen[field.number] += 1
+            below = path + name
+            if field.number in schema.SEVERAL:
+                place = seen.get(field.number, 0)
+                below = f"{below}/{place}"
+                seen[field.number] = place + 1
             if kind == schema.ONE_GRAPH:
                 self._graph(field, f"{below}/", depth + 1)
             else:
                 self._add(field, below, sparse=kind == schema.ONE_SPARSE)
-        for tensor in numbers.values():
+        for _, tensor in sorted(numbers.items()):
             if tensor.dims[0]:
                 self._check_count(len(self._found) + 1)
                 self._add_tensor(tensor, self._unique(path + name))
@@ -245,12 +269,13 @@ class OnnxStructure(Catalog):
         return whole
 
     def _add_lengths(self, tensor: DeclaredTensor, field: Field) -> None:
-        numbers = self._numbers(field)
-        tensor.axes += len(numbers)
-        # The name of one with too many comes later; what it declares until then is not kept.
-        tensor.dims += numbers if tensor.axes <= MOST_AXES else []
-        if max(numbers, default=0) >= 2**63:
-            raise DamagedMessage
+        for length in self._numbers(field):
+            if length >= 2**63:
+                raise DamagedMessage
+            tensor.axes += 1
+            # The name of one with too many comes later; what it declares until then is not kept.
+            if tensor.axes <= MOST_AXES:
+                tensor.dims.append(length)
 
     def _tensor(self, start: int, stop: int) -> DeclaredTensor:
         tensor = DeclaredTensor()
@@ -283,10 +308,10 @@ class OnnxStructure(Catalog):
         if len(chunks) > MOST_PIECES:
             raise DamagedMessage
 
-    def _numbers(self, field: Field) -> list[int]:
+    def _numbers(self, field: Field) -> Sequence[int]:
         """Return the integers of a repeated field, which may come one by one or packed."""
         if field.wire == VARINT:
-            return [field.value]
+            return (field.value,)
         if field.wire != BYTES or field.stop - field.start > MOST_AXES * LONGEST_VARINT:
             raise DamagedMessage
         numbers, at = [], field.start
