@@ -31,13 +31,13 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   const narrow = width < NARROW;
   const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
-  let [dots, comb, curve] = heightsOf(picture, { narrow, wall, high });
+  const usual = heightsOf(picture, { narrow, wall, high });
+  const comb = usual[1];
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
   const reserved = wall ? 0 : (picture.reserved ?? 0);
   const rows = draws(picture, "dots") ? ROW * Math.max(picture.rows?.length ?? 0, reserved) : 0;
-  if (room && dots && !picture.single)
-    [dots, curve] = fittedToWall(dots, curve, room - sliders - dots - comb - rows - curve);
+  const [dots, curve] = room ? fittedToWall(picture, usual, room - sliders - rows) : [usual[0], usual[2]];
   return {
     narrow,
     sliders,
@@ -64,8 +64,10 @@ function heightsOf(picture, { narrow, wall, high }) {
   return picture.curve ? [50, 34, curveHeight(half, 50 + 34, high ? 80 : 36)] : [84, 36, 0];
 }
 
-// The heights of dots and curve when both share what is left over, or what is missing.
-function fittedToWall(dots, curve, more) {
+// The heights of dots and curve when both share what is left over of `room`, or what is missing.
+function fittedToWall(picture, [dots, comb, curve], room) {
+  if (!dots || picture.single) return [dots, curve];
+  const more = room - dots - comb - curve;
   const [ofDots, ofCurve] = curve ? [more / 2, more / 2] : [more, 0];
   const fitted = (height, by, k) =>
     Math.min(Math.max(Math.floor(height + by), LEAST_ON_WALL[k]), MOST_ON_WALL[k]);

@@ -59,8 +59,8 @@ def _shown(now: Now) -> frozenset[str]:
 
 
 def has_room_for_plot(now: Now) -> bool:
-    """Return whether the plot of SQNR against bits has room: not on a projector with panels and a table, which
-    has the same numbers.
+    """Return whether the plot of SQNR against bits has room: not on a projector with panels and a table,
+    which has the same numbers.
     """
     both = "table" in _shown(now) and bool(now.step.show & set(PANEL_PARTS))
     return not (classroom().projector and both)
