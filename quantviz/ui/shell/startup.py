@@ -19,8 +19,6 @@ from quantviz.ui.shell import streamlit_private
 _AT_ONCE = 1
 #: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
 _PATIENCE = 3.0
-#: Seconds between two looks whether no run works.
-_BETWEEN_STEPS = 0.004
 #: Seconds between two looks for sessions that have ended, at most.
 _BETWEEN_LOOKS = 30.0
 
@@ -72,12 +70,6 @@ class Turns:
             yield
         finally:
             self._begin()
-
-    def wait_until_idle(self, most: float) -> None:
-        """Wait until no run works or waits for its turn, at most so many seconds."""
-        until = time.monotonic() + most
-        while (self._working or self._waiting) and time.monotonic() < until:
-            time.sleep(_BETWEEN_STEPS)
 
     def _begin(self) -> None:
         mine = threading.Event()
