@@ -66,6 +66,21 @@ def _ids() -> dict[str, str]:
     return {str(scheme): name for name, scheme in reversed(list(ALL_RECIPES.items()))}
 
 
+def row_key(scheme: Scheme, mark: str = "") -> str:
+    """Return the key of a tensor's row under a scheme: its text form, and its `row_mark`."""
+    return f"{scheme}{row_mark(scheme, mark)}"
+
+
+def row_mark(scheme: Scheme, mark: str) -> str:
+    """Return the end of a row's key: the mark of the importance of a tensor's columns, where the scheme's
+    engine heeds that.
+
+    >>> row_mark(as_scheme("q4_k"), "5e1f"), row_mark(as_scheme("q8_0"), "5e1f")
+    ('#5e1f', '')
+    """
+    return f"#{mark}" if mark and scheme.weighs_columns else ""
+
+
 def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
     """Return the shape in which a tensor is quantized: outputs × inputs where it lies otherwise, a
     convolution's weight O×I×k×k as engines store it, O×(I·k·k), all else as it is.

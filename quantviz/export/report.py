@@ -125,6 +125,7 @@ class _Page:
         body = [
             f'<h1>{escaped(heading)}</h1>\n<p class="muted">{counts}</p>',
             f'<p class="verdict">{self.verdict()}</p>',
+            *(f'<p class="muted">{escaped(note)}</p>' for note in self.summary.notes),
             *self.maps(),
             *self.section("recipes", self.recipes()),
             *self.section("worst", self.worst(), recipe=self.recipe),
