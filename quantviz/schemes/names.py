@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -25,6 +26,17 @@ def contains(name: str, typed: str) -> bool:
     (True, True)
     """
     return folded(typed) in folded(name)
+
+
+def has_words(name: str, typed: str) -> bool:
+    """Return whether what was typed is one whole word of a name, or several that follow each other.
+
+    >>> has_words("OpenVINO FakeQuantize", "fake quantize"), has_words("int4_g128", "int4_g12")
+    (True, False)
+    """
+    words = list(filter(None, map(folded, re.split(r"[^\w.]|_", name))))
+    spans = itertools.combinations(range(len(words) + 1), 2)
+    return folded(typed) in {"".join(words[first:end]) for first, end in spans}
 
 
 def ids_named(typed: str, names: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from quantviz.schemes.calibration import AbsMean, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.names import contains, folded, ids_named
+from quantviz.schemes.names import folded, has_words, ids_named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -294,11 +294,11 @@ openvino_int8_sym; or Scheme('int8').
 
 def _named_partly(typed: str) -> tuple[str, ...]:
     """Return the recipes that have what was typed in a name, or whose engine is known by such a name."""
-    in_name = [own for names in _names() for name, own in names if contains(name, typed)]
+    in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
     of_engine = [
         own
         for own, scheme in ALL_RECIPES.items()
-        if any(contains(name, typed) for name in (scheme.chosen.id, *scheme.chosen.known_as))
+        if any(has_words(name, typed) for name in (scheme.chosen.id, *scheme.chosen.known_as))
     ]
     return tuple(own for own in ALL_RECIPES if own in (*in_name, *of_engine))
 
