@@ -90,6 +90,17 @@ def spending(budget: Spending) -> Iterator[None]:
         _SPENDING.reset(before)
 
 
+def too_long(end: Ended) -> QuantVizError:
+    """Return the sentence of one part of the work that takes too long: what else is asked for is still done.
+
+    Raises:
+        Ended: The work ends for another reason, and the other parts with it.
+    """
+    if end.problem.key != "work.too_long":
+        raise end
+    return end.problem
+
+
 class Progress:
     """How far a part of the work is, told step by step."""
 

@@ -214,7 +214,7 @@ ALLOWED = {
     "work_process": "budget compiled errors own_process",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
-    "analysis": "door errors evaluation quantization schemes streaming tensors",
+    "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
     " quoting schemes sources streaming tensors text",
     "lab": "errors schemes sources tensors",

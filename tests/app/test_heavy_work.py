@@ -7,12 +7,15 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.analysis.better_schemes import best_of
 from quantviz.budget import Ended, Progress, Spending, spending
 from quantviz.lab.state import opening
 from quantviz.sources import parse_source
 from quantviz.streaming.threads import shared_out
+from quantviz.ui.lab import blame_tab, range_tab
 from quantviz.ui.shell import heavy_work, startup
 from quantviz.ui.shell.heavy_work import HeavyWork
+from tests.helpers.session import healthy, opened, turned
 
 SLOW = qv.Scheme.parse("int8,symmetric,per_group(size=2),mse,course")
 
@@ -79,6 +82,35 @@ def test_work_that_nobody_waits_for_is_dropped():
     with spending(budget):
         budget.drop()
         assert refusal(lambda: qv.quantize(torch.randn(64, 64), SLOW)).key == "work.dropped"
+
+
+def test_of_several_parts_those_that_take_too_long_are_named_and_the_others_shown():
+    x, scheme = torch.randn(16, 16), qv.Scheme.parse("int4,symmetric,per_group(size=2),min_max,course")
+    tried = [qv.MSE(), qv.Percentile(99.0)]
+    searched = qv.Scheme.parse("int4,symmetric,per_group(size=2),mse,course")
+    with spending(Spending(2.5, clock=Clock())):
+        found = qv.compare_calibrations(x, scheme, tried)
+        row = best_of(x, [searched, scheme])
+    assert [row.problem and row.problem.key for row in found.rows] == [None, "work.too_long", None]
+    assert found.best in (found.rows[0], found.rows[2])
+    assert row.scheme == scheme
+    dropped = Spending(1e9)
+    dropped.drop()
+    with spending(dropped):
+        assert refusal(lambda: qv.compare_calibrations(x, scheme, tried)).key == "work.dropped"
+
+
+@pytest.mark.parametrize(
+    ("tab", "work"), [("blame", (blame_tab, "_found")), ("range", (range_tab, "_compared"))]
+)
+def test_a_tab_without_what_takes_too_long_says_so_and_the_page_is_there(monkeypatch, tab, work):
+    def too_long(*_):
+        raise qv.QuantVizError("work.too_long", seconds="44")
+
+    monkeypatch.setattr(*work, too_long)
+    at = turned(opened(lang="en"), tab)
+    assert ["more than 44 s" in each.value for each in at.warning] == [True]
+    assert healthy(at).get("plotly_chart")
 
 
 def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
