@@ -15,7 +15,7 @@ from quantviz.schemes.calibration import AbsMean, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.names import folded, has_words, ids_named
+from quantviz.schemes.names import has_words, ids_named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -111,14 +111,12 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "openvino_int4_sym_g128": _group("int4", "nncf_weights", 128),
                 "openvino_int4_asym_g128": _group("uint4", "nncf_weights", 128, "asymmetric"),
                 # `nncf.quantize`, whose operator is FakeQuantize.
-                "openvino_fake_quantize_weights": Scheme(
+                "openvino_fq_weights": Scheme(
                     "uint8",
                     granularity=PerChannel(0),
                     convention=CONVENTIONS["openvino_fake_quantize"].replace(narrow_range=True),
                 ),
-                "openvino_fake_quantize_activations": Scheme(
-                    "uint8", "asymmetric", convention="openvino_fake_quantize"
-                ),
+                "openvino_fq_activations": Scheme("uint8", "asymmetric", convention="openvino_fake_quantize"),
             }
         ),
         # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al.
@@ -286,7 +284,7 @@ openvino_int8_sym; or Scheme('int8').
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
     if "," in named:
         return Scheme.parse(named.strip())
-    partly = _named_partly(named) if folded(named) else ()
+    partly = _named_partly(named) if named.strip() else ()
     if partly:
         raise QuantVizError("recipe_of_several", got=named, allowed=", ".join(partly))
     raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))

@@ -81,8 +81,8 @@ def test_every_recipe_is_found_by_each_of_its_names():
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("openvino", {"openvino_int8_sym", "openvino_fake_quantize_weights"}),
-        ("Fake Quantize", {"openvino_fake_quantize_weights", "openvino_fake_quantize_activations"}),
+        ("openvino", {"openvino_int8_sym", "openvino_fq_weights"}),
+        ("Fake Quantize", {"openvino_fq_weights", "openvino_fq_activations"}),
         ("llm compressor", {"w4a16_g128", "ct_nvfp4"}),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_recipe_is_what_its_engine_offers(name):
     variants = {
         "nvfp4_one_level": {"scale.global_rule"},
         "tq1_0": {"code_bits"},
-        "openvino_fake_quantize_weights": {"narrow_range"},
+        "openvino_fq_weights": {"narrow_range"},
     }
     assert set(changed) == variants.get(name, set())
 
