@@ -267,3 +267,20 @@ def test_a_mixture_is_scanned_by_both_names_of_a_tensor(tmp_path):
     assert used[0] == used[1] == ["q4_k"] * 16 + ["q6_k"] * 8
     with pytest.raises(QuantVizError, match=r"--engine llama\.cpp"):
         qv.scan(tmp_path / "a.safetensors", "q4_k_m", results=tmp_path / "r.sqlite")
+
+
+def test_a_row_of_zeros_fails_in_torchao_alone(tmp_path):
+    """As rows that fill up a vocabulary: compressed-tensors gives them a scale, torchao divides 0 by 0."""
+    x = values(8, NARROW)
+    x[5] = 0
+    safetensors.torch.save_file({"lm_head.weight": x}, tmp_path / "m.safetensors")
+    recipes = ("fp8_e4m3_per_row", "torchao_fp8_per_row")
+    found = qv.scan(tmp_path / "m.safetensors", recipes, results=tmp_path / "r")
+    assert dict(zip(found.recipe, found.status, strict=True)) == dict(
+        zip(recipes, ("ok", "problem"), strict=True)
+    )
+    assert found.sqnr_db[0] > 25
+    torchao = qv.scan(
+        tmp_path / "m.safetensors", "torchao_fp8_per_row", engine="torchao", results=tmp_path / "r"
+    )
+    assert torchao.status.tolist() == ["problem"]
