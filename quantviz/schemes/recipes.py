@@ -44,8 +44,8 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 )
             }
         ),
-        # LLM.int8() (Dettmers et al. 2022), and FP8 as compressed-tensors has it: rows of zeros, such as those
-        # that fill up a vocabulary, have a scale there, and none in torchao.
+        # LLM.int8() (Dettmers et al. 2022), and FP8 as compressed-tensors has it: a row of zeros, as at the
+        # end of a padded vocabulary, has a scale there, and none in torchao.
         "eight_bits": MappingProxyType(
             {
                 "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),

@@ -20,6 +20,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import languages
 from tests.helpers import ROOT
+from tests.helpers.twins import write_gptq
 
 #: Rows of 96 divide into groups of 32, not into blocks of 256; rows of 256 into both.
 NARROW, WIDE = 96, 256
@@ -208,6 +209,26 @@ def test_scales_of_codes_are_no_weights(tmp_path):
     safetensors.torch.save_file(scales | {"l.1.q.weight": values(8, 32)}, tmp_path / "m.safetensors")
     found = qv.scan(tmp_path / "m.safetensors", "int4_g32", results=tmp_path / "r")
     assert dict(zip(found.tensor, found.status, strict=True))["l.0.q.scales"] == "left_aside"
+
+
+def test_a_folder_of_gptq_has_its_weights_and_none_of_their_parts(tmp_path):
+    """Packed weights are decoded; what is left of one that lacks a part is no weight, and is counted."""
+    weights = {f"model.layers.{layer}.mlp.up_proj.weight": values(32, WIDE, seed=layer) for layer in (0, 1)}
+    write_gptq(tmp_path / "gptq", weights.items(), nearest=True)
+    file = tmp_path / "gptq" / "model.safetensors"
+    found = qv.scan(tmp_path / "gptq", "int8_per_row", results=tmp_path / "r")
+    assert dict(zip(found.tensor, found.status, strict=True)) == dict.fromkeys(weights, "ok")
+    assert all(tuple(shape) == (32, WIDE) for shape in found["shape"])
+    cut = safetensors.torch.load_file(file)
+    del cut["model.layers.1.mlp.up_proj.qzeros"]
+    safetensors.torch.save_file(cut, file)
+    asked = ["scan", str(tmp_path / "gptq"), "-rint8_per_row", "--results", str(tmp_path / "r")]
+    ran = CliRunner().invoke(quantviz, [*asked, "--format", "json"])
+    status = {row["tensor"]: row["status"] for row in json.loads(ran.stdout)["rows"]}
+    assert status.pop("model.layers.0.mlp.up_proj.weight") == "ok"
+    assert status
+    assert not {name for name, own in status.items() if own == "ok"}
+    assert ran.exit_code == 1, ran.stderr
 
 
 # ---- llama.cpp's mixtures of types, against what its own quantizer wrote ------------------------------
