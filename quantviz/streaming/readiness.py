@@ -11,7 +11,7 @@ from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_cell
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import kernel_access, limits
+from quantviz.streaming import kernel_access, limits, searches
 from quantviz.streaming.kernel_access import fixed_ready
 from quantviz.streaming.pieces import Asked, rows_of_piece
 from quantviz.streaming.programs import block_code, compiled_program, lines_of_sums, types_of_scheme
@@ -39,6 +39,7 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     not wait for it.
     """
     layout = in_line(scheme.layout(shape))
+    searches.warm(scheme, shape)
     program = compiled_program(scheme, types_of_scheme(scheme), layout.block_shape[-1] == 1)
     if program is not None:
         program.sums_addresses()
@@ -68,7 +69,13 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
 
-    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted))
+    searched = searches.code_of(scheme, shape)
+    return compiler().knows(
+        (
+            *_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted),
+            *([searches.source_of(searched)] if searched else []),
+        )
+    )
 
 
 def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_form", "not_ready"]:

@@ -26,6 +26,9 @@ from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
+from quantviz.ui.components import hand
+from quantviz.ui.lessons import moving, picture
+from quantviz.ui.shell import session
 from tests.helpers.lessons import right_answer
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, hint
@@ -438,8 +441,9 @@ def test_a_teacher_can_withhold_the_answers():
         not_told(at, step, step.scenes())
 
 
-def test_a_damaged_class_setting_withholds_the_answers():
-    at = opened(l="range_to_grid", p="3", k="withhe1d")
+@pytest.mark.parametrize("damaged", of_today(["withhe1d", "", ["withheld", "shown"], "withheld.shown"], 2))
+def test_a_damaged_class_setting_withholds_the_answers(damaged):
+    at = opened(l="range_to_grid", p="3", k=damaged)
     step = lessons()["range_to_grid"].steps[2]
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
     commit(at)
@@ -559,6 +563,91 @@ def test_the_next_learner_at_the_computer_marks_anew():
     assert not commits(at)
     assert b'"asked": true' in everything(at)
     not_told(at, step, step.scenes())
+
+
+def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
+    """On a slow line it was “Unknown move: got 'mark'”, on every step that followed."""
+    name, i = "rounding_against_clipping", 2
+    at = opened(l=name, p=str(i + 1))
+    marked(at, name, i, 0, lessons()[name].steps[i].questions[0], where=1.5)
+    taps = {"kind": "mark", "at": 2.5}
+
+    def tapped():
+        monkeypatch.setattr(hand, "released", lambda key: taps)
+        with monkeypatch.context() as patch:
+            patch.setattr(picture, "show_hand_ruler", let_go)
+            return healthy(at.run())
+
+    def let_go(now, *_, **__):
+        session.safely(lambda: moving._let_go(now))()
+
+    tapped()
+    ((_, where),) = at.session_state["lesson_marks"].items()
+    assert where == 1.5
+    assert not healthy(at.run()).warning
+    # A message that is none is told, and left behind with the step.
+    taps["kind"] = "unheard_of"
+    tapped()
+    assert "Unknown move" in healthy(at.run()).warning[0].value
+    monkeypatch.undo()
+    assert not healthy(at.button(key="lesson_next").click().run()).warning
+
+
+def test_who_has_not_heard_of_teeth_sees_none_in_the_row_from_before():
+    at, step = opened(l="range_to_grid"), lessons()["range_to_grid"].steps[0]
+    moved(at, "range_to_grid", 0, 0, dragged_value(step, 26.0))
+    sent = everything(at)
+    (row,) = json.loads(re.search(rb'"rows": (\[\{"words": "before".*?\}\])', sent)[1])
+    assert (row["tone"], row["levels"]) == ("before", [])
+    assert row["range"] == pytest.approx([-184, 728.6])
+
+
+def dragged_value(step, value):
+    state = step.scenes()[HERE].state
+    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, step.move)
+
+
+def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
+    """Over lesson 0 the card said x̂ and a cause, and the ruler of lesson 1 told a code and an error."""
+    words = catalogue("en")
+    sent = everything(opened(l="fewer_bits", p="3", lang="en"))
+    assert json.dumps(words["panels.plain_field.x_hat"]).encode() in sent
+    assert b'"cause"' not in cells_of(everything(opened(l="range_to_grid", p="3", k="shown")))
+    sent = everything(opened(l="range_to_grid", lang="en"))
+    assert "Ruler: the values lie from −184 to 728.6; the selected one is 728.6" in plain(sent)
+    assert b"goes to the nearest" not in sent
+    sent = everything(opened(l="range_to_grid", p="7", lang="en"))
+    assert b"goes to the nearest" in sent
+    assert json.dumps(words["panels.plain_field.x_hat"]).encode() not in sent
+    assert b'"cause"' in cells_of(everything(opened(l="symmetric", p="6")))
+
+
+def cells_of(sent):
+    """The headers of the cells that the panels' cards tell."""
+    found = re.findall(rb'\{"chart": "lesson_panels", "stamp".*?"arrays": \{.*?\}\}', sent, re.DOTALL)
+    assert found
+    return b"".join(found)
+
+
+def plain(sent):
+    """What was sent, with the marks of JSON read."""
+    return sent.decode(errors="replace").replace("\\u2212", "−")
+
+
+def test_a_reason_says_of_when_its_numbers_are_where_something_was_moved_since():
+    """“From 0.5 to 1.4” stood beside a tile that told what the hand had made by then."""
+    name, i = "symmetric", 3
+    step, said = lessons()[name].steps[i], catalogue("en")["lessons.as_at_first"]
+    (question,) = step.questions
+    for hi, dated in ((300.0, True), (None, False)):
+        at = opened(l=name, p=str(i + 1), lang="en")
+        state = step.scenes()[HERE].state
+        if hi:
+            state = moved_by(state, {"kind": "range", "lo": -hi, "hi": hi}, step.move)
+        moved(at, name, i, 0, state)
+        answer(at, question, right_answer(question, step.scenes()), f"answer_{name}_{i}_0_0")
+        commit(at)
+        assert (said in [words.value for words in at.caption]) == dated
 
 
 def test_a_teacher_can_show_them_at_once():

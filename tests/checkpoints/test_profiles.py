@@ -214,8 +214,9 @@ def test_scales_of_codes_are_no_weights(tmp_path):
 def test_a_folder_of_gptq_has_its_weights_and_none_of_their_parts(tmp_path):
     """Packed weights are decoded; what is left of one that lacks a part is no weight, and is counted."""
     weights = {f"model.layers.{layer}.mlp.up_proj.weight": values(32, WIDE, seed=layer) for layer in (0, 1)}
-    write_gptq(tmp_path / "gptq", weights.items(), nearest=True)
     file = tmp_path / "gptq" / "model.safetensors"
+    file.parent.mkdir()
+    write_gptq(file, weights.items(), nearest=True)
     found = qv.scan(tmp_path / "gptq", "int8_per_row", results=tmp_path / "r")
     assert dict(zip(found.tensor, found.status, strict=True)) == dict.fromkeys(weights, "ok")
     assert all(tuple(shape) == (32, WIDE) for shape in found["shape"])
