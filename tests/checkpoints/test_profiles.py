@@ -225,7 +225,7 @@ def test_a_folder_of_gptq_has_its_weights_and_none_of_their_parts(tmp_path):
     safetensors.torch.save_file(cut, file)
     asked = ["scan", str(tmp_path / "gptq"), "-rint8_per_row", "--results", str(tmp_path / "r")]
     ran = CliRunner().invoke(quantviz, [*asked, "--format", "json"])
-    status = {row["tensor"]: row["status"] for row in json.loads(ran.stdout)["rows"]}
+    status = {row["tensor"]: row["status"] for row in json.loads(ran.stdout)}
     assert status.pop("model.layers.0.mlp.up_proj.weight") == "ok"
     assert status
     assert not {name for name, own in status.items() if own == "ok"}

@@ -936,3 +936,15 @@ def test_metrics_of_a_large_result_are_those_of_one_sum(recipe, monkeypatch):
     other = dataclasses.replace(r, x_hat=x_hat, error=x_hat - r.x)
     assert qv.metrics(other)["max_abs_error"] == pytest.approx(float(other.error.abs().max()))
     assert qv.metrics(other)["mse"] == pytest.approx(float(other.error.double().square().mean()))
+
+
+def test_why_nothing_was_compiled_is_told(monkeypatch):
+    """That numba might be missing was said of a scheme whose code was only not ready yet."""
+    from quantviz.streaming import kernel_access, readiness
+
+    scheme, shape = qv.RECIPES["int4_g128"], (4096, 4096)
+    assert readiness.why_not_compiled(scheme, shape) == "not_ready"
+    monkeypatch.setattr(readiness, "_sources", lambda *_: ())
+    assert readiness.why_not_compiled(scheme, shape) == "no_form"
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    assert readiness.why_not_compiled(scheme, shape) == "no_numba"
