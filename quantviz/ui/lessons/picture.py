@@ -377,7 +377,9 @@ def _table(now: Now) -> None:
         cells = "".join(f"<td>{_written(float(formula.value(own)))}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
-        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
+        # On the wall it scrolls where its part of the screen is low: keys must reach it.
+        f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
+        f"<table><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
