@@ -20,14 +20,16 @@ from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
+from quantviz.teaching.glossary import known_by, term_home
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
-from quantviz.teaching.lessons.progress import Answer, as_json
+from quantviz.teaching.lessons.plan import legend_home
+from quantviz.teaching.lessons.progress import Answer, as_json, judged
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
-from quantviz.ui.lessons import moving, picture
+from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import session
 from tests.helpers.lessons import right_answer
 from tests.helpers.offered import of_today
@@ -733,7 +735,10 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
         + 1
     )
     monkeypatch.setattr(quantviz.teaching.lessons, "_FOLDER", tmp_path)
-    quantviz.teaching.lessons.lessons.cache_clear()
+    # What is kept of the lessons goes with them, before and after: others of this process read it.
+    kept = (lessons, known_by, term_home, legend_home)
+    for each in kept:
+        each.cache_clear()
     try:
         at = opened(lang="en")
         assert len(at.error) == 1
@@ -749,7 +754,8 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
         assert any(button.key == "go_asymmetric" for button in at.button)
     finally:
         monkeypatch.undo()
-        quantviz.teaching.lessons.lessons.cache_clear()
+        for each in kept:
+            each.cache_clear()
 
 
 def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
@@ -993,6 +999,7 @@ def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_le
     assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
     assert words["lessons.second_look.asked"].encode() in everything(at)
     scenes = steps[i].scenes(1)
+    not_told(at, steps[i], scenes)
     if steps[i].move:
         moved(at, name, i, 1, scenes[HERE].state)
     for k, each in enumerate(steps[i].questions):
@@ -1006,7 +1013,63 @@ def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_le
     assert second_looks(at_the_end(name, at.session_state["lesson_answers"])) == []
 
 
-def test_what_was_wrong_and_sure_is_not_told_where_answers_are_withheld():
+def sure_of(name, i, question, given):
+    """The answers of who was sure twice."""
+    first = Answer(name, i, question.id, 0, given, True)
+    return [first, dataclasses.replace(first, tried=1)]
+
+
+def done(name):
+    """The right answers to all questions of a lesson."""
+    return [
+        Answer(name, i, question.id, 0, right_answer(question, step.scenes()), False)
+        for i, step in enumerate(lessons()[name].steps)
+        for question in step.questions
+    ]
+
+
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS[-2:], languages()), 1))
+def test_the_last_lessons_are_asked_once_more_from_the_list(name, language):
+    """Two lessons after them there is none: what one was sure of there was never asked again."""
+    steps, words = lessons(language)[name].steps, catalogue(language)
+    i, question = next(
+        (i, q) for i, step in enumerate(steps) for q in step.questions if isinstance(q, Choice | Direction)
+    )
+    wrong = sure_of(name, i, question, wrong_answer(question, steps[i].scenes()))
+    others = [each for each in (*done(IDS[-2]), *done(IDS[-1])) if each.place != wrong[0].place]
+
+    def on_the_list(kept):
+        at = restored(opened(lang=language), kept)
+        return at, [button for button in at.button if button.key == "lesson_once_more"]
+
+    # It comes when the course is done, and only for who was wrong.
+    open_still = next(each for each in others if each.lesson == IDS[-1])
+    assert on_the_list([*wrong, *(each for each in others if each != open_still)])[1] == []
+    assert on_the_list([*done(IDS[-2]), *done(IDS[-1])])[1] == []
+    at, (button,) = on_the_list([*others, *wrong])
+    number_ = IDS.index(name)
+    assert button.label == words["lessons.second_look.ask"].format(number=number_)
+    healthy(button.click().run())
+    assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
+    assert words["lessons.second_look.asked"].encode() in everything(at)
+    scenes = steps[i].scenes(1)
+    not_told(at, steps[i], scenes)
+    if steps[i].move:
+        moved(at, name, i, 1, scenes[HERE].state)
+    for k, each in enumerate(steps[i].questions):
+        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
+        commit(at)
+    assert at.button(key="lesson_next").label == words["lessons.second_look.back_to_list"]
+    healthy(at.button(key="lesson_next").click().run())
+    assert "l" not in address(at)
+    assert not [each for each in at.button if each.key == "lesson_once_more"]
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(leaks, monkeypatch):
+    """Who was right and who was wrong is sent the same, byte for byte but for the answer itself and what is
+    drawn by chance. Where verdicts leaked, it is not the same: so this would find it.
+    """
     name, i, question = next(
         (name, i, q)
         for name in IDS[2:]
@@ -1014,10 +1077,41 @@ def test_what_was_wrong_and_sure_is_not_told_where_answers_are_withheld():
         for q in step.questions
         if isinstance(q, Choice)
     )
-    sure = Answer(name, i, question.id, 0, wrong_answer(question, lessons()[name].steps[i].scenes()), True)
-    last = str(len(lessons()[name].steps))
-    at = restored(opened(l=name, p=last, k="withheld"), [sure, dataclasses.replace(sure, tried=1)])
-    assert not [b for b in at.button if str(b.key).startswith(("second_look_", "lesson_once_more"))]
+    scenes = lessons()[name].steps[i].scenes()
+    given = {"right": right_answer(question, scenes), "wrong": wrong_answer(question, scenes)}
+    if leaks:
+        known = dict(lessons())
+        monkeypatch.setattr(second_look, "verdicts", lambda: judged(second_look.answers(), known, {}))
+    # At the lesson's own end and two lessons later.
+    places = [(name, str(len(lessons()[name].steps)))]
+    later = IDS[IDS.index(name) + 2]
+    places.append((later, str(len(lessons()[later].steps))))
+    found = {}
+    for lesson, step in places:
+        for kind, one in given.items():
+            ended = [
+                Answer(
+                    lesson, len(lessons()[lesson].steps) - 1, q.id, 0, right_answer(q, last.scenes()), True
+                )
+                for last in lessons()[lesson].steps[-1:]
+                for q in last.questions
+            ]
+            at = restored(opened(l=lesson, p=step, k="withheld"), [*sure_of(name, i, question, one), *ended])
+            sent = everything(at)
+            found[lesson, kind] = len(sent)
+            telling = [
+                words.say(question.told(scenes))
+                for words in (question.why, question.options[one].says)
+                if words and words.text
+            ]
+            told = [words for words in telling if words.encode() in sent]
+            buttons = [
+                b.key for b in at.button if str(b.key).startswith(("second_look_", "lesson_once_more"))
+            ]
+            if not leaks:
+                assert (told, buttons) == ([], [])
+    alike = [found[lesson, "right"] == found[lesson, "wrong"] for lesson, _ in places]
+    assert all(alike) != leaks
 
 
 def test_withheld_answers_have_no_second_try():

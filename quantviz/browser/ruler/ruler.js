@@ -146,6 +146,8 @@ export class Ruler {
     this.fitCanvas();
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
     this.canvas.style.opacity = picture.dim ? "0.55" : "";
+    // What is not to be told yet is no picture without a name.
+    setAttribute(this.canvas, "role", words.label ? "img" : "presentation");
     setAttribute(this.canvas, "aria-label", words.label ?? "");
     const { axis, bands, marks, settings } = this;
     this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
