@@ -36,9 +36,9 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
 def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
     """Return the name that a table has for a recipe, and its scheme."""
     scheme = scheme_named(recipe)
-    if isinstance(recipe, str) and recipe.strip().casefold() in PRESETS:
-        return recipe.strip().casefold(), scheme
-    return recipe_id(scheme), scheme
+    asked = recipe.strip().casefold() if isinstance(recipe, str) else ""
+    # Recipes of two engines may be one scheme: each keeps the name that it was asked for by.
+    return asked if asked in PRESETS or asked in ALL_RECIPES else recipe_id(scheme), scheme
 
 
 def scheme_named(recipe: str | Scheme) -> Scheme:
