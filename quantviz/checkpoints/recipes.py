@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterable
 
-from quantviz.checkpoints.profiles import PRESETS
+from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
@@ -48,7 +48,17 @@ def scheme_named(recipe: str | Scheme) -> Scheme:
     True
     """
     preset = PRESETS.get(recipe.strip().casefold()) if isinstance(recipe, str) else None
+    if isinstance(recipe, str):
+        _refuse_unencoded(recipe.strip().casefold())
     return as_scheme(preset.recipe if preset else recipe)
+
+
+def _refuse_unencoded(name: str) -> None:
+    for profile in PROFILES.values():
+        if preset := profile.unencoded.get(name):
+            used = dict.fromkeys((preset.recipe, *(step.recipe for step in preset.steps)))
+            types = ", ".join(each for each in used if each not in ALL_RECIPES)
+            raise QuantVizError("checkpoint.preset_unencoded", got=name, engine=profile.name, types=types)
 
 
 def recipe_id(scheme: Scheme) -> str:

@@ -1,6 +1,7 @@
 """Which tensors a scan measures, by an engine's profile or without one, and what it comes to as a gate."""
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,12 +13,14 @@ import quantviz as qv
 from quantviz.checkpoints.file_size import file_sizes
 from quantviz.checkpoints.listing import Entry, Listing
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
+from quantviz.checkpoints.profiles.presets import types_of
 from quantviz.checkpoints.recipes import recipe_id, recipes_named
 from quantviz.checkpoints.selection import QUANTIZED, Selection, selected
 from quantviz.checkpoints.tensor_kinds import KINDS
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
 from quantviz.text import languages
 from tests.helpers import ROOT
 
@@ -217,6 +220,9 @@ def test_scales_of_codes_are_no_weights(tmp_path):
 RECORDED = json.loads((ROOT / "tests/engines/recorded/llama_presets.json").read_text(encoding="utf-8"))
 
 
+UNENCODED = PROFILES["llama_cpp"].unencoded
+
+
 def asked_as(preset):
     """Return what a preset of llama-quantize is called here."""
     name = preset.lower()
@@ -231,10 +237,11 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
     tensors = RECORDED[model]["tensors"]
     # In any order: llama.cpp has one of its own.
     entries = [Entry(name, str(source), "float16", tuple(shape), size) for name, shape, size in tensors][::-1]
-    named = recipes_named(map(asked_as, RECORDED[model]["presets"]))
+    encoded = {each: own for each, own in RECORDED[model]["presets"].items() if each.lower() not in UNENCODED}
+    named = recipes_named(map(asked_as, encoded))
     found = selected(Listing(tuple(entries)), Selection("llama_cpp"), named).entries
     sizes = file_sizes(found, named, PROFILES["llama_cpp"].files)
-    for at, (preset, written) in enumerate(RECORDED[model]["presets"].items()):
+    for at, (preset, written) in enumerate(encoded.items()):
         types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
         for entry in found:
             if entry.unmeasured is not None:
@@ -244,6 +251,39 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
             ours = recipe_id(scheme).removeprefix("gguf_") if scheme else "f16"
             assert ours == types[entry.name], (preset, entry.name)
         assert sizes[asked_as(preset)] == pytest.approx(written["size"], rel=1e-3), preset
+
+
+@pytest.mark.parametrize("model", RECORDED)
+def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model):
+    """Presets of IQ1, IQ2 and IQ3: each tensor's type, and the size of the whole file."""
+    fallbacks = PROFILES["llama_cpp"].fallbacks
+    blocks = {each.name.lower(): each for each in BLOCK_TYPES.values()}
+    shapes = {name: tuple(shape) for name, shape, _ in RECORDED[model]["tensors"]}
+    header = RECORDED[model]["size"] - sum(-(-size // 32) * 32 for *_, size in RECORDED[model]["tensors"])
+    asked = [each for each in RECORDED[model]["presets"] if each.lower() in UNENCODED]
+    assert len(asked) == len(UNENCODED)
+    for preset in asked:
+        written = RECORDED[model]["presets"][preset]
+        types = {list(shapes)[k]: kind for kind, own in written["types"].items() for k in own}
+        chosen = types_of(UNENCODED[preset.lower()], shapes, {})
+        size = header
+        for name, shape in shapes.items():
+            kind = chosen[name]
+            if types[name] == "f32":
+                kind = "f32"
+            while kind and shape[-1] % blocks[kind].length:
+                # A type of no recipe has blocks of 256, and falls back as IQ4_XS does.
+                kind = fallbacks.get(kind, "iq4_nl") or "f16"
+            assert kind == types[name], (preset, name)
+            rows = -(-math.prod(shape) // blocks[kind].length)
+            size += -(-rows * blocks[kind].size // 32) * 32
+        assert size == pytest.approx(written["size"], rel=1e-3), preset
+
+
+@pytest.mark.parametrize("preset", UNENCODED)
+def test_a_preset_that_is_not_encoded_is_refused_by_name(preset):
+    with pytest.raises(QuantVizError, match=r"llama\.cpp.*iq[1-3]_"):
+        recipes_named(preset)
 
 
 def test_a_mixture_is_scanned_by_both_names_of_a_tensor(tmp_path):
