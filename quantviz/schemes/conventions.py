@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
@@ -19,6 +20,8 @@ from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shap
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class Convention(Arithmetic):
     """An engine's arithmetic, a frozen value.
@@ -64,6 +67,8 @@ class Convention(Arithmetic):
         >>> CONVENTIONS["course"].get("scale.floor_rule")
         'at_least'
         """
+        if name not in FIELDS:
+            raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
         return (
             getattr(self.scale, name.removeprefix("scale."))
             if name.startswith("scale.")

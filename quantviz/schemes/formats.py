@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
 
 
+@checked_fields
 @dataclass(frozen=True)
 class FloatBits:
     """How the bits of a float format are read.
@@ -41,6 +43,8 @@ class FloatBits:
         return (1 if self.subnormal else 0) - self.bias
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class NumberFormat:
     """An element format.

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quantviz.door import public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
@@ -28,6 +29,7 @@ _REDUCES_RANGE = {
 }
 
 
+@public_class
 @dataclass(frozen=True)
 class Scheme:
     """A quantization scheme: frozen, hashable, with a short text form.
@@ -518,9 +520,12 @@ class Scheme:
         except QuantVizError as problem:
             yield problem
             return
+        if not isinstance(self.mode, str):
+            yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
+            return
         if self.mode not in MODES:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
-        if self.nonfinite not in NONFINITE:
+        if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         for value, registry, error in (
             (self.granularity, GRANULARITIES, "granularity_wanted"),
