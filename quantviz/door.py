@@ -147,14 +147,19 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def check_fields(value: Any) -> None:
     """Raise a `QuantVizError` where a field of a dataclass that a user has filled is not what it wants."""
-    kind = type(value)
-    wanted = _wanted(cast("Hashable", kind))
+    for field, got in unfit_fields(value):
+        raise QuantVizError(
+            "argument", function=type(value).__name__, name=field.name, got=got, allowed=field.type
+        )
+
+
+def unfit_fields(value: Any) -> Iterator[tuple[dataclasses.Field[Any], str]]:
+    """Yield the fields of a dataclass that hold what they do not want, with what an error says of that."""
+    wanted = _wanted(cast("Hashable", type(value)))
     for field in dataclasses.fields(value):
         given = getattr(value, field.name)
         if _fitted(given, wanted[field.name]) is _ANY:
-            raise QuantVizError(
-                "argument", function=kind.__name__, name=field.name, got=_shown(given), allowed=field.type
-            )
+            yield field, _shown(given)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
-from quantviz.checkpoints.file_size import file_sizes, is_gguf
+from quantviz.checkpoints.file_size import file_sizes, has_header
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.pace import Pace
@@ -193,11 +193,13 @@ def _size_notes(
 ) -> Iterator[Note]:
     """Yield how large the files are that the engine's tool would write."""
     profile = selection.profile
-    if profile is None or not profile.alignment:
+    if profile is None or profile.files is None:
         return
-    sizes = file_sizes(entries, named, profile.alignment)
+    sizes = file_sizes(entries, named, profile.files)
+    if not sizes:
+        return
     told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
-    key = "whole_file" if is_gguf(entries) else "whole_file_without_header"
+    key = "whole_file" if has_header(entries, profile.files) else "whole_file_without_header"
     yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
 
 

@@ -221,8 +221,12 @@ def _instead(
         schemes: What each is on this tensor where its rows divide into blocks.
     """
     found: list[tuple[int, Scheme | None]] = []
+    kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):
         used: Scheme | None = scheme
+        of_kind = profile.by_kind.get(recipe_id(scheme), {}).get(kind)
+        if of_kind is not None:
+            used = ALL_RECIPES[of_kind] if of_kind else None
         while used is not None and refusal_of(used, entry.shape, entry.outputs) is not None:
             name = profile.fallbacks.get(recipe_id(used))
             if name is None:

@@ -178,6 +178,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         # It keeps a scale as float32 and computes with that.
+        scale_bits=32,
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="llm_weights",
         known_as=("Int8WeightOnly", "Int8Tensor"),

@@ -539,7 +539,11 @@ class Scheme:
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
-        yield from self.convention.problems()
+        of_convention = tuple(self.convention.problems())
+        yield from of_convention
+        # What is no value at all cannot be asked further.
+        if any(problem.key == "convention_bad_value" for problem in of_convention):
+            return
         try:
             self.convention.in_effect(fmt.id)
         except QuantVizError as problem:

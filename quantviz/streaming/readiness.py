@@ -10,7 +10,7 @@ from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_cell
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
+from quantviz.streaming import limits, searches
 from quantviz.streaming.kernel_access import fixed_ready
 from quantviz.streaming.pieces import Asked, rows_of_piece
 from quantviz.streaming.programs import block_code, compiled_program, lines_of_sums, types_of_scheme
@@ -38,6 +38,7 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     not wait for it.
     """
     layout = in_line(scheme.layout(shape))
+    searches.warm(scheme, shape)
     program = compiled_program(scheme, types_of_scheme(scheme), layout.block_shape[-1] == 1)
     if program is not None:
         program.sums_addresses()
@@ -67,7 +68,13 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
 
-    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted))
+    searched = searches.code_of(scheme, shape)
+    return compiler().knows(
+        (
+            *_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted),
+            *([searches.source_of(searched)] if searched else []),
+        )
+    )
 
 
 @lru_cache(maxsize=256)

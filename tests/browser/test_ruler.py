@@ -571,6 +571,8 @@ def test_no_hand_drags_a_tooth_of_few_out_of_view(ruler, symmetric, bits):
         drawn, there, left, right, first, last = page.evaluate(TEETH)
         assert drawn == there == 2**bits, (name, ways)
         assert first - 1 <= left < right <= last + 1, (name, ways)
+        # Pressed together, the comb had no tooth left to open it with.
+        assert any(each.startswith("tooth") for each in handles(page)), (name, ways)
         page.evaluate("document.activeElement.blur()")
 
 

@@ -233,7 +233,7 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
     entries = [Entry(name, str(source), "float16", tuple(shape), size) for name, shape, size in tensors][::-1]
     named = recipes_named(map(asked_as, RECORDED[model]["presets"]))
     found = selected(Listing(tuple(entries)), Selection("llama_cpp"), named).entries
-    sizes = file_sizes(found, named, PROFILES["llama_cpp"].alignment)
+    sizes = file_sizes(found, named, PROFILES["llama_cpp"].files)
     for at, (preset, written) in enumerate(RECORDED[model]["presets"].items()):
         types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
         for entry in found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.schemes.recipes import RECIPE_GROUPS
@@ -133,8 +134,9 @@ LLAMA_CPP = Profile(
         }
     ),
     presets=_PRESETS,
-    # GGUF_DEFAULT_ALIGNMENT
-    alignment=32,
+    # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 what has one axis, norms, positions and routers
+    # (conversion/base.py).
+    files=Files(".gguf", alignment=32, kept=4, unfit=2),
     export="llama",
     arithmetic="gguf",
 )

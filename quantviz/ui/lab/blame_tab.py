@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from quantviz.ui.components.phone_tables import (
 )
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import ask_study_of, worked_out
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -35,7 +36,6 @@ from quantviz.ui.shell.words import language, number, plain, say, sentences, sha
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Kept, Remedy, Suspect
-    from quantviz.analysis.block_costs import BlockCosts
     from quantviz.analysis.study import Study
 
 _PARTS = "blame_parts"
@@ -118,17 +118,16 @@ def _found(state: LabState) -> tuple[Blame, ...]:
     """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
     Of a large tensor one kind of parts is looked at, at first its columns.
     """
+    from quantviz.analysis.blame import blame, culprits
+
     source, scheme = state.source, state.scheme
     parts = _asked_for(state) if state.large else None
 
-    def look() -> tuple[Blame, ...]:
-        from quantviz.analysis.blame import blame, culprits
-
-        x = stored_of(source)
-        return culprits(x, scheme) if parts is None else (blame(x, scheme, parts),)
-
     with st.spinner(say("blame.looking"), show_time=True):
-        return kept(source, f"blame {parts} {scheme}", look, aside=True)
+        if parts is None:
+            return worked_out(source, f"blame {scheme}", partial(culprits, scheme=scheme))
+        look = partial(blame, scheme=scheme, parts=parts)
+        return (worked_out(source, f"blame {parts} {scheme}", look),)
 
 
 def _kinds(state: LabState) -> dict[str, Granularity]:
@@ -331,13 +330,9 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
 
 def _show_blocks(study: Study, state: LabState) -> None:
     """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+    from quantviz.analysis.block_costs import block_costs
 
-    def look() -> BlockCosts:
-        from quantviz.analysis.block_costs import block_costs
-
-        return block_costs(study)
-
-    rows = kept(state.source, f"block costs {state.scheme}", look, aside=True).rows
+    rows = ask_study_of(state, f"block costs {state.scheme}", block_costs).rows
     columns: dict[str, list[Any]] = {
         "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
         "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],

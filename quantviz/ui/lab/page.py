@@ -7,6 +7,7 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,9 @@ from quantviz.ui.lab.tensor_panels import (
 from quantviz.ui.lab.tiles import tiles
 from quantviz.ui.lab.title_line import show_title, tensor_name
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
@@ -114,6 +117,8 @@ def _open(state: LabState) -> None:
 
 def show_result(state: LabState, areas: Areas) -> Study:
     """Show numbers, panels and stage of the state's tensor under its scheme."""
+    if math.prod(state.source.shape) >= HEAVY_ELEMENTS:
+        prepare()
     try:
         with _working(state):
             study = study_of(state)

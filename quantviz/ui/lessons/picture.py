@@ -34,7 +34,7 @@ from quantviz.ui.lessons.moving import (
     show_hand_ruler,
 )
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.wall import height_on_wall, part_places, ruler_larger
+from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
@@ -76,7 +76,7 @@ def show_picture(now: Now) -> None:
         if _EXPLAINED & (show - covered):
             _why(now, _explained(scene, state), r, state, stamp)
     with places["plot"]:
-        if "bits_plot" in show:
+        if "bits_plot" in show and has_room_for_plot(now):
             _bits_plot(now, scene)
     if "table" in show and now.step.table:
         with places["table"]:
@@ -377,7 +377,9 @@ def _table(now: Now) -> None:
         cells = "".join(f"<td>{_written(float(formula.value(own)))}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
-        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
+        # On the wall it scrolls where its part of the screen is low: keys must reach it.
+        f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
+        f"<table><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

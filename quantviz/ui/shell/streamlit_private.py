@@ -9,7 +9,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import streamlit
@@ -18,7 +17,7 @@ from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.session_state import Serialized, Value, WStates
@@ -81,11 +80,6 @@ def is_awaited() -> Callable[[], bool]:
         return not waiting and (not has_sessions() or runtime.get_instance().is_active_session(session))
 
     return awaited
-
-
-def share_run(thread: Thread) -> None:
-    """Let a thread look into this run's session."""
-    add_script_run_ctx(thread, get_script_run_ctx(suppress_warning=True))
 
 
 def end_if_asked() -> None:
