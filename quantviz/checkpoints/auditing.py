@@ -37,7 +37,7 @@ from quantviz.checkpoints.tensor_audit import (
     TensorAudit,
     audit_plain,
     audit_weight,
-    result_of_rows,
+    band_of,
 )
 from quantviz.door import checked_fields, public, public_but, public_class
 from quantviz.errors import Note, QuantVizError, known_language
@@ -52,6 +52,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
+from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         if weight.problem:
             raise weight.problem.again()
         x = _original(pair, weight, quantized.tensors, original.tensors)[0]
-        result = result_of_rows(weight, x, 0, weight.shape[0])[0]
+        result = result_of_band(band_of(weight, x, 0, weight.shape[0]))[0]
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 

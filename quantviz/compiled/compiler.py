@@ -36,6 +36,7 @@ from quantviz.compiled.cell_functions import (
 )
 from quantviz.compiled.cell_sources import (
     STORES_OF_ERRORS,
+    STORES_WITH_STEPS,
     source_of_blocks,
     source_of_cells,
     source_of_trials,
@@ -89,6 +90,10 @@ class Compiler:
     def errors(self, code: CellCode, by_element: bool) -> int:
         """Return the address of the same that gives errors alone."""
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
+
+    def steps(self, code: CellCode, by_element: bool) -> int:
+        """Return the address of the same that gives steps in place of errors in steps."""
+        return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
 
     def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
         """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves

@@ -35,7 +35,7 @@ def scripts_compiled_once():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def long_work_done_here():
     """A process of its own would know nothing of what a test sets, and each worker would start one. What is
     sent and what comes back is pickled all the same.

@@ -717,7 +717,8 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert back["y"] < place["y"] + place["height"]
     assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
     ruler = page.locator(".qv-ruler")
-    low, mark = ruler.bounding_box()["height"], page.locator("[data-handle=mark]").bounding_box()
+    top, low = (ruler.bounding_box()[each] for each in ("y", "height"))
+    mark = page.locator("[data-handle=mark]").bounding_box()
     page.touchscreen.tap(mark["x"] + 0.7 * mark["width"], mark["y"] + mark["height"] / 2)
     page.locator("[data-handle=hi]").wait_for()
     wait_idle(page)
@@ -725,6 +726,7 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert page.locator(".st-key-lesson_tiles b").first.inner_text() == "0.02586"
     # The curve is as high as dots and comb, and one sees it with the question.
     box = ruler.bounding_box()
+    assert box["y"] == pytest.approx(top, abs=1.5), "what was tapped stays where it is"
     assert box["height"] - low == pytest.approx(84 - 36 + 2, abs=3)
     assert box["y"] + box["height"] <= 844
     sure, guess = (page.locator(f".st-key-{name} button") for name in ("commit", "commit_guess"))
@@ -738,6 +740,19 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     (answer,) = kept(page)
     assert answer["sure"] is False
     assert 1 < answer["mark"] < 3
+
+
+#: Steps whose ruler began farthest below a phone's fold, behind their panels.
+BELOW_THE_FOLD = [("w8a32", 3), ("bits_and_sqnr", 1), ("per_group", 2), ("outliers", 1), ("range_to_grid", 5)]
+
+
+def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
+    for lesson, step in of_today(BELOW_THE_FOLD, 1):
+        gone(page, lesson, step, until=".st-key-lesson_hand [data-handle]", lang="en")
+        ask = page.locator(".st-key-lesson_ask_0").bounding_box()
+        ruler = page.locator(".qv-ruler").first.bounding_box()
+        assert 0 <= ask["y"] < ruler["y"]
+        assert ruler["y"] + ruler["height"] <= 844
 
 
 def rows_to_choose_from_are_as_high_as_a_finger(page):
@@ -766,6 +781,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
     a_question_comes_into_view_when_something_was_moved(page)
+    a_question_and_what_it_asks_to_move_are_seen_at_once(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)

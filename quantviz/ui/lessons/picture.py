@@ -55,6 +55,8 @@ IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
 _ABOVE_CURVE = 150
+#: What a slider over the ruler takes of it.
+_SLIDER = 10
 
 
 def show_picture(now: Now) -> None:
@@ -193,6 +195,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
         low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
+        low -= _SLIDER * bool({"bits", "group"} & set(now.step.move))
         height = low if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
