@@ -209,7 +209,7 @@ ALLOWED = {
     "tensors": "door errors schemes",
     "sources": "errors own_folder schemes tensors text",
     "quantization": "budget door errors pickling schemes tensors text",
-    "evaluation": "door errors pickling quantization schemes tensors",
+    "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation own_folder quantization schemes tensors",
     "work_process": "budget compiled errors own_process",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"

@@ -44,13 +44,14 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 )
             }
         ),
-        # LLM.int8() (Dettmers et al. 2022), and FP8 as torchao has it.
+        # LLM.int8() (Dettmers et al. 2022), and FP8 as compressed-tensors has it: a row of zeros, as at the
+        # end of a padded vocabulary, has a scale there, and none in torchao.
         "eight_bits": MappingProxyType(
             {
                 "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
-                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="compressed_tensors"),
                 "fp8_e4m3_per_row": Scheme(
-                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="compressed_tensors"
                 ),
             }
         ),
@@ -170,6 +171,10 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "torchao_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torchao_int8"),
                 "torchao_int4_g128": _group("uint4", "torchao_tinygemm", 128, "asymmetric"),
                 "torchao_int4_g32": _group("uint4", "torchao_tinygemm", mode="asymmetric"),
+                "torchao_fp8_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "torchao_fp8_per_row": Scheme(
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
+                ),
                 "torchao_mxfp8": _group("float8_e4m3fn", "torchao_mx"),
                 "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
             }

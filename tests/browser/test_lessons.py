@@ -491,6 +491,7 @@ def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, 
         "[data-testid=stHeader]",
         "[data-testid=stButton]",
         ".st-key-lesson_code",
+        ".st-key-lesson_bridge button",
     ):
         assert page.locator(f"{gone}:visible").count() == 0, gone
     assert page.locator(".st-key-lesson_words").inner_text() == words

@@ -17,7 +17,7 @@ RECORDED = json.loads((ROOT / "tests/engines/recorded/profiles.json").read_text(
 MODELS = RECORDED.pop("models")
 WIDTHS = {"bfloat16": 2, "float32": 4}
 #: Recipes that no tool on a CPU writes files of: what they need is in the profiles' page.
-NOT_RECORDED = {"torchao_int4_g128", "torchao_int4_g32", "fp8_e4m3_per_tensor"}
+NOT_RECORDED = {"torchao_int4_g128", "torchao_int4_g32", "torchao_fp8_per_tensor"}
 CASES = [(engine, model) for engine, answer in RECORDED.items() for model in answer["models"]]
 
 

@@ -166,7 +166,7 @@ def _torchao(name: str, folder: Path) -> Iterator[Written]:
     fp4 = dict.fromkeys(("activation_dtype", "weight_dtype"), torch.float4_e2m1fn_x2)
     for recipe, config in (
         ("torchao_int8_per_row", Int8WeightOnlyConfig(version=2)),
-        ("fp8_e4m3_per_row", Float8WeightOnlyConfig()),
+        ("torchao_fp8_per_row", Float8WeightOnlyConfig()),
         ("torchao_mxfp8", MXDynamicActivationMXWeightConfig()),
         ("torchao_mxfp4", MXDynamicActivationMXWeightConfig(**fp4)),
         ("nvfp4", NVFP4WeightOnlyConfig()),

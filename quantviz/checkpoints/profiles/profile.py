@@ -43,6 +43,8 @@ class Profile:
     by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=lambda: MappingProxyType({}))
     #: Its mixtures of types by name.
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
+    #: Those with types that are not encoded here, whose choice of types is told and not measured.
+    unencoded: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
     #: What its files are like; none where their size is not told.
     files: Files | None = None
     #: What `export_allocation` writes for it; "" where there is nothing.

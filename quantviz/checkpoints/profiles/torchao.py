@@ -16,8 +16,8 @@ TORCHAO = Profile(
     name="torchao",
     kinds=frozenset(("linear", "head", "router")),
     recipes=(
-        *("torchao_int8_per_row", "torchao_int4_g128", "torchao_int4_g32", "fp8_e4m3_per_tensor"),
-        *("fp8_e4m3_per_row", "torchao_mxfp8", "torchao_mxfp4", "nvfp4"),
+        *("torchao_int8_per_row", "torchao_int4_g128", "torchao_int4_g32", "torchao_fp8_per_tensor"),
+        *("torchao_fp8_per_row", "torchao_mxfp8", "torchao_mxfp4", "nvfp4"),
     ),
     files=Files(
         ".safetensors",

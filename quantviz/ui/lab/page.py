@@ -192,7 +192,15 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         below_the_fold.show_metrics(study, state)
         st.caption(say("lab.purpose"))
         if state.large:
-            st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))
+            st.caption(say(f"lab.paths.{_way(study)}", count=study.x.count))
+
+
+def _way(study: Study) -> str:
+    """Return how a large tensor was measured, and why not by compiled code."""
+    from quantviz.streaming.readiness import why_not_compiled
+
+    path = study.measured.path
+    return why_not_compiled(study.scheme, study.shape) if path == "chunked" else path
 
 
 def _more(state: LabState) -> None:
