@@ -205,7 +205,7 @@ ALLOWED = {
     "own_process": "",
     "door": "errors",
     "quoting": "",
-    "schemes": "errors pickling text",
+    "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
     "sources": "errors own_folder schemes tensors text",
     "quantization": "budget door errors pickling schemes tensors text",

@@ -25,7 +25,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public
+from quantviz.door import public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -144,6 +144,7 @@ class Remedy:
     is_deployable: bool = True
 
 
+@public_class
 @dataclass(frozen=True, eq=False)
 class Blame:
     """Which parts of a tensor cost the others most under a scheme, and what would help."""

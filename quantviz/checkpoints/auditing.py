@@ -39,8 +39,8 @@ from quantviz.checkpoints.tensor_audit import (
     audit_weight,
     band_of,
 )
-from quantviz.door import public, public_but
-from quantviz.errors import Note, QuantVizError
+from quantviz.door import checked_fields, public, public_but, public_class
+from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
@@ -73,6 +73,8 @@ class Unmatched(NamedTuple):
     original: tuple[str, ...]
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True, eq=False)
 class Audit(Picklable):
     """What was found of a quantized file beside its original."""
@@ -119,7 +121,7 @@ class Audit(Picklable):
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, object]]:
         """Return a row for each tensor, as `table` has them."""
-        return [_row(each, language) for each in self.tensors]
+        return [_row(each, known_language(language)) for each in self.tensors]
 
     def table(self, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
         """Return a row for each tensor: its names, layout, status and scheme, how its codes were chosen, and

@@ -7,6 +7,7 @@ which reads them. The older one is binary; the newer one is a GGUF file with two
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ import numpy.typing as npt
 import torch
 import xxhash
 
+from quantviz.checkpoints.bounds import IMPORTANCE_BYTES
 from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.file_data import READ_FLAGS
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -93,9 +96,19 @@ def importances(path: Path) -> dict[str, Importance]:
         QuantVizError: The file cannot be read, or is no importance matrix.
     """
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-        found = dict(_of_gguf(path) if start == b"GGUF" else _of_binary(path.read_bytes()))
+        # Opened without waiting: a pipe may have nobody at its other end.
+        with open(os.open(path, READ_FLAGS), "rb") as file:
+            told = os.fstat(file.fileno())
+            if not stat.S_ISREG(told.st_mode):
+                raise QuantVizError("allocate.no_importance", file=os.fspath(path))
+            if told.st_size > IMPORTANCE_BYTES:
+                raise QuantVizError(
+                    "allocate.importance_too_large", file=os.fspath(path), most=IMPORTANCE_BYTES
+                )
+            raw = file.read(4)
+            if raw != b"GGUF":
+                raw += file.read(IMPORTANCE_BYTES)
+        found = dict(_of_gguf(path) if raw == b"GGUF" else _of_binary(raw))
     except OSError as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
     except (struct.error, UnicodeDecodeError, ValueError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import checked_fields
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.grids import local_step
@@ -51,6 +52,7 @@ class QParams(Picklable):
     global_zero_point: Any = None
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class QuantResult(Picklable):
     """A quantized tensor and everything that was computed on the way.

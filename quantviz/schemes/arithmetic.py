@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
 #: The dtypes of half precision that an input can have.
@@ -21,6 +22,7 @@ BY_WIDTH = ("mirrored_range", "mirrored_end")
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
 
+@checked_fields
 @dataclass(frozen=True)
 class ScaleSpec:
     """How a block's range becomes its scale."""
@@ -86,6 +88,8 @@ class ScaleSpec:
     inverse_of_zero: str = "zero"
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class Offer:
     """What an engine offers under a convention. What is empty is not limited."""

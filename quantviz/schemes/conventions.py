@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import public_class, unfit_fields
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
@@ -21,6 +22,7 @@ from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 from quantviz.text import languages, text
 
 
+@public_class
 @dataclass(frozen=True)
 class Convention(Arithmetic):
     """An engine's arithmetic, a frozen value.
@@ -66,6 +68,8 @@ class Convention(Arithmetic):
         >>> CONVENTIONS["course"].get("scale.floor_rule")
         'at_least'
         """
+        if name not in FIELDS:
+            raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
         return (
             getattr(self.scale, name.removeprefix("scale."))
             if name.startswith("scale.")
@@ -126,11 +130,15 @@ class Convention(Arithmetic):
         """
         # Those that have a name are asked by the tests, and on a page many times by each run. Equal is not
         # enough: False equals 0, and is no count.
-        if self is CONVENTIONS.get(self.id):
+        if isinstance(self.id, str) and self is CONVENTIONS.get(self.id):
             return
-        unknown = tuple(self._unknown())
+        unknown = tuple(self._unfit()) or tuple(self._unknown())
         # What is no value at all cannot be asked whether it goes with others.
         yield from unknown or self._lacking()
+
+    def _unfit(self) -> Iterator[QuantVizError]:
+        for field, got in unfit_fields(self):
+            yield QuantVizError("convention_bad_value", field=field.name, got=got, allowed=str(field.type))
 
     def _unknown(self) -> Iterator[QuantVizError]:
         for name, allowed in CHOICES.items():

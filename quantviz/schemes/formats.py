@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes.names import ids_named
 
 
+@checked_fields
 @dataclass(frozen=True)
 class FloatBits:
     """How the bits of a float format are read.
@@ -42,6 +44,8 @@ class FloatBits:
         return (1 if self.subnormal else 0) - self.bias
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class NumberFormat:
     """An element format.

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quantviz.door import public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
@@ -29,6 +30,7 @@ _REDUCES_RANGE = {
 }
 
 
+@public_class
 @dataclass(frozen=True)
 class Scheme:
     """A quantization scheme: frozen, hashable, with a short text form.
@@ -522,9 +524,12 @@ class Scheme:
         except QuantVizError as problem:
             yield problem
             return
+        if not isinstance(self.mode, str):
+            yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
+            return
         if self.mode not in MODES:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
-        if self.nonfinite not in NONFINITE:
+        if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         for value, registry, error in (
             (self.granularity, GRANULARITIES, "granularity_wanted"),
@@ -538,7 +543,11 @@ class Scheme:
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
-        yield from self.convention.problems()
+        of_convention = tuple(self.convention.problems())
+        yield from of_convention
+        # What is no value at all cannot be asked further.
+        if any(problem.key == "convention_bad_value" for problem in of_convention):
+            return
         try:
             self.convention.in_effect(fmt.id)
         except QuantVizError as problem:

@@ -1,5 +1,6 @@
 """llama.cpp's importance matrix in a scan: by either names, for each expert, and for recipes that heed it."""
 
+import os
 import struct
 
 import numpy as np
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints import reading, tasks
+from quantviz.checkpoints.bounds import IMPORTANCE_BYTES
 from quantviz.checkpoints.importance import by_tensor, importances
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
@@ -142,6 +144,17 @@ def test_what_does_not_fit_is_told(tmp_path):
     with pytest.raises(QuantVizError) as error:
         qv.scan(tmp_path / "m.safetensors", imatrix=tmp_path / "m.safetensors", **scan)
     assert error.value.key == "allocate.no_importance"
+
+
+def test_a_matrix_is_a_plain_file_of_bounded_size(tmp_path):
+    large, pipe = tmp_path / "large.dat", tmp_path / "pipe"
+    with large.open("wb") as file:
+        file.truncate(IMPORTANCE_BYTES + 1)
+    os.mkfifo(pipe)
+    for path, key in ((large, "importance_too_large"), (pipe, "no_importance"), (tmp_path, "cannot_read")):
+        with pytest.raises(QuantVizError) as caught:
+            importances(path)
+        assert caught.value.key == f"allocate.{key}"
 
 
 def test_the_command_says_what_had_none(tmp_path):

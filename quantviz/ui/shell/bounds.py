@@ -4,6 +4,8 @@
 HEAVY_SECONDS = 20
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
+#: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
+RESULT_ROWS = 2**20
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept

@@ -173,6 +173,10 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
             if held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
                 value = usual(states, widget_id)
                 if not _is_deeper(value, DEEPEST_SAID):
+                    # Streamlit passes over these in silence.
+                    if _names_of(held.value) - set(about.callbacks or ()):
+                        with uninterrupted():
+                            _drop("unknown name", _key_of(widget_id), held)
                     return value
         with uninterrupted():
             _drop(held.value.WhichOneof("value") or "", _key_of(widget_id), held)
@@ -199,6 +203,17 @@ def _has_form(widget: WidgetState) -> bool:
             )
         case _:
             return True
+
+
+def _names_of(widget: WidgetState) -> set[str]:
+    """Return the names of the messages of a component, of its state and of what has happened in it."""
+    match widget.WhichOneof("value"):
+        case "json_value":
+            return set(json.loads(widget.json_value))
+        case "json_trigger_value":
+            return {each["event"] for each in json.loads(widget.json_trigger_value) or ()}
+        case _:
+            return set()
 
 
 def _is_deeper(value: object, most: int) -> bool:
