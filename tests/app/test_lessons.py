@@ -27,7 +27,7 @@ from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction,
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
 from tests.helpers.lessons import right_answer
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, hint
 
 IDS = list(lessons())
@@ -224,7 +224,7 @@ def opened_before(step, k):
     return frozenset().union(*(step.opened_by_mark(question) for question in step.questions[:k]))
 
 
-@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS, languages()), 5))
+@pytest.mark.parametrize(("name", "language"), sample_of(itertools.product(IDS, languages()), 5))
 def test_each_step_answered_wrong_and_right(name, language):
     lesson, words = lessons(language)[name], catalogue(language)
     at = opened(l=name, lang=language)
