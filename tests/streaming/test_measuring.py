@@ -175,7 +175,7 @@ def loud_and_quiet(rows, columns):
 COMPILED = (partial(check, paths=("fused",), errors_alone=False), check_errors, check_sums)
 
 
-@pytest.mark.parametrize("convention", sample_of(qv.CONVENTIONS, 8))
+@pytest.mark.parametrize("convention", sample_of(qv.CONVENTIONS, 4))
 def test_every_scheme_is_compiled_to_what_the_reference_gives(convention, monkeypatch):
     monkeypatch.setattr(limits, "LANES", 2)
     offered = list(itertools.product(offered_schemes(qv.CONVENTIONS[convention]), COMPILED))
@@ -868,7 +868,7 @@ def walked(plain):
     ]
     first = "int4,asymmetric,per_group(size=32),min_max,torchao"
     ignoring = [str(qv.Scheme.parse(form).replace(nonfinite="ignore")) for form in (first, *others)]
-    forms = [first, *sample_of([*others, *ignoring], 1)]
+    forms = [first, *sample_of([*others, *ignoring], 0)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "QUANTVIZ_PLAIN_NUMBA": plain}
     done = subprocess.run(
         [sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env
