@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from quantviz.compiled.background import at_once
 from quantviz.sources.limits import Limits
 from quantviz.ui.components.classroom_signs import show_room
+from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
 from quantviz.ui.shell.connection_words import watch_connection
@@ -52,6 +53,7 @@ def show_page() -> None:
         keep_history()
         watch_connection()
         close_sidebar_at_first()
+        search_names()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()
     cold = cold_start.before_navigation()

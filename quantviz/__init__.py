@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
-    from quantviz.evaluation.metric_formulas import metrics as metrics
     from quantviz.export.allocations import export_allocation as export_allocation
     from quantviz.export.report import report as report
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files import open_tensors as open_tensors
     from quantviz.streaming.measuring import Measured as Measured
     from quantviz.streaming.measuring import measure as measure
+    from quantviz.streaming.result_metrics import metrics as metrics
     from quantviz.tensors.blocks import Blocks as Blocks
     from quantviz.tensors.lazy import as_matrix as as_matrix
 
@@ -129,7 +129,8 @@ _HOMES = {
         "PerTensor",
     ),
     "streaming.measuring": ("Measured", "measure"),
-    "evaluation.metric_formulas": ("METRICS", "metrics"),
+    "streaming.result_metrics": ("metrics",),
+    "evaluation.metric_formulas": ("METRICS",),
     "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "requantize"),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),

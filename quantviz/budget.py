@@ -47,13 +47,8 @@ class Spending:
     smaller part of the tensor, or a range without a search, such as min_max; a script has no such limit.
     """
 
-    def __init__(
-        self,
-        seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-        give_way: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.seconds, self._clock, self._give_way = seconds, clock, give_way
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self._clock = seconds, clock
         self._begun, self._dropped = clock(), threading.Event()
 
     @property
@@ -66,7 +61,7 @@ class Spending:
         self._dropped.set()
 
     def check(self, share: float = 0.0, since: float = 0.0) -> None:
-        """Give way to others; raise `Ended` where the budget is spent, or will be.
+        """Raise `Ended` where the budget is spent, or will be, or the work was dropped.
 
         Args:
             share: How much of a part of the work is done, 0 to 1; 0 where that is not known.
@@ -74,7 +69,6 @@ class Spending:
         """
         if self._dropped.is_set():
             raise Ended("work.dropped")
-        self._give_way()
         now = self.now
         if now - self._begun > self.seconds:
             raise Ended("work.too_long", seconds=f"{self.seconds:.3g}")
@@ -96,9 +90,15 @@ def spending(budget: Spending) -> Iterator[None]:
         _SPENDING.reset(before)
 
 
-def gives_way() -> bool:
-    """Return whether work here has a budget, and so is done in short steps on one thread."""
-    return _SPENDING.get() is not None
+def too_long(end: Ended) -> QuantVizError:
+    """Return the sentence of one part of the work that takes too long: what else is asked for is still done.
+
+    Raises:
+        Ended: The work ends for another reason, and the other parts with it.
+    """
+    if end.problem.key != "work.too_long":
+        raise end
+    return end.problem
 
 
 class Progress:

@@ -25,9 +25,9 @@ import sys
 import threading
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from quantviz.errors import QuantVizError
 
@@ -43,49 +43,94 @@ _LARGEST = 2**63
 _ANY = object()
 
 
+class _Arguments:
+    """Looks at the arguments of a function; `own` are parameters that it checks itself."""
+
+    def __init__(self, function: Callable[..., Any], own: tuple[str, ...] = ()) -> None:
+        self._function, self._own = function, own
+        self._parameters = inspect.signature(function).parameters
+
+    @functools.cached_property
+    def _kinds(self) -> dict[str, Any]:
+        return {
+            name: Any if name in self._own else _kind(each.annotation, self._function)
+            for name, each in self._parameters.items()
+        }
+
+    def _checked(self, name: str, value: Any) -> Any:
+        fitting = _fitted(value, self._kinds.get(name, Any))
+        if fitting is _ANY:
+            raise QuantVizError(
+                "argument",
+                function=self._function.__qualname__,
+                name=name,
+                got=_shown(value),
+                allowed=str(self._parameters[name].annotation),
+            )
+        return fitting
+
+    def checked(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return them as the parameters want them; `QuantVizError` names the first that does not fit.
+
+        What there is too much of, Python itself refuses.
+        """
+        given = [self._checked(name, value) for name, value in zip(self._parameters, args, strict=False)]
+        fitting = {name: self._checked(name, value) for name, value in named.items()}
+        return [*given, *args[len(given) :]], fitting
+
+
 def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Return the decorator of a function that users call; `own` are parameters that it checks itself."""
 
     def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        parameters = inspect.signature(function).parameters
+        arguments = _Arguments(function, own)
         call: Callable[..., _T] = function
-
-        @functools.cache
-        def kinds() -> dict[str, Any]:
-            return {
-                name: Any if name in own else _kind(each.annotation, function)
-                for name, each in parameters.items()
-            }
-
-        def checked(name: str, value: Any) -> Any:
-            fitting = _fitted(value, kinds().get(name, Any))
-            if fitting is _ANY:
-                raise QuantVizError(
-                    "argument",
-                    function=function.__name__,
-                    name=name,
-                    got=_shown(value),
-                    allowed=str(parameters[name].annotation),
-                )
-            return fitting
 
         @functools.wraps(function)
         def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             if _INSIDE.get():
                 return function(*args, **kwargs)
-            # What there is too much of, Python itself refuses.
-            given = [checked(name, value) for name, value in zip(parameters, args, strict=False)]
-            named = {name: checked(name, value) for name, value in kwargs.items()}
+            given, named = arguments.checked(args, kwargs)
             before = _INSIDE.set(True)
             try:
                 with usual_settings():
-                    return call(*given, *args[len(given) :], **named)
+                    return call(*given, **named)
             finally:
                 _INSIDE.reset(before)
 
         return entered
 
     return public
+
+
+def public_class(kind: type[_T]) -> type[_T]:
+    """Return a class that users hold, with the arguments of its own methods looked at.
+
+    Its methods work on what they are told; those that make tensors are `public` besides.
+    """
+    for name, held in list(vars(kind).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(held, classmethod):
+            setattr(kind, name, classmethod(_asked(held.__func__)))
+        elif inspect.isfunction(held) and len(inspect.signature(held).parameters) > 1:
+            setattr(kind, name, _asked(held))
+    return kind
+
+
+def _asked(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return a method with its arguments looked at."""
+    arguments = _Arguments(method)
+    call: Callable[..., _T] = method
+
+    @functools.wraps(method)
+    def entered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if _INSIDE.get():
+            return method(*args, **kwargs)
+        given, named = arguments.checked(args, kwargs)
+        return call(*given, **named)
+
+    return entered
 
 
 #: The decorator of a function that users call.
@@ -102,14 +147,39 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def check_fields(value: Any) -> None:
     """Raise a `QuantVizError` where a field of a dataclass that a user has filled is not what it wants."""
-    kind = type(value)
-    wanted = typing.get_type_hints(kind)
+    for field, got in unfit_fields(value):
+        raise QuantVizError(
+            "argument", function=type(value).__name__, name=field.name, got=got, allowed=field.type
+        )
+
+
+def unfit_fields(value: Any) -> Iterator[tuple[dataclasses.Field[Any], str]]:
+    """Yield the fields of a dataclass that hold what they do not want, with what an error says of that."""
+    wanted = _wanted(cast("Hashable", type(value)))
     for field in dataclasses.fields(value):
         given = getattr(value, field.name)
         if _fitted(given, wanted[field.name]) is _ANY:
-            raise QuantVizError(
-                "argument", function=kind.__name__, name=field.name, got=_shown(given), allowed=field.type
-            )
+            yield field, _shown(given)
+
+
+@functools.cache
+def _wanted(kind: Hashable) -> dict[str, Any]:
+    """Return what the fields of a dataclass want, by their names."""
+    return typing.get_type_hints(kind)
+
+
+def checked_fields(kind: type[_T]) -> type[_T]:
+    """Return a dataclass that users fill, with what its constructor is given looked at."""
+    init: Callable[..., None] = kind.__init__
+
+    @functools.wraps(init)
+    def made(self: _T, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if not _INSIDE.get():
+            check_fields(self)
+
+    setattr(kind, "__init__", made)  # noqa: B010 - a checker of types takes no other function there
+    return kind
 
 
 # ---- arguments -------------------------------------------------------------------------------------
@@ -154,11 +224,11 @@ def _fitted(value: Any, kind: Any) -> Any:
 
 
 def _fitted_number(value: Any, kind: type) -> Any:
+    if isinstance(value, bool):
+        return _ANY
     if kind is float and isinstance(value, numbers.Real):
         with contextlib.suppress(OverflowError):
             return value if math.isfinite(float(value)) or not isinstance(value, int) else _ANY
-        return _ANY
-    if isinstance(value, bool):
         return _ANY
     try:
         whole = operator.index(value)

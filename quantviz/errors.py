@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.pickling import Picklable
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Characters of one value that an error repeats: about a line.
 MOST_SHOWN = 120
@@ -18,6 +18,13 @@ MOST_SHOWN = 120
 _MOST_LISTED = 2000
 #: Parameters that list what there is.
 _LISTS = ("known", "allowed", "offered", "sizes", "recipes")
+
+
+def known_language(language: str) -> str:
+    """Return the name of a language; `QuantVizError` where there is none of that name."""
+    if not isinstance(language, str) or language not in languages():
+        raise QuantVizError("report.language", got=language, known=", ".join(languages()))
+    return language
 
 
 class QuantVizError(ValueError):
@@ -50,7 +57,7 @@ class QuantVizError(ValueError):
             else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
             for name, value in self.params.items()
         }
-        sentence = text(f"errors.{self.key}", language, **said)
+        sentence = text(f"errors.{self.key}", known_language(language), **said)
         nearest = self._nearest()
         return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
 
@@ -165,7 +172,7 @@ class Note(Picklable):
             name: value.message(language) if isinstance(value, Note | QuantVizError) else value
             for name, value in self.params.items()
         }
-        return text(f"notes.{self.key}", language, **said)
+        return text(f"notes.{self.key}", known_language(language), **said)
 
     def __str__(self) -> str:
         return self.message()

@@ -37,6 +37,38 @@ def operand(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
+def option_text(name: str) -> str:
+    r"""Return a name as an option of `quantviz` takes it where others stand beside it.
+
+    A backslash stands before what would end it there, and before a backslash; `option_parts` takes it off.
+
+    >>> print(option_text("a=b,c"), option_text("w\\=4"))
+    a\=b\,c w\\\=4
+    """
+    return re.sub(r"([\\=,])", r"\\\1", name)
+
+
+def option_parts(text: str, mark: str, most: int = 0) -> list[str]:
+    r"""Return the names in an option, between marks with no backslash before them; at most so many cuts.
+
+    What is behind the last cut is left as it is: it may be no name.
+
+    >>> option_parts(r"a\=b\,c=int8(x=1)", "=", 1), option_parts(r"a\,b,c\d", ",")
+    (['a=b,c', 'int8(x=1)'], ['a,b', 'c\\d'])
+    """
+    parts = [""]
+    at = 0
+    while at < len(text) and not (most and len(parts) > most):
+        escapes = text[at] == "\\" and text[at + 1 : at + 2] in ("\\", "=", ",")
+        if text[at] == mark:
+            parts.append("")
+        else:
+            parts[-1] += text[at + escapes]
+        at += 1 + escapes
+    parts[-1] += text[at:]
+    return parts
+
+
 def yaml_text(words: str) -> str:
     r"""Return a text in double quotes, as JSON and YAML both read it.
 

@@ -202,18 +202,21 @@ ALLOWED = {
     "own_folder": "",
     "errors": "pickling text",
     "budget": "errors",
+    "own_process": "",
     "door": "errors",
     "quoting": "",
-    "schemes": "errors pickling text",
+    "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
     "sources": "errors own_folder schemes tensors text",
     "quantization": "budget door errors pickling schemes tensors text",
-    "evaluation": "door errors pickling quantization schemes tensors",
+    "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation own_folder quantization schemes tensors",
-    "streaming": "budget compiled door errors evaluation pickling quantization schemes tensors text",
-    "analysis": "door errors evaluation quantization schemes streaming tensors",
-    "checkpoints": "analysis compiled door errors evaluation own_folder pickling quantization quoting schemes"
-    " sources streaming tensors text",
+    "work_process": "budget compiled errors own_process",
+    "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
+    " text",
+    "analysis": "budget door errors evaluation quantization schemes streaming tensors",
+    "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
+    " quoting schemes sources streaming tensors text",
     "lab": "errors schemes sources tensors",
     "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
     "browser": "",
@@ -223,10 +226,10 @@ ALLOWED = {
     " tensors text",
     "course": "teaching",
     "lessons": "",
-    "cli": "analysis checkpoints errors evaluation export figures lab quoting schemes sources streaming"
-    " tensors text",
+    "cli": "analysis checkpoints errors evaluation export figures lab own_process quoting schemes sources"
+    " streaming tensors text",
     "__main__": "cli",
-    "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text",
+    "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text work_process",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",

@@ -25,7 +25,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public
+from quantviz.door import public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -49,7 +49,9 @@ LEAST_CAUSED = 0.05
 NEARLY_DB = 0.25
 _NEARLY_SHARE = 0.15
 #: Every remedy by id: see `Remedy`.
-REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate")
+REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate", "fold")
+#: Those that no engine's kernel of weights runs: some cells in another format, or scales of inputs.
+_WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 
 #: Parts of which it is told exactly what they cost by themselves.
 _SUSPECTS = 12
@@ -121,7 +123,8 @@ class Remedy:
     were. "clip": to what scales found without them reach. "isolate": a tensor of their own under the same
     scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
     "groups": each group along the last axis its own scale, where groups are smaller than what shares one now.
-    "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it.
+    "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it. "fold": AWQ's
+    scaling of columns, found from the weights alone and folded into the layer before.
     """
 
     #: One of `REMEDIES`.
@@ -137,8 +140,11 @@ class Remedy:
     bits_added: float
     #: The scheme that does it, where a scheme can.
     scheme: Scheme | None = None
+    #: Whether an engine's kernels can run it.
+    is_deployable: bool = True
 
 
+@public_class
 @dataclass(frozen=True, eq=False)
 class Blame:
     """Which parts of a tensor cost the others most under a scheme, and what would help."""
@@ -420,7 +426,8 @@ def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
     ) -> Remedy:
         after = math.nan if rest is None else decibels(signal, rest)
         was = math.nan if rest is None else before
-        return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme)
+        runs = name not in _WITHOUT_KERNEL and not _is_by_inputs(scheme, tried.x.shape)
+        return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme, runs)
 
     made = (remedy(*each) for each in _tried_remedies(tried, numbers))
     return tuple(sorted(made, key=lambda each: -each.whole_after_db))
@@ -453,9 +460,21 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
     if groups is not None:
         total = tried.noise_under(groups)
         yield "groups", None, total, bits_per_element(groups, tried.x.shape) - tried.bits, groups
+    folded = tried.folded_noise()
+    if folded is not None:
+        yield "fold", None, folded, 0.0, None
     rotated = tried.rotated_noise()
     if rotated is not None:
         yield "rotate", None, rotated, 0.0, None
+
+
+def _is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
+    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
+    of different inputs before they scale.
+    """
+    if scheme is None or len(shape) < 2 or not isinstance(scheme.granularity, PerChannel):
+        return False
+    return scheme.granularity.axis % len(shape) == len(shape) - 1
 
 
 def _grouped(tried: Counterfactuals) -> Scheme | None:

@@ -12,6 +12,7 @@ import torch
 
 from quantviz.analysis.sampled_part import SampledPart, has_whole_blocks
 from quantviz.analysis.study import Study
+from quantviz.budget import Ended, too_long
 from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
@@ -182,6 +183,8 @@ def _row(
         m = (part.weighted(own.measured) if part else own.measured).metrics
     except QuantVizError as problem:
         return CalibrationRow(calibration, scheme, problem=problem)
+    except Ended as end:
+        return CalibrationRow(calibration, scheme, problem=too_long(end))
     seconds = time.perf_counter() - began
     lo, hi = _ends(own)
     return CalibrationRow(

@@ -27,7 +27,7 @@ from quantviz.streaming.measuring import measure
 from quantviz.streaming.ranges import qparams, ranges
 from quantviz.streaming.regions import place_of, read_window
 from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.tensors.blocks import block_sums, flat_indices_of, viewed
+from quantviz.tensors.blocks import block_sums, expand, flat_indices_of, viewed
 from quantviz.tensors.conversion import NonFinite
 from quantviz.tensors.lazy import InMemory, Stored, Values, as_stored
 
@@ -42,6 +42,10 @@ KEPT_BITS = 16
 #: Of the noise that is left, a difference of two sums is told where it is at least this share of them: sums
 #: over large tensors agree to 1e-6.
 _TOLD_BY_DIFFERENCE = 1e-3
+#: Points of AWQ's grid; of a large tensor's as many as quantize about so many cells, and the fewest.
+_STEPS, _CELLS_FOLDED, _FEWEST_STEPS = 20, 2**23, 4
+#: Smallest magnitude of a block and of a column in it: the factor of a column of zeros is bounded so.
+_LEAST_MAGNITUDE = 1e-4
 
 
 class LeftOut(Stored):
@@ -112,6 +116,29 @@ class Rotated(Stored):
         flat = flat_indices_of(self.shape, index)
         first, last = int(flat.min()), int(flat.max())
         return torch.from_numpy(np.array(self.run(first, last + 1)))[flat - first]
+
+
+class Scaled(Stored):
+    """The same matrix with each column times a factor.
+
+    >>> Scaled(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5])).run(1, 4).tolist()
+    [1.0, 3.0, 2.0]
+    """
+
+    def __init__(self, stored: Stored, factors: torch.Tensor) -> None:
+        self._stored, self._factors = stored, factors
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    def run(self, start: int, stop: int) -> Values:
+        columns = torch.arange(start, stop) % len(self._factors)
+        scaled: Values = self._stored.run(start, stop) * self._factors[columns].numpy()
+        return scaled
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._stored.read(index) * self._factors[index[-1]]
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -406,6 +433,38 @@ class Counterfactuals:
             return None
         self.made += 1
         return _number(measure(Rotated(self.x, size), self._own, metrics=("mse",)).moments.e2)
+
+    def folded_noise(self) -> float | None:
+        """Return Σe² of a matrix whose columns are scaled before quantizing and scaled back after it, which
+        the layer before can do for nothing: AWQ's scaling, found from the weights alone. None where no
+        scaling has less, or not all is finite.
+
+        Factors are w̄^(r − 1), as llm-compressor's `duo_scaling` has them where all inputs are alike: w̄ is the
+        mean of |w| over the largest |w| of its block, r the best of a grid, at whose end nothing is scaled.
+        """
+        if len(self.x.shape) != 2 or self.study.facts.nonfinite:
+            return None
+        steps = max(min(_STEPS, _CELLS_FOLDED // self.x.count), _FEWEST_STEPS)
+        relative = self._relative_magnitudes()
+        found = [self._scaled_noise(relative ** (step / steps - 1)) for step in range(steps)]
+        return min(found) if min(found) < self.noise else None
+
+    def _relative_magnitudes(self) -> torch.Tensor:
+        """Return the mean of |w| over its block's largest, of each column: float32 (columns,)."""
+        found: Any = ranges(self.x, _ENDS.replace(granularity=self._own.granularity))
+        largest = torch.maximum(-found.lo, found.hi).clamp(min=_LEAST_MAGNITUDE)
+        values = self.x.read((slice(None), slice(None))).abs()
+        layout = _ENDS.replace(granularity=self._own.granularity).layout(self.x.shape)
+        means = (values / expand(largest, layout, self.x.shape)).mean(0)
+        return means.clamp(min=_LEAST_MAGNITUDE)
+
+    def _scaled_noise(self, factors: torch.Tensor) -> float:
+        factors = factors / (factors.max() * factors.min()).sqrt()
+        self.made += 1
+        found = measure(Scaled(self.x, factors), self._own, metrics=("mse",), by_axis=True)
+        of_columns = found.axes[1].e2
+        assert of_columns is not None
+        return float((of_columns / factors.to(torch.float64).square()).sum())
 
     def apart_noise(self, numbers: Numbers, scheme: Scheme, *, each_its_own: bool) -> tuple[float, int]:
         """Return Σe² of some parts as a tensor of their own, and how many scales it takes.

@@ -25,7 +25,7 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.door import public
+from quantviz.door import public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.formats import FORMATS
@@ -80,6 +80,7 @@ class RateLine:
         return sqnr_db > self.at(bits) + _ABOVE_DB
 
 
+@public_class
 @dataclass(frozen=True, eq=False)
 class RateDistortion:
     """What formats make of one tensor, and what could be made of it."""
@@ -117,8 +118,16 @@ class RateDistortion:
         )
 
     def line(self, name: str) -> RateLine:
-        """Return a line by its id."""
-        return next(each for each in self.lines if each.id == name)
+        """Return a line by its id.
+
+        Raises:
+            QuantVizError: There is no such line.
+        """
+        for each in self.lines:
+            if each.id == name:
+                return each
+        known = ", ".join(each.id for each in self.lines)
+        raise QuantVizError("unknown_line", got=name, known=known)
 
     def table(self) -> pandas.DataFrame:
         """Return the rows that fit.

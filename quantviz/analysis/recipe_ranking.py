@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quantviz.budget import Ended, too_long
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES, as_scheme, current_recipe, needs_lines
 from quantviz.schemes.scheme import Scheme
@@ -144,6 +145,8 @@ def recipe_rows(
             rows.append(dataclasses.replace(row, scheme=scheme))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
+        except Ended as end:
+            rows.append(RecipeRow(name, scheme, problem=too_long(end)))
     return tuple(rows)
 
 

@@ -14,6 +14,7 @@ import torch
 
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, priced_at, recipe_rows, row_of
 from quantviz.analysis.study import Keep, Study
+from quantviz.budget import Ended, too_long
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
 from quantviz.evaluation.moments import Moments, number_of
@@ -135,6 +136,8 @@ class SampledPart:
             )
         except QuantVizError as problem:
             return RecipeRow(name, scheme, problem=problem, trail=trail)
+        except Ended as end:
+            return RecipeRow(name, scheme, problem=too_long(end), trail=trail)
         own = dataclasses.replace(self.weighted(own), scheme=scheme, shape=self.whole.shape)
         row = row_of(own, name, is_current=False, priced_as=priced_as)
         coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]

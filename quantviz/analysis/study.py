@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 
@@ -22,7 +22,7 @@ from quantviz.quantization.explanation import CellInput, Explanation, explain, e
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.input_dtype import on_stored, rounded_to
 from quantviz.quantization.qparams import stored_qparams
-from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.quantizer import quantize, quantize_in_ranges
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, PerGroup, PerTensor, Shape, Window
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from quantviz.streaming.value_histogram import ValueHistogram
     from quantviz.tensors.conversion import NonFinite
 
+T = TypeVar("T")
 #: Gives what is known by a name, or what the function makes.
 Keep = Callable[[str, Callable[[], Any]], Any]
 
@@ -82,30 +83,35 @@ class Study:
     keep: Keep
 
     @classmethod
-    def of(cls, x: Stored, scheme: Scheme, *, facts: Facts | None = None, keep: Keep | None = None) -> Study:
-        """Return the study of a tensor whose `facts` may be known already; `keep` keeps what takes a pass
-        over it, by names that tell schemes apart.
+    def of(
+        cls,
+        x: Stored,
+        scheme: Scheme,
+        *,
+        facts: Facts | None = None,
+        found: Range | QParams | None = None,
+        keep: Keep | None = None,
+    ) -> Study:
+        """Return the study of a tensor of which `facts`, and what `search` has `found`, may be known already;
+        `keep` keeps what takes a pass over it, by names that tell schemes apart.
 
         Raises `QuantVizError` as `quantize` does.
         """
-        shape, keep = x.shape, keep or KeptHere()
-        given = x
-        x, scheme, said = on_stored(given, scheme)
-        for problem in scheme.problems(shape):
-            raise problem
-        if x is not given:
-            facts = keep(f"facts {x.dtype}", lambda: tensor_facts.facts(x))
-        facts = facts or tensor_facts.facts(x)
+        keep = keep or KeptHere()
+        x, scheme, said, facts = _as_quantized(x, scheme, facts, keep)
         nonfinite = facts.found
         own = x.own_scales(scheme)
         if own is not None and nonfinite is None:
             return cls._of_own(x, scheme, facts, own, keep)
         if x.count <= MOST_WHOLE:
-            r = measuring.quantized(x, scheme, facts)
+            if found is None:
+                r = measuring.quantized(x, scheme, facts)
+            else:
+                r = quantize_in_ranges(regions.read_whole(x), scheme, found)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, (*said, *r.notes), keep)
         notes = (*said, *measuring.nonfinite_notes(x, scheme, facts))
         absmax = facts.absmax
-        found = keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
+        found = found or keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
         qparams = ranges.qparams(x, scheme, found, absmax=absmax)
@@ -381,6 +387,52 @@ def _as_one_block(scheme: Scheme, count: int) -> Scheme:
         return scheme.replace(granularity=PerTensor())
     except QuantVizError:
         return scheme.replace(granularity=PerGroup(count))
+
+
+def search(x: Stored, scheme: Scheme, facts: Facts | None = None) -> Range | QParams | None:
+    """Return what a scheme's calibration finds for each block, to be handed to `Study.of`; none where scales
+    are those of the tensor's file.
+
+    Raises `QuantVizError` as `quantize` does.
+
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> search(InMemory(torch.tensor([1.0, -3.0])), Scheme("int4")).lo.tolist()
+    [-3.0]
+    """
+    x, scheme, _, facts = _as_quantized(x, scheme, facts, KeptHere())
+    if facts.found is None and x.own_scales(scheme) is not None:
+        return None
+    if x.count <= MOST_WHOLE:
+        return measuring.searched(x, scheme, facts)
+    measuring.nonfinite_notes(x, scheme, facts)
+    return ranges.ranges(x, scheme, absmax=facts.absmax)
+
+
+def ask_study(
+    x: Stored,
+    ask: Callable[[Study], T],
+    scheme: Scheme,
+    *,
+    facts: Facts | None = None,
+    found: Range | QParams | None = None,
+    block: Shape | None = None,
+) -> T:
+    """Return what `ask` says of the study of a tensor, or of one of its blocks by itself."""
+    study = Study.of(x, scheme, facts=facts, found=found)
+    return ask(study if block is None else study.alone(block))
+
+
+def _as_quantized(
+    x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
+) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
+    """Return tensor and scheme as they go together, notes on that, and what is known of the tensor then."""
+    given = x
+    x, scheme, said = on_stored(given, scheme)
+    for problem in scheme.problems(given.shape):
+        raise problem
+    if x is not given:
+        facts = keep(f"facts {x.dtype}", lambda: tensor_facts.facts(x))
+    return x, scheme, said, facts or tensor_facts.facts(x)
 
 
 class KeptHere:

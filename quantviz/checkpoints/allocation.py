@@ -14,12 +14,14 @@ import numpy.typing as npt
 from quantviz.checkpoints.choices import Choices, choices_of
 from quantviz.checkpoints.knapsack import MOST_BITS, solve
 from quantviz.checkpoints.offers import Sensitivities, Table
-from quantviz.door import public_but
+from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True, eq=False)
 class Allocation:
     """The smallest weight error at this size: a recipe for each tensor.
@@ -78,6 +80,8 @@ class Allocation:
         weights = self.choices.all_weights
         if weights is None:
             raise QuantVizError("allocate.no_shapes")
+        if not math.isfinite(bits_per_weight):
+            raise QuantVizError("allocate.budget_not_number", name="bits_per_weight", got=bits_per_weight)
         return self.within(self.budget_bits + math.floor(Fraction(str(bits_per_weight)) * weights))
 
     def next_change(self) -> Change | None:
@@ -117,7 +121,7 @@ class Allocation:
             "budget_bits": self.budget_bits,
             "bits_per_weight": self.bits_per_weight,
             "cost": self.cost if math.isfinite(self.cost) else None,
-            "gap": self.gap,
+            "gap": self.gap if math.isfinite(self.gap) else None,
             "optimal": self.is_optimal,
             "choice": dict(self.choice),
             "kept": dict(self.kept),

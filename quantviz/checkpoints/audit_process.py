@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from quantviz import own_process
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
 
@@ -26,8 +27,6 @@ from quantviz.text import languages
 _MOST_KEPT = 8
 #: Characters of what a running audit says that are read for how far it is.
 _LOOKED_AT = 64
-#: How far behind others it stands: whoever uses the app comes first.
-_NICE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,16 +113,13 @@ class AuditProcess:
                 tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (kept open)
                 for _ in range(2)
             )
-            # From a clone as from an installed package, whatever folder the server was started in.
-            paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
-            process = subprocess.Popen(
-                [sys.executable, "-m", "quantviz.checkpoints.audit_process", str(quantized), str(original)],
+            process = own_process.start(
+                "quantviz.checkpoints.audit_process",
+                (str(quantized), str(original)),
                 stdin=subprocess.DEVNULL,
                 stdout=put_down,
                 stderr=said,
                 text=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-                start_new_session=True,
             )
             key = str(quantized), str(original)
             before = self._jobs.pop(key, None)
@@ -152,8 +148,7 @@ def main(quantized: str, original: str) -> None:
     """Compare two checkpoints and write what was found."""
     from quantviz.checkpoints.auditing import audit
 
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    own_process.stand_behind()
 
     def report(done: int, count: int) -> None:
         print(done, count, file=sys.stderr, flush=True)

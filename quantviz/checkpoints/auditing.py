@@ -37,10 +37,10 @@ from quantviz.checkpoints.tensor_audit import (
     TensorAudit,
     audit_plain,
     audit_weight,
-    result_of_rows,
+    band_of,
 )
-from quantviz.door import public, public_but
-from quantviz.errors import Note, QuantVizError
+from quantviz.door import checked_fields, public, public_but, public_class
+from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
@@ -52,6 +52,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
+from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Unmatched(NamedTuple):
     original: tuple[str, ...]
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True, eq=False)
 class Audit(Picklable):
     """What was found of a quantized file beside its original."""
@@ -118,7 +121,7 @@ class Audit(Picklable):
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, object]]:
         """Return a row for each tensor, as `table` has them."""
-        return [_row(each, language) for each in self.tensors]
+        return [_row(each, known_language(language)) for each in self.tensors]
 
     def table(self, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
         """Return a row for each tensor: its names, layout, status and scheme, how its codes were chosen, and
@@ -210,7 +213,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         if weight.problem:
             raise weight.problem.again()
         x = _original(pair, weight, quantized.tensors, original.tensors)[0]
-        result = result_of_rows(weight, x, 0, weight.shape[0])[0]
+        result = result_of_band(band_of(weight, x, 0, weight.shape[0]))[0]
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 

@@ -23,5 +23,7 @@ NUMBER_DIGITS = 400
 TABLE_BYTES = 2**30
 TABLE_ROWS = 2**22
 TABLE_COLUMNS = 256
+#: Bytes of an importance matrix, which is held whole: that of DeepSeek R1 has some 1.2 billion.
+IMPORTANCE_BYTES = 2**31
 #: Bytes of a table that is one document of JSON: parsed it takes some ten times as much.
 TABLE_JSON_BYTES = 2**28

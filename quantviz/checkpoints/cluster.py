@@ -205,14 +205,14 @@ class _Jobs:
             return Done(task, (Measures(entry, "", (), found.problem),))
         known = found.known
         there = self._known(known.content)
-        missing = [scheme for scheme in schemes if str(scheme) not in there]
+        missing = [scheme for scheme in schemes if entry.key(scheme) not in there]
         if not missing:
             return Done(task, (Measures(entry, known.content, ()),))
         if not found.by_parts:
             self.waiting.appendleft(_whole(task))
             return None
         self._giants[task] = _Giant(known, Joining(known), _stamp(entry), len(missing))
-        parts = divided(known.seen, missing, WORK)
+        parts = divided(known.seen, missing, WORK, experts=known.experts)
         jobs = (_Job(task, measure_bands, (entry, part, known), _key(task, part)) for part in parts)
         self.waiting.extendleft(reversed(list(jobs)))
         return None

@@ -6,66 +6,167 @@ which reads them. The older one is binary; the newer one is a GGUF file with two
 
 from __future__ import annotations
 
-import math
 import os
+import stat
 import struct
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import torch
+import xxhash
 
+from quantviz.checkpoints.bounds import IMPORTANCE_BYTES
+from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.errors import QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.file_data import READ_FLAGS
+
+Array: TypeAlias = npt.NDArray[Any]
 
 #: The two tensors of a weight in a GGUF file: sums of squares of each input, and over how many they were
 #: taken.
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 
 
-def mean_squares(path: Path) -> dict[str, float]:
-    """Return the mean square of the inputs of each weight, over its inputs and its experts.
+@dataclass(frozen=True)
+class Importance(Picklable):
+    """Mean squares of the inputs of one weight, or of each expert that is stacked in it."""
+
+    #: Hash of its values, which tells it from any other.
+    mark: str
+    #: How many experts there are; 1 of a weight that has none.
+    experts: int
+    #: float32, one expert after the other.
+    raw: bytes = field(repr=False)
+    #: Whether any input came to an expert: one of which there is none counts all columns alike, as
+    #: llama-quantize has it.
+    is_seen: tuple[bool, ...] = (True,)
+
+    @classmethod
+    def of(cls, squares: Array, is_seen: tuple[bool, ...] = (True,)) -> Importance:
+        """Return that of mean squares (experts, columns)."""
+        raw = np.ascontiguousarray(squares, np.float32).tobytes()
+        mark = xxhash.xxh3_64(raw, seed=len(squares)).hexdigest()
+        return cls(mark, len(squares), raw, is_seen)
+
+    @property
+    def squares(self) -> Array:
+        """Return the mean squares, float32 (experts, columns)."""
+        columns = len(self.raw) // (np.float32().itemsize * self.experts)
+        return np.ndarray((self.experts, columns), np.float32, self.raw)
+
+    @property
+    def mean_square(self) -> float | None:
+        """Return the mean over all inputs and experts that were seen; None if it is no finite number."""
+        seen = self.squares[list(self.is_seen)].astype(np.float64)
+        found = float(seen.mean()) if seen.size else np.nan
+        return found if np.isfinite(found) and found >= 0 else None
+
+    def expert(self, number: int) -> Importance:
+        """Return that of one expert."""
+        return Importance.of(self.squares[number : number + 1], self.is_seen[number : number + 1])
+
+    def is_stacked_as(self, shape: Shape) -> bool:
+        """Return whether it has a row for each expert of a weight of `shape`, which has more than one."""
+        return self.experts > 1 and len(shape) > 2 and shape[0] == self.experts
+
+    def columns(self, start: int, shape: Shape) -> torch.Tensor:
+        """Return what an error counts in each column of a part of a weight.
+
+        Args:
+            start: The flat place in the weight where the part begins.
+            shape: The shape of the whole weight.
+        """
+        if not self.is_stacked_as(shape):
+            # Of another size than the weight, `quantize` refuses it.
+            return torch.from_numpy(self.squares.ravel().copy())
+        of_expert = int(np.prod(shape[1:]))
+        return torch.from_numpy(self.squares[start // of_expert].copy())
+
+
+def importances(path: Path) -> dict[str, Importance]:
+    """Return the importance of each weight that the file has, by llama.cpp's names.
 
     Raises:
         QuantVizError: The file cannot be read, or is no importance matrix.
     """
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-        found = _of_gguf(path) if start == b"GGUF" else _of_binary(path.read_bytes())
+        # Opened without waiting: a pipe may have nobody at its other end.
+        with open(os.open(path, READ_FLAGS), "rb") as file:
+            told = os.fstat(file.fileno())
+            if not stat.S_ISREG(told.st_mode):
+                raise QuantVizError("allocate.no_importance", file=os.fspath(path))
+            if told.st_size > IMPORTANCE_BYTES:
+                raise QuantVizError(
+                    "allocate.importance_too_large", file=os.fspath(path), most=IMPORTANCE_BYTES
+                )
+            raw = file.read(4)
+            if raw != b"GGUF":
+                raw += file.read(IMPORTANCE_BYTES)
+        found = dict(_of_gguf(path) if raw == b"GGUF" else _of_binary(raw))
     except OSError as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, QuantVizError):
             raise
         raise QuantVizError("allocate.no_importance", file=os.fspath(path)) from None
-    usable = {name: value for name, value in found.items() if math.isfinite(value) and value >= 0}
-    if not usable:
+    if not found:
         raise QuantVizError("allocate.no_importance", file=os.fspath(path))
-    return usable
+    return found
 
 
-def _of_gguf(path: Path) -> dict[str, float]:
+def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dict[str, Importance]:
+    """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names.
+
+    Args:
+        theirs: What `importances` returns, by llama.cpp's names.
+        tensors: The checkpoint's names, which may be llama.cpp's or those of what it converts.
+    """
+    found = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
+    found |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}
+    own = OtherNames(tuple(tensors))
+    for name, stacked in theirs.items():
+        for number in range(stacked.experts) if stacked.experts > 1 else ():
+            tensor = own.of(f"{name}[{number}]")
+            if tensor is not None:
+                found.setdefault(tensor, stacked.expert(number))
+    return found
+
+
+def mean_squares(found: Mapping[str, Importance]) -> dict[str, float]:
+    """Return the mean square of the inputs of each weight that has one."""
+    means = {name: each.mean_square for name, each in found.items()}
+    return {name: mean for name, mean in means.items() if mean is not None}
+
+
+def _of_gguf(path: Path) -> Iterator[tuple[str, Importance]]:
     from quantviz.sources.files import open_tensors
 
-    found = {}
     with open_tensors(path) as tensors:
         there = set(tensors.names)
         for name in tensors.names:
             weight = name.removesuffix(_SUMS)
             if weight == name or f"{weight}{_COUNTS}" not in there:
                 continue
-            counts = np.asarray(tensors.read(f"{weight}{_COUNTS}").tensor, np.float64).ravel()
-            sums = np.asarray(tensors.read(name).tensor, np.float64).ravel()
-            # A row of sums for each expert; one that no text came to says nothing.
-            each = np.array_split(sums, len(counts))
-            means = [row.mean() / count for row, count in zip(each, counts, strict=True) if count > 0]
-            if means:
-                found[weight] = float(np.mean(means))
-    return found
+            counts = np.asarray(tensors.read(f"{weight}{_COUNTS}").tensor, np.float32).ravel()
+            flat = np.asarray(tensors.read(name).tensor, np.float32).ravel()
+            sums = np.stack(np.array_split(flat, len(counts)))
+            seen = counts > 0
+            squares = np.ones_like(sums)
+            squares[seen] = sums[seen] / counts[seen, None]
+            if seen.any():
+                yield weight, Importance.of(squares, tuple(seen.tolist()))
 
 
-def _of_binary(raw: bytes) -> dict[str, float]:
+def _of_binary(raw: bytes) -> Iterator[tuple[str, Importance]]:
     """Read the older format: how many weights, and for each its name, how many chunks, and its sums."""
     (entries,) = struct.unpack_from("<i", raw)
-    at, found = 4, {}
+    at = 4
     for _ in range(entries):
         (length,) = struct.unpack_from("<i", raw, at)
         name = raw[at + 4 : at + 4 + length].decode("utf-8")
@@ -73,7 +174,6 @@ def _of_binary(raw: bytes) -> dict[str, float]:
         at += 12 + length
         if length < 0 or count <= 0 or at + 4 * count > len(raw):
             raise ValueError
-        sums = np.frombuffer(raw, "<f4", count, at).astype(np.float64)
-        found[name] = float(sums.mean()) / max(chunks, 1)
+        sums = np.frombuffer(raw, "<f4", count, at)
+        yield name, Importance.of(sums[None] / np.float32(max(chunks, 1)))
         at += 4 * count
-    return found

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from quantviz.checkpoints.account import Account, Became
+from quantviz.checkpoints.importance import Importance
 from quantviz.checkpoints.items import Item, accounted, bytes_of, items_of
 from quantviz.checkpoints.opening import OpenModel, open_model
-from quantviz.checkpoints.recipes import refusal_of, seen_shape
+from quantviz.checkpoints.recipes import refusal_of, row_key, seen_shape
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -64,6 +65,8 @@ class Entry(Picklable):
     #: What an engine uses on it in place of schemes that do not fit, by their places among those asked for:
     #: another scheme, or None where it keeps the tensor as it is.
     instead: tuple[tuple[int, Scheme | None], ...] = ()
+    #: What errors of its columns count while scales are searched; none where all count alike.
+    importance: Importance | None = None
 
     @property
     def seen(self) -> Shape:
@@ -79,6 +82,10 @@ class Entry(Picklable):
         """Return its scheme for each that is asked for; None where it is kept as it is."""
         instead = dict(self.instead)
         return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
+
+    def key(self, scheme: Scheme) -> str:
+        """Return what its row under a scheme is kept under."""
+        return row_key(scheme, self.importance.mark if self.importance else "")
 
     def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
         """Return those of them that fit its shape, each once."""

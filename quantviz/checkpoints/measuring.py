@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.checkpoints.importance import Importance
 from quantviz.checkpoints.reading import Held
+from quantviz.checkpoints.recipes import row_key
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -26,7 +28,7 @@ from quantviz.streaming.measuring import measure
 from quantviz.streaming.powers import power_sums
 from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts
-from quantviz.tensors.lazy import Stored
+from quantviz.tensors.lazy import InMemory, Stored
 
 #: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have
 #: measured it. Its sums differ in the last digits.
@@ -40,8 +42,8 @@ class Row(Picklable):
     """What was measured of one content under one scheme."""
 
     content: str
-    #: The scheme's text form.
-    scheme: str
+    #: What it is kept under: see `recipes.row_key`.
+    key: str
     #: "ok", "refused" or "problem".
     status: str
     reason: QuantVizError | None = None
@@ -75,6 +77,18 @@ class Known(Picklable):
     powers: Moments | None
     #: Whether kernels measure it: else the reference does.
     by_kernels: bool
+    #: What errors of its columns count; none where all count alike.
+    importance: Importance | None = None
+
+    @property
+    def experts(self) -> int:
+        """Return how many experts it is made up of, each with an importance of its own; else 1."""
+        own = self.importance
+        return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
+
+    def key(self, scheme: Scheme) -> str:
+        """Return what its row under a scheme is kept under."""
+        return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
     def of(cls, held: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
@@ -88,8 +102,18 @@ class Known(Picklable):
         by_kernels = by_kernels and held.values.count > limits.FUSED
         if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
-        seen, dtype = held.values.shape, held.values.dtype
-        return cls(held.content, held.entry.shape, seen, held.entry.outputs, dtype, found, powers, by_kernels)
+        entry = held.entry
+        return cls(
+            held.content,
+            entry.shape,
+            held.values.shape,
+            entry.outputs,
+            held.values.dtype,
+            found,
+            powers,
+            by_kernels,
+            entry.importance,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +129,26 @@ class Part(Picklable):
 
 
 def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None = None) -> Iterator[Row]:
-    """Yield the row of each scheme on a tensor that was read, as one part."""
+    """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
+    an importance of its own.
+    """
     if not schemes:
         return
     assert held.values is not None
     known = Known.of(held, threads=threads)
     for scheme in schemes:
-        yield row_of(known, scheme, [measure_part(held.values, 0, scheme, known, threads=threads)])
+        parts = _experts_of(held.values, known) if scheme.weighs_columns else [(held.values, 0)]
+        yield row_of(known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts])
+
+
+def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
+    """Return the parts of a tensor whose columns count alike, each with the flat place where it begins."""
+    if known.experts == 1:
+        return [(x, 0)]
+    size, others = math.prod(x.shape[1:]), (slice(None),) * (len(x.shape) - 1)
+    return [
+        (InMemory(x.read((slice(k, k + 1), *others)), dtype=x.dtype), k * size) for k in range(known.experts)
+    ]
 
 
 def measure_for_now(held: Held, scheme: Scheme) -> Row:
@@ -143,7 +180,10 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
             # NaN and Inf are counted, and all else measured.
             scheme = scheme.replace(nonfinite="ignore")
         path = "fused" if known.by_kernels else "reference"
-        done = measure(x, scheme, path=path, metrics=_metrics_of(known), threads=threads, known=whole)
+        own = known.importance if scheme.weighs_columns else None
+        weights = None if own is None else own.columns(start, known.seen)
+        wanted = _metrics_of(known)
+        done = measure(x, scheme, importance=weights, path=path, metrics=wanted, threads=threads, known=whole)
     except QuantVizError as problem:
         return Part(problem=problem.again())
     return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
@@ -156,7 +196,7 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     """
     problem = next((part.problem for part in parts if part.problem), None)
     if problem is not None:
-        return Row(known.content, str(scheme), "problem", problem)
+        return Row(known.content, known.key(scheme), "problem", problem)
     moments, cells = joined(_moments_of(part) for part in parts), sum(part.cells for part in parts)
     if known.by_kernels and known.powers is not None:
         moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
@@ -179,7 +219,7 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     if known.outputs != (0,):
         cell = place_of(largest.largest_at, known.seen)
         place = Orientation(known.outputs).place_of(cell, known.shape)
-    return Row(known.content, str(scheme), "ok", None, MappingProxyType(numbers), place)
+    return Row(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
 def _metrics_of(known: Known) -> list[str]:

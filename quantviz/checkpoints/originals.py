@@ -22,7 +22,7 @@ from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
 
 #: Elements that are compared at a time.
-AT_ONCE = 2**21
+AT_ONCE = 2**19
 #: Rows that tell which of two ways the original was stored.
 _FEW = 64
 #: The kinds that GPT-2 stores with rows for columns.
@@ -204,7 +204,7 @@ def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
     """Yield the first row of each band of a tensor, and the first one after it.
 
     >>> list(bands((5, 2**20)))
-    [(0, 2), (2, 4), (4, 5)]
+    [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     """
     columns = shape[1] if len(shape) > 1 else 1
     rows = max(1, AT_ONCE // columns // step) * step

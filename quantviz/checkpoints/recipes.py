@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterable
 
-from quantviz.checkpoints.profiles import PRESETS
+from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
@@ -36,9 +36,9 @@ def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple
 def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
     """Return the name that a table has for a recipe, and its scheme."""
     scheme = scheme_named(recipe)
-    if isinstance(recipe, str) and recipe.strip().casefold() in PRESETS:
-        return recipe.strip().casefold(), scheme
-    return recipe_id(scheme), scheme
+    asked = recipe.strip().casefold() if isinstance(recipe, str) else ""
+    # Recipes of two engines may be one scheme: each keeps the name that it was asked for by.
+    return asked if asked in PRESETS or asked in ALL_RECIPES else recipe_id(scheme), scheme
 
 
 def scheme_named(recipe: str | Scheme) -> Scheme:
@@ -48,7 +48,17 @@ def scheme_named(recipe: str | Scheme) -> Scheme:
     True
     """
     preset = PRESETS.get(recipe.strip().casefold()) if isinstance(recipe, str) else None
+    if isinstance(recipe, str):
+        _refuse_unencoded(recipe.strip().casefold())
     return as_scheme(preset.recipe if preset else recipe)
+
+
+def _refuse_unencoded(name: str) -> None:
+    for profile in PROFILES.values():
+        if preset := profile.unencoded.get(name):
+            used = dict.fromkeys((preset.recipe, *(step.recipe for step in preset.steps)))
+            types = ", ".join(each for each in used if each not in ALL_RECIPES)
+            raise QuantVizError("checkpoint.preset_unencoded", got=name, engine=profile.name, types=types)
 
 
 def recipe_id(scheme: Scheme) -> str:
@@ -64,6 +74,21 @@ def recipe_id(scheme: Scheme) -> str:
 @functools.cache
 def _ids() -> dict[str, str]:
     return {str(scheme): name for name, scheme in reversed(list(ALL_RECIPES.items()))}
+
+
+def row_key(scheme: Scheme, mark: str = "") -> str:
+    """Return the key of a tensor's row under a scheme: its text form, and its `row_mark`."""
+    return f"{scheme}{row_mark(scheme, mark)}"
+
+
+def row_mark(scheme: Scheme, mark: str) -> str:
+    """Return the end of a row's key: the mark of the importance of a tensor's columns, where the scheme's
+    engine heeds that.
+
+    >>> row_mark(as_scheme("q4_k"), "5e1f"), row_mark(as_scheme("q8_0"), "5e1f")
+    ('#5e1f', '')
+    """
+    return f"#{mark}" if mark and scheme.weighs_columns else ""
 
 
 def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:

@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 from quantviz.checkpoints.bounds import RESULT_RECIPES, RESULT_ROWS, RESULT_SCANS, RESULT_TENSORS
 from quantviz.checkpoints.listing import Entry, Unmeasured
 from quantviz.checkpoints.measuring import FOR_NOW, Row
-from quantviz.checkpoints.recipes import recipe_id, refusal_of
+from quantviz.checkpoints.recipes import recipe_id, refusal_of, row_mark
 from quantviz.checkpoints.result_file import ResultFile
 from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection
 from quantviz.checkpoints.stored_rows import (
@@ -160,15 +160,21 @@ class Results:
     ) -> Iterator[Mapping[str, object]]:
         from quantviz.checkpoints.table import row_of
 
-        measured = self.measured(tensor, list(filter(None, forms))) if tensor.content else {}
+        own = [tensor.instead.get(at, asked) for at, (_, asked) in enumerate(recipes)]
+        keys = [
+            f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None
+            for scheme, form in zip(own, forms, strict=True)
+        ]
+        measured = self.measured(tensor, list(filter(None, keys))) if tensor.content else {}
         for at, ((name, asked), form) in enumerate(zip(recipes, forms, strict=True)):
-            scheme = tensor.instead.get(at, asked)
+            scheme = own[at]
             base: dict[str, object] = {
                 "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
                 "content": tensor.content, "scheme": form or str(asked), "file": tensor.file,
                 "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
+                "importance": tensor.importance if scheme and row_mark(scheme, tensor.importance) else None,
             }  # fmt: skip
-            found = measured.get(form or "")
+            found = measured.get(keys[at] or "")
             if tensor.status not in (None, "ok"):
                 yield row_of(base, tensor.status, _in(tensor.reason, language))
             elif scheme is None:
@@ -180,20 +186,20 @@ class Results:
                 reason = _in(found.reason, language)
                 yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
 
-    def measured(self, tensor: Listed, forms: Sequence[str]) -> dict[str, Measured]:
-        """Return what is known of a tensor's content by the text forms of schemes, of some of them."""
+    def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
+        """Return what is known of a tensor's content by the keys of rows, of some of them."""
         found = self._file.rows(
             ", ".join(MEASURED_COLUMNS),
-            f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(forms))})"
+            f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
             " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two is what counts
-            (tensor.content, *forms, FOR_NOW, ARITHMETIC),
+            (tensor.content, *keys, FOR_NOW, ARITHMETIC),
             key="content, scheme, arithmetic",
             most=2 * RESULT_RECIPES,
         )
         return {str(scheme): measured_of(row, tensor.shape) for _, scheme, _, *row in found}
 
     def known(self, content: str) -> set[str]:
-        """Return the schemes that a content has been measured under.
+        """Return the keys of the rows that a content has: see `recipes.row_key`.
 
         Rows from before the least and largest values were kept are measured again: without these nothing
         tells that all values are equal. So are rows that cannot be read.
@@ -341,7 +347,7 @@ class Results:
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (
-                    row.content, row.scheme, row.arithmetic, row.status,
+                    row.content, row.key, row.arithmetic, row.status,
                     json.dumps(said(row.reason)) if row.reason else None,
                     json.dumps(dict(row.numbers)),
                     json.dumps(row.max_error_at) if row.max_error_at is not None else None,

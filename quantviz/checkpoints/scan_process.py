@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from quantviz import own_process
 from quantviz.errors import QuantVizError
 
 #: Characters of what a failed scan said that are read.
@@ -126,17 +125,14 @@ class ScanProcess:
     def _take_ready(self) -> tuple[subprocess.Popen[str], IO[str]]:
         if self._waiting is None or self._waiting[0].poll() is not None:
             said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (kept open)
-            # From a clone as from an installed package, whatever folder the server was started in.
-            paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
-            process = subprocess.Popen(
-                [sys.executable, "-m", "quantviz.cli.standby", *self._ready_for],
+            process = own_process.start(
+                "quantviz.cli.standby",
+                self._ready_for,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
                 text=True,
                 encoding="utf-8",
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-                start_new_session=True,
             )
             self._waiting = process, said
         return self._waiting

@@ -17,7 +17,7 @@ from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
 from quantviz.checkpoints.cluster import Done, Elsewhere, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
-from quantviz.checkpoints.file_size import file_sizes, is_gguf
+from quantviz.checkpoints.file_size import file_sizes, has_header
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
 from quantviz.checkpoints.pace import Pace
@@ -65,6 +65,7 @@ def scan(
     engine: str | None = None,
     include: str | Iterable[str] = (),
     exclude: str | Iterable[str] = (),
+    imatrix: str | PurePath | None = None,
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
@@ -91,12 +92,15 @@ def scan(
             these are the matrices that engines quantize.
         include: Names, or patterns with `*`: only these are measured, whatever they are.
         exclude: And these are not.
+        imatrix: llama.cpp's importance matrix: what an error of each column counts while scales are searched,
+            for recipes that heed it. The checkpoint may have llama.cpp's names or those of what it converts.
 
     Returns:
         A row for each tensor under each recipe, in the checkpoint's order, with the columns of
         `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
-        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place), shape,
-        dtype, content, bits (of the whole tensor as it is stored), and every metric by its id.
+        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place),
+        importance (a mark of what errors of its columns counted, where `imatrix` was used), shape, dtype,
+        content, bits (of the whole tensor as it is stored), and every metric by its id.
         NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has what is to be
         said of the files.
 
@@ -113,21 +117,25 @@ def scan(
             threads=threads,
             scheduler=scheduler,
             outputs_axis=outputs_axis,
-            selection=selection_of(engine, include, exclude),
+            selection=selection_of(engine, include, exclude, imatrix),
         )
         return table(opened, number)
 
 
 def selection_of(
-    engine: str | None = None, include: str | Iterable[str] = (), exclude: str | Iterable[str] = ()
+    engine: str | None = None,
+    include: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    imatrix: str | PurePath | None = None,
 ) -> Selection:
     """Return what is measured of a checkpoint, as somebody names it.
 
     Raises:
         QuantVizError: There is no profile of that engine.
     """
-    patterns = [tuple([each] if isinstance(each, str) else each) for each in (include, exclude)]
-    return Selection(profile_named(engine).id if engine else "", *patterns)
+    included, excluded = (tuple([each] if isinstance(each, str) else each) for each in (include, exclude))
+    matrix = "" if imatrix is None else os.path.abspath(imatrix)
+    return Selection(profile_named(engine).id if engine else "", included, excluded, matrix)
 
 
 def run_scan(
@@ -185,11 +193,13 @@ def _size_notes(
 ) -> Iterator[Note]:
     """Yield how large the files are that the engine's tool would write."""
     profile = selection.profile
-    if profile is None or not profile.alignment:
+    if profile is None or profile.files is None:
         return
-    sizes = file_sizes(entries, named, profile.alignment)
+    sizes = file_sizes(entries, named, profile.files)
+    if not sizes:
+        return
     told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
-    key = "whole_file" if is_gguf(entries) else "whole_file_without_header"
+    key = "whole_file" if has_header(entries, profile.files) else "whole_file_without_header"
     yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
 
 
@@ -239,12 +249,13 @@ class _Run:
                     # Each row has its reason; nothing need be read.
                     self._finish(at, entry)
         missing = {
-            at: {str(scheme) for scheme in self._entries[at].fitting(schemes)} - self._results.known(content)
+            at: set(map(self._entries[at].key, self._entries[at].fitting(schemes)))
+            - self._results.known(content)
             for at, content in known.items()
         }
 
         def wanted(at: int, scheme: Scheme) -> bool:
-            return at not in missing or str(scheme) in missing[at]
+            return at not in missing or self._entries[at].key(scheme) in missing[at]
 
         if self._elsewhere is None:
             tasks = plan(self._entries, schemes, wanted)
@@ -281,7 +292,7 @@ class _Run:
             return
         with Files() as files:
             held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
-        if held.values is not None and str(scheme) not in self._results.known(held.content):
+        if held.values is not None and entry.key(scheme) not in self._results.known(held.content):
             self._results.show_for_now(self._number, task.positions[0], measure_for_now(held, scheme))
 
     def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
@@ -292,7 +303,7 @@ class _Run:
                 self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
                 continue
             known = self._results.known(held.content)
-            asked = [scheme for scheme in schemes if str(scheme) not in known]
+            asked = [scheme for scheme in schemes if held.entry.key(scheme) not in known]
             try:
                 rows = [*measure_read(held, asked, threads=self._threads, cancelled=self._cancelled)]
             except QuantVizError as problem:
@@ -309,7 +320,7 @@ class _Run:
         """Put down what another process measured, where a task is done; return whether to go on."""
         for position, each in zip(done.task.positions, done.measures, strict=True) if done else ():
             known = self._results.known(each.content)
-            rows = [row for row in each.rows if row.scheme not in known]
+            rows = [row for row in each.rows if row.key not in known]
             problem = Unmeasured("problem", each.problem) if each.problem else None
             self._finish(position, each.entry, each.content, problem, rows)
             self._note(each.entry)

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from quantviz.checkpoints.account import Account, Accounted
 from quantviz.checkpoints.gguf_names import gguf_names
+from quantviz.checkpoints.importance import by_tensor, importances
 from quantviz.checkpoints.listing import Entry, Listing, Unmeasured
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.recipes import recipe_id, refusal_of
 from quantviz.checkpoints.tensor_kinds import Kind, kind_of_tensor
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES
@@ -39,6 +41,8 @@ class Selection(Picklable):
     include: tuple[str, ...] = ()
     #: And these are not.
     exclude: tuple[str, ...] = ()
+    #: The file of llama.cpp's importance matrix; "" where all columns count alike.
+    imatrix: str = ""
 
     @property
     def profile(self) -> Profile | None:
@@ -48,13 +52,14 @@ class Selection(Picklable):
     def record(self) -> dict[str, Any]:
         """Return what differs from the usual as JSON has it."""
         found = {"engine": self.engine, "include": list(self.include), "exclude": list(self.exclude)}
+        found["imatrix"] = self.imatrix
         return {name: value for name, value in found.items() if value}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Selection:
         """Return the selection that `record` wrote."""
         patterns = {name: tuple(record.get(name, ())) for name in ("include", "exclude")}
-        return cls(str(record.get("engine", "")), **patterns)
+        return cls(str(record.get("engine", "")), imatrix=str(record.get("imatrix", "")), **patterns)
 
 
 #: What is measured unless somebody says otherwise.
@@ -88,7 +93,40 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
         else:
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
-    return replace(listing, entries=tuple(changed), account=_without(listing.account, reasons))
+    found = replace(listing, entries=tuple(changed), account=_without(listing.account, reasons))
+    return _weighed(found, selection, named) if selection.imatrix else found
+
+
+def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
+    """Return a listing in which tensors have the importance of their columns, with a note of how many do.
+
+    Raises:
+        QuantVizError: The file cannot be read, or has none of these tensors.
+    """
+    path = Path(selection.imatrix)
+    theirs = importances(path)
+    found = by_tensor(theirs, [entry.name for entry in listing.entries])
+    entries = [replace(entry, importance=found.get(entry.name)) for entry in listing.entries]
+    schemes = [scheme for _, scheme in named]
+    # A tensor that is measured by a recipe that heeds importance.
+    heeding = [
+        entry
+        for entry in entries
+        if entry.unmeasured is None and any(each.weighs_columns for each in entry.fitting(schemes))
+    ]
+    used = [entry for entry in heeding if entry.importance is not None]
+    if not found:
+        names = ", ".join(entry.name for entry in entries)
+        first = next(iter(theirs))
+        raise QuantVizError("checkpoint.imatrix_of_others", file=path.name, got=first, known=names)
+    without = [entry.name for entry in heeding if entry.importance is None]
+    not_heeding = [name for name, scheme in named if not scheme.weighs_columns]
+    notes = [Note.of("checkpoint.imatrix_used", file=path.name, count=len(used), of=len(heeding))]
+    if without:
+        notes.append(Note.of("checkpoint.imatrix_without", count=len(without), names=", ".join(without)))
+    if not_heeding:
+        notes.append(Note.of("checkpoint.imatrix_not_heeded", recipes=", ".join(not_heeding)))
+    return replace(listing, entries=tuple(entries), notes=(*listing.notes, *notes))
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -183,8 +221,12 @@ def _instead(
         schemes: What each is on this tensor where its rows divide into blocks.
     """
     found: list[tuple[int, Scheme | None]] = []
+    kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):
         used: Scheme | None = scheme
+        of_kind = profile.by_kind.get(recipe_id(scheme), {}).get(kind)
+        if of_kind is not None:
+            used = ALL_RECIPES[of_kind] if of_kind else None
         while used is not None and refusal_of(used, entry.shape, entry.outputs) is not None:
             name = profile.fallbacks.get(recipe_id(used))
             if name is None:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quantviz.checkpoints.gguf_names import gguf_names
-from quantviz.checkpoints.importance import mean_squares
+from quantviz.checkpoints.importance import Importance, by_tensor, importances, mean_squares
 from quantviz.checkpoints.table_files import csv_table
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
@@ -53,10 +52,10 @@ def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
 def _of_file(path: Path, rows: Rows) -> dict[str, Any]:
     if path.suffix.lower() in (".csv", ".txt"):
         return _of_csv(path)
-    return _of_importance(mean_squares(path), rows, path)
+    return _of_importance(importances(path), rows, path)
 
 
-def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[str, float]:
+def _of_importance(theirs: Mapping[str, Importance], rows: Rows, path: Path) -> dict[str, float]:
     """Return α of each tensor so that α · relative squared error is the squared error of its output.
 
     The output of a row of weights errs by Σⱼ E[xⱼ²]·eⱼ² if inputs are uncorrelated. A table has no error of
@@ -65,18 +64,15 @@ def _of_importance(inputs: Mapping[str, float], rows: Rows, path: Path) -> dict[
     """
     found: dict[str, float] = {}
     errors = rows.relative_errors()
-    # It has llama.cpp's names, and a table may have those of the checkpoint that was converted.
-    names = gguf_names(rows.first)
-    inputs = {tensor: inputs[name] for tensor, name in names.items() if name in inputs} | dict(inputs)
-    known = [inputs[tensor] for tensor in rows.first if tensor in inputs]
-    if not known:
+    inputs = mean_squares(by_tensor(theirs, rows.first))
+    if not inputs:
         raise QuantVizError(
             "allocate.importance_of_others",
             file=os.fspath(path),
-            got=next(iter(inputs), "–"),
+            got=next(iter(theirs), "–"),
             known=", ".join(rows.first),
         )
-    mean = math.fsum(known) / len(known)
+    mean = math.fsum(inputs.values()) / len(inputs)
     for tensor in rows.first:
         count = rows.weights([tensor])
         if tensor not in errors:

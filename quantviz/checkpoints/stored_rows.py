@@ -105,6 +105,8 @@ class Listed(NamedTuple):
     instead: Mapping[int, Scheme | None] = MappingProxyType({})
     #: Why it was not measured, by language.
     reason: Mapping[str, str] | None = None
+    #: The mark of the importance of its columns; "" where all count alike.
+    importance: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         name = f"#{at + 1}"
     try:
         values.whole(position, "position")
-        shape, outputs, instead = _shape_of(raw["shape"])
+        shape, outputs, instead, importance = _shape_of(raw["shape"])
         return Listed(
             own,
             values.name(raw["tensor"], "tensor"),
@@ -194,6 +196,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             outputs,
             instead,
             _reason(raw["reason"]),
+            importance,
         )
     except QuantVizError as problem:
         return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
@@ -223,13 +226,15 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
 
 def shape_form(entry: Entry) -> Any:
     """Return what the file has of a tensor's shape: with its outputs where they are not its first axis, and
-    with what an engine uses on it in place of schemes.
+    with what an engine uses on it in place of schemes, and with the mark of its columns' importance.
     """
     more: dict[str, Any] = {}
     if entry.outputs != (0,):
         more["outputs"] = entry.outputs
     if entry.instead:
         more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    if entry.importance is not None:
+        more["importance"] = entry.importance.mark
     return {"shape": entry.shape, **more} if more else entry.shape
 
 
@@ -239,11 +244,13 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
     return {"recipes": listed, **selection.record()} if selection.record() else listed
 
 
-def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None]]:
-    """Return the shape, the outputs and what is used in place of schemes, as `shape_form` gave them."""
+def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str]:
+    """Return the shape, the outputs, what is used in place of schemes, and the mark of the importance, as
+    `shape_form` gave them.
+    """
     found = _json(written, "shape")
     if not isinstance(found, dict):
-        return values.lengths(found, "shape"), (0,), MappingProxyType({})
+        return values.lengths(found, "shape"), (0,), MappingProxyType({}), ""
     shape = values.lengths(found.get("shape"), "shape")
     outputs = values.lengths(found.get("outputs", [0]), "outputs")
     if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
@@ -251,7 +258,8 @@ def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme
     instead = found.get("instead", {})
     if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
         raise QuantVizError("rows.not_json", field="instead", got=instead)
-    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items())))
+    importance = _text(found.get("importance", ""), "importance")
+    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance
 
 
 def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
@@ -274,7 +282,7 @@ def _selection(record: Mapping[str, Any]) -> Selection:
             raise QuantVizError("rows.not_text", field="recipes", got=each)
     include, exclude = (tuple(_text(pattern, "recipes") for pattern in each) for each in patterns)
     engine = values.one_of(("", *PROFILES))(record.get("engine", ""), "engine")
-    return Selection(engine, include, exclude)
+    return Selection(engine, include, exclude, _text(record.get("imatrix", ""), "imatrix"))
 
 
 def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 #: Metrics that stand first.
 _FIRST = ("mse", "sqnr_db")
-#: The columns in their order. `content` tells bytes, dtype and shape; `bits` is what the tensor takes as the
-#: recipe stores it, a whole number, and the metric `effective_bits` the same for one weight.
+#: The columns in their order. `importance` tells what errors of a tensor's columns counted, `content` its
+#: bytes, dtype and shape; `bits` is what it takes as the recipe stores it, a whole number, and the metric
+#: `effective_bits` the same for one weight.
 COLUMNS = (
-    *("tensor", "recipe", "status", "reason", "fallback", "shape", "dtype", "content", "bits", *_FIRST),
+    *("tensor", "recipe", "status", "reason", "fallback", "importance", "shape", "dtype", "content", "bits"),
+    *_FIRST,
     *("max_error", "max_error_at", *(name for name in METRICS if name not in _FIRST)),
     *(*NUMBERS, "scheme", "file"),
 )

@@ -125,7 +125,7 @@ def measure_read(
     assert held.values is not None
     known = Known.of(held, threads=threads)
     joining = Joining(known)
-    for bands in divided(known.seen, schemes):
+    for bands in divided(known.seen, schemes, experts=known.experts):
         for number, parts in _parts_of(held.values, bands, known, threads):
             held.values.check()
             yield from joining.take(bands, number, parts)
@@ -173,7 +173,9 @@ class Joining:
                 del self._parts[scheme]
 
 
-def divided(shape: Shape, schemes: Collection[Scheme], work: float = math.inf) -> tuple[Bands, ...]:
+def divided(
+    shape: Shape, schemes: Collection[Scheme], work: float = math.inf, *, experts: int = 1
+) -> tuple[Bands, ...]:
     """Return the bands of a tensor under some schemes, as many together as make so much work.
 
     A tensor whose blocks go through all its rows under a scheme (per tensor, per column), or whose scales are
@@ -183,6 +185,8 @@ def divided(shape: Shape, schemes: Collection[Scheme], work: float = math.inf) -
         shape: The tensor's shape as it is quantized.
         schemes: What it is measured under.
         work: Elements, times schemes; without it all bands that are alike stay together.
+        experts: How many experts it is made up of, each with an importance of its own: each is a band under
+            a scheme that heeds that.
 
     >>> from quantviz import RECIPES
     >>> for each in divided((2**17, 2**10), [RECIPES["int8_per_row"], RECIPES["int4_per_tensor"]]):
@@ -193,7 +197,9 @@ def divided(shape: Shape, schemes: Collection[Scheme], work: float = math.inf) -
     count = math.prod(shape)
     alike: dict[int, list[Scheme]] = {}
     for scheme in schemes:
-        alike.setdefault(_size_of_band(shape, scheme), []).append(scheme)
+        each_alone = experts > 1 and scheme.weighs_columns
+        size = count // experts if each_alone else _size_of_band(shape, scheme)
+        alike.setdefault(size, []).append(scheme)
     found: list[Bands] = []
     for size, own in alike.items():
         if size >= count:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +16,11 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, metrics_of
 from quantviz.evaluation.moments import Moments, number_of
 from quantviz.pickling import Picklable
-from quantviz.quantization.quantizer import quantize
-from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
-from quantviz.tensors import blocks
+from quantviz.streaming.comparing import Band, Compared, compared
+from quantviz.streaming.threads import InOrder, shared_out
 
 #: What a tensor's audit can come to, and what that is in the account: a quantized one was compared; it is not
 #: the same weight; one that is not quantized is the original, rounded to its dtype, or is not; something was
@@ -109,42 +107,40 @@ class _Seen:
     """What the values of a tensor are like, a band at a time."""
 
     def __init__(self) -> None:
-        self._low, self._high, self._finite = math.inf, -math.inf, True
+        self._low, self._high = math.inf, -math.inf
+        #: Whether all of them are finite.
+        self.finite = True
 
     def take(self, x: torch.Tensor) -> None:
         """Look at some more values."""
-        finite = torch.isfinite(x)
-        if not bool(finite.all()):
-            self._finite = False
-            x = x[finite]
-        if x.numel():
+        low, high = torch.aminmax(x)
+        # NaN among them shows in both ends.
+        if not bool(torch.isfinite(low) & torch.isfinite(high)):
+            self.finite = False
+            x = x[torch.isfinite(x)]
+            if not x.numel():
+                return
             low, high = torch.aminmax(x)
-            self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+        self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+
+    def join(self, other: _Seen) -> None:
+        """Add what another one saw."""
+        self._low, self._high = min(self._low, other._low), max(self._high, other._high)
+        self.finite = self.finite and other.finite
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
         """Return what is odd about all of them."""
         found = []
         if self._low == self._high:
             found.append("all_equal" if self._low else "all_zero")
-        if not self._finite:
+        if not self.finite:
             found.append("not_finite")
         return tuple(f"{prefix}{each}" for each in found)
 
 
-def results(weight: QuantizedWeight, x: Original) -> Iterator[tuple[QuantResult, torch.Tensor]]:
-    """Yield the file's codes and values beside the original's, a band of rows at a time, and which codes are
-    nearest to the original's values.
-
-    `clipped` says where rounding to nearest with the file's scales would have left the codes there are.
-    """
-    for start, stop in bands(weight.shape, weight.row_step):
-        yield result_of_rows(weight, x, start, stop)
-
-
-def result_of_rows(
-    weight: QuantizedWeight, x: Original, start: int, stop: int
-) -> tuple[QuantResult, torch.Tensor]:
-    """Return the same of some rows, from one multiple of `weight.row_step` to before another.
+def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band:
+    """Return what a file has of some rows, from one multiple of `weight.row_step` to before another, and the
+    original's values.
 
     Raises:
         QuantVizError: No scheme says how the weight was made.
@@ -154,20 +150,27 @@ def result_of_rows(
     coded = weight.coded(start, stop)
     own = x.read(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
-    # A block of zeros may have the scale 0, by which nothing can be divided.
-    scale = torch.where(coded.scale == 0, 1.0, coded.scale)
-    params = QParams(scale, coded.zero_point, zero_domain=weight.scheme.zero_domain, stored=True)
-    nearest = quantize(own, weight.scheme.replace(nonfinite="ignore"), qparams=params)
-    error = torch.where(torch.isfinite(own), coded.x_hat - own, math.nan)
-    slack = _SLACK_STEPS * nearest.step_of_cells()
-    if x.of_columns is not None or x.of_rows is not None:
-        slack = slack + max(_SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape))) * own.abs()
-    as_near = ~(error.abs() > nearest.error.abs() + slack)  # what is left out counts as near
-    stored = blocks.to_grid(coded.scale, nearest.layout)
-    if stored is not None and bool((stored == 0).any()):  # all codes stand for one value
-        as_near = as_near | (blocks.expand(stored, nearest.layout, nearest.shape) == 0)
-    made = dataclasses.replace(nearest, q=coded.q, x_hat=coded.x_hat, error=error, own_codes=True)
-    return made, as_near
+    folded = x.of_columns is not None or x.of_rows is not None
+    of_x = max(_SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape))) if folded else 0.0
+    return Band(weight.scheme, own, coded.q, coded.x_hat, coded.scale, coded.zero_point, (_SLACK_STEPS, of_x))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What is found of some rows of a weight that has a scheme."""
+
+    compared: Compared
+    values: _Seen
+    originals: _Seen
+    middle: bool
+
+
+def _part_of(band: Band, count: int) -> _Part:
+    values, originals = _Seen(), _Seen()
+    values.take(band.x_hat)
+    originals.take(band.x)
+    found = compared(band, finite=values.finite and originals.finite, count=count)
+    return _Part(found, values, originals, _is_middle(band))
 
 
 def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
@@ -183,14 +186,24 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
     saturated = count = 0
     middle = True
     values, originals = _Seen(), _Seen()
-    for r, as_near in results(weight, x):
-        values.take(r.x_hat)
-        originals.take(r.x)
-        whole = _with(whole, Moments.of(r))
-        near += as_near.sum(0)
-        saturated += int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
-        count += r.layout.block_count
-        middle = middle and _is_middle(r)
+
+    def take(part: _Part) -> None:
+        nonlocal whole, near, saturated, count, middle
+        whole = _with(whole, part.compared.moments)
+        near += part.compared.near
+        saturated += part.compared.saturated
+        count += part.compared.blocks
+        middle = middle and part.middle
+        values.join(part.values)
+        originals.join(part.originals)
+
+    in_order = InOrder(take)
+
+    def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        for number, rows in numbered:
+            in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
+
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)))
     assert whole is not None
     assert whole.codes_seen is not None
     found = metrics_of(whole, weight.stored_bits, METRICS)
@@ -310,9 +323,9 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
     )
 
 
-def _is_middle(r: QuantResult) -> bool:
+def _is_middle(band: Band) -> bool:
     """Return whether 0 is the middle code of every block, or there is no zero point at all."""
-    scheme, zero = r.scheme, r.qparams.zero_point
+    scheme, zero = band.scheme, band.zero_point
     if scheme.mode == "symmetric":
         return True
     if scheme.zero_domain != "code_int":

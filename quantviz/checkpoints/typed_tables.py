@@ -21,7 +21,7 @@ from quantviz.errors import QuantVizError
 
 #: Columns of names, which each row has; of other texts, of counts and of lengths. All others are numbers.
 NAMES = ("tensor", "recipe")
-TEXTS = ("reason", "fallback", "dtype", "content", "scheme", "file")
+TEXTS = ("reason", "fallback", "importance", "dtype", "content", "scheme", "file")
 _COUNTS = ("bits", *COUNTS)
 _SHAPES = ("shape", "max_error_at")
 

@@ -9,6 +9,7 @@ import click
 
 from quantviz.cli.output import Output, put, say, with_output, write
 from quantviz.errors import QuantVizError
+from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation import Allocation
@@ -27,7 +28,8 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     "pins",
     multiple=True,
     metavar="TENSOR=RECIPE",
-    help="Give a tensor this recipe. Give it again for more.",
+    help=r"Give a tensor this recipe. Give it again for more. In a name write \= for =, \, for a comma and \\"
+    " for a backslash.",
 )
 @click.option(
     "--fuse", is_flag=True, help="Give query, key and value one recipe, and gate and up: vLLM needs it."
@@ -37,7 +39,7 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     "ties",
     multiple=True,
     metavar="A,B",
-    help="Count these tensors as one. The word content ties those of the same bytes.",
+    help="Count these tensors as one. The word content ties those of the same bytes. Names as in --pin.",
 )
 @click.option(
     "--exclude", "excluded", multiple=True, metavar="PATTERN", help="Leave tensors as stored; * is any text."
@@ -92,7 +94,7 @@ def allocate(
         bits_per_weight=bits,
         gigabytes=gb,
         pinned=dict(map(_pin, pins)),
-        tied="content" if ties == ("content",) else [tie.split(",") for tie in ties],
+        tied="content" if ties == ("content",) else [option_parts(tie, ",") for tie in ties],
         fused="engine" if fuse or own.joins else None,
         excluded=(*excluded, *own.kept),
         sensitivities=alpha,
@@ -111,11 +113,11 @@ def allocate(
 
 
 def _pin(pin: str) -> tuple[str, str]:
-    # A scheme's text form has "=" in it, a tensor's name hardly ever.
-    tensor, equals, recipe = pin.partition("=")
-    if not (tensor and equals and recipe):
+    # A scheme's text form has "=" in it, which is left as it is.
+    parts = option_parts(pin, "=", 1)
+    if len(parts) < 2 or not all(parts):
         raise QuantVizError("allocate.pin_form", got=pin)
-    return tensor, recipe
+    return parts[0], parts[1]
 
 
 def _tell(found: Allocation) -> None:

@@ -77,6 +77,12 @@ _FOR_PEOPLE = (
     "--exclude", multiple=True, metavar="PATTERN", help="Leave tensors of such names aside. Again for more."
 )
 @click.option(
+    "--imatrix",
+    type=click.Path(),
+    metavar="FILE",
+    help="llama.cpp's importance matrix, for the recipes that use it: q4_k, q6_k, iq4_nl, q4_0, …",
+)
+@click.option(
     "--fail-under",
     type=float,
     metavar="DB",
@@ -104,6 +110,7 @@ def scan(
     engine: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
+    imatrix: str | None,
     fail_under: float | None,
     allow_refused: bool,
     junit_file: str | None,
@@ -121,7 +128,7 @@ def scan(
     from quantviz.checkpoints.scanning import run_scan, selection_of
     from quantviz.checkpoints.table import table
 
-    selection = selection_of(engine, include, exclude)
+    selection = selection_of(engine, include, exclude, imatrix)
     with Results(results) as opened, _Cancelling() as cancelling, _Line(progress) as line:
         try:
             number = run_scan(

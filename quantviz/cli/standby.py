@@ -13,18 +13,17 @@ import sys
 import threading
 import traceback
 
+from quantviz import own_process
+
 #: Seconds to wait for arguments.
 _PATIENCE = 900.0
 #: Seconds after which one thread lets another have the interpreter.
 _SWITCH = 0.001
-#: How far behind others it stands: whoever uses the app comes first.
-_NICE = 10
 
 
 def wait() -> None:
     """Make ready, and run what is asked for."""
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    own_process.stand_behind()
     came = threading.Event()
     lines: list[str] = []
 

@@ -23,6 +23,8 @@ _STORES = (
     "store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))",
 )
 STORES_OF_ERRORS = ("store_error(error, at, {error})",)
+#: The same with steps in place of errors in steps.
+STORES_WITH_STEPS = (*_STORES[:4], "store_f8(steps, at, f8({step}))")
 #: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses
 #: of arrays.
 _TEMPLATE = """
@@ -129,6 +131,7 @@ def source_of_cells(code: CellCode, by_element: bool, stores: tuple[str, ...] = 
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
     results = {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    results["step"] = _renamed(code.results["step"])
     results["in_steps"] = (
         "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
     )

@@ -36,6 +36,7 @@ from quantviz.compiled.cell_functions import (
 )
 from quantviz.compiled.cell_sources import (
     STORES_OF_ERRORS,
+    STORES_WITH_STEPS,
     source_of_blocks,
     source_of_cells,
     source_of_trials,
@@ -44,7 +45,9 @@ from quantviz.compiled.cell_sources import (
 from quantviz.compiled.driving import drive, drive_bands, drive_pieces
 from quantviz.compiled.kernel_cache import cache_folder
 from quantviz.compiled.machine_code import b1, caching_in, f4, f8, i4, i8, pointer, several
+from quantviz.compiled.searching import SearchCode, source_of_search
 from quantviz.compiled.tracing import BlockCode, CellCode
+from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing
 from quantviz.compiled.vector_trials import trying
 
@@ -88,6 +91,10 @@ class Compiler:
         """Return the address of the same that gives errors alone."""
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
 
+    def steps(self, code: CellCode, by_element: bool) -> int:
+        """Return the address of the same that gives steps in place of errors in steps."""
+        return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
+
     def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
         """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
         as they are; 0 where there is none of them. With `counted` the codes are given too.
@@ -106,6 +113,10 @@ class Compiler:
         trials.
         """
         return self._address(source_of_trials(code))
+
+    def search(self, code: SearchCode) -> int:
+        """Return the address of a search in 16 blocks side by side."""
+        return self._address(source_of_search(code))
 
     def knows(self, sources: Iterable[str]) -> bool:
         """Return whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
@@ -179,6 +190,7 @@ def _made(source: str) -> Any:
         **_NAMES,
         "summing": summing,
         "trying": trying,
+        "searching": searching,
         "small": [function.py_func for function in (least, two_to, exponent, brain)],
     }
     exec(compile(source, path, "exec"), names)

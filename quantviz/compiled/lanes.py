@@ -289,7 +289,10 @@ class _Memory:
 def names_of_lines(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
     """Return the functions that the lines can name."""
     names: dict[str, Any] = {
-        **{name: lambda x, name=name: x.called(name) for name in ("rint", "floor", "ceil", "trunc", "fabs")},
+        **{
+            name: lambda x, name=name: x.called(name)
+            for name in ("rint", "floor", "ceil", "trunc", "fabs", "sqrt")
+        },
         **{
             name: lambda x, name=name: x.to(name) if isinstance(x, Lanes) else x
             for name in ("f4", "f8", "i4", "i8")

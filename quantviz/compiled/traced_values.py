@@ -226,7 +226,10 @@ class Cell:
         return self.trace.line(f"{TYPES[dtype]}({inner})", dtype, (self,))
 
     def view(self, dtype: torch.dtype) -> Cell:
-        """Return the bits read as int64."""
+        """Return the bits read as int64, or what the trace's own `view` gives."""
+        if "view" in self.trace.functions:
+            viewed: Cell = self.trace.functions["view"](self, dtype)
+            return viewed
         if (self.dtype, dtype) != (torch.float64, torch.int64):
             raise Untraceable("view")
         return self.trace.line(f"bits({self.name})", dtype, (self,))

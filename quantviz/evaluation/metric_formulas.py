@@ -16,9 +16,8 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public
 from quantviz.evaluation.moments import Moments
-from quantviz.quantization.result import QuantResult, refuse_other_than_results
+from quantviz.quantization.result import QuantResult
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import layout_of_runs
 
@@ -156,21 +155,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         )
     }
 )
-
-
-@public
-def metrics(r: QuantResult) -> dict[str, float]:
-    """Return all metrics of a result by id.
-
-    Source notebook 003, cell 11:
-
-    >>> from quantviz import Given, Scheme, quantize
-    >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
-    >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
-    170.8753
-    """
-    refuse_other_than_results(r)
-    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:

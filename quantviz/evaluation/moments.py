@@ -7,6 +7,7 @@ block, a piece, a tensor or several, and a metric is the same formula of each.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +15,11 @@ from types import MappingProxyType
 import torch
 
 from quantviz.pickling import Picklable
-from quantviz.quantization.result import QuantResult, steps_of_error
+from quantviz.quantization.result import QuantResult, bands_of, steps_of_error
+
+#: Cells of a large result whose sums are made together: what is made of them on the way stays in the cache,
+#: and torch gives out no work to other threads, whose waiting would take longer than the work.
+_BAND = 2**15
 
 #: How two values of a field become one, where they are not added.
 _JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType(
@@ -69,19 +74,29 @@ class Moments(Picklable):
 
     @classmethod
     def of(cls, r: QuantResult) -> Moments:
-        """Return the moments of a result."""
+        """Return the moments of a result: of a large one band by band, while each is in the cache."""
+        return joined(map(cls._of_band, bands_of(r, _BAND)))
+
+    @classmethod
+    def _of_band(cls, r: QuantResult) -> Moments:
         parts = (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
         counted, size = r.counted, r.scheme.number_format.levels
         x, x_hat, e, clipped, q, steps = (part if counted is None else part[counted] for part in parts)
         wide, wide_hat, error = (part.to(torch.float64) for part in (x, x_hat, e))
-        kept, square, e2, steps2, zero = ~clipped, wide.square(), error.square(), steps.square(), x == 0
+        square, e2, steps2, zero = wide.square(), error.square(), steps.square(), x == 0
         counts = torch.bincount(
             (q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size
         )
-        kept_e2, clipped_e2 = e2[kept].sum(), e2[clipped].sum()
+        kept_e2, kept_steps2 = e2.sum(), steps2.sum()
+        clipped_e2, clipped_steps2 = e2[:0].sum(), steps2[:0].sum()
+        count = clipped.sum()
+        if count:
+            kept = ~clipped
+            kept_e2, kept_steps2 = (each.masked_fill(clipped, 0).sum() for each in (e2, steps2))
+            clipped_e2, clipped_steps2 = (each.masked_fill(kept, 0).sum() for each in (e2, steps2))
         return cls(
             cells=number_of(x.numel()),
-            clipped=clipped.sum().to(torch.float64),
+            clipped=count.to(torch.float64),
             zeros=zero.sum().to(torch.float64),
             zeroed=((x_hat == 0) & ~zero).sum().to(torch.float64),
             x=wide.sum(),
@@ -95,8 +110,8 @@ class Moments(Picklable):
             e2=kept_e2 + clipped_e2,
             kept_e2=kept_e2,
             clipped_e2=clipped_e2,
-            kept_steps2=steps2[kept].sum(),
-            clipped_steps2=steps2[clipped].sum(),
+            kept_steps2=kept_steps2,
+            clipped_steps2=clipped_steps2,
             max_error=error.abs().max() if x.numel() else number_of(-torch.inf),
             codes_seen=(counts > 0).to(torch.float64),
             code_counts=counts.to(torch.float64),
@@ -128,11 +143,8 @@ class Moments(Picklable):
 
 
 def joined(parts: Iterable[Moments]) -> Moments:
-    """Return the moments of all parts, added in their order."""
-    first, *others = parts
-    for other in others:
-        first = first.join(other)
-    return first
+    """Return the moments of all parts, added in their order. No two of them need be there at once."""
+    return functools.reduce(Moments.join, parts)
 
 
 def side_by_side(parts: Iterable[Moments]) -> Moments:

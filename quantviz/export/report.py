@@ -9,12 +9,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from quantviz.door import public
-from quantviz.errors import QuantVizError
+from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
-from quantviz.text import DEFAULT_LANGUAGE, languages, text
+from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -89,8 +89,7 @@ def report(
     """
     from quantviz.checkpoints.auditing import Audit
 
-    if language not in languages():
-        raise QuantVizError("report.language", got=language, known=", ".join(languages()))
+    known_language(language)
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language), path)
     summary = summary_of(table, language)
@@ -125,6 +124,7 @@ class _Page:
         body = [
             f'<h1>{escaped(heading)}</h1>\n<p class="muted">{counts}</p>',
             f'<p class="verdict">{self.verdict()}</p>',
+            *(f'<p class="muted">{escaped(note)}</p>' for note in self.summary.notes),
             *self.maps(),
             *self.section("recipes", self.recipes()),
             *self.section("worst", self.worst(), recipe=self.recipe),

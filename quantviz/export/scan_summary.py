@@ -85,6 +85,8 @@ class ScanSummary:
     tensors: tuple[str, ...]
     #: What the scan said of how much it read, by language; "" where the table does not say.
     coverage: Mapping[str, str] = field(default_factory=dict)
+    #: What the scan said of the checkpoint's files and of what was measured, in the table's language.
+    notes: tuple[str, ...] = ()
 
     @property
     def unread(self) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
         tuple(_recipe(name, own) for name, own in by_recipe.items()),
         tuple(dict.fromkeys(row.tensor for row in rows)),
         dict(coverage) if isinstance(coverage, Mapping) else {},
+        tuple(getattr(table, "attrs", {}).get("notes", ())),
     )
 
 

@@ -340,6 +340,8 @@ def ruler_sentence(
     why: Explanation, picture: RulerPicture, qparams: QParams, language: str = DEFAULT_LANGUAGE
 ) -> str:
     """Describe the ruler of a cell, not one that is left out, for people who cannot see it."""
+    if picture.stage != "all":
+        return _early_sentence(why, picture, language)
     scheme, fmt = why.scheme, why.scheme.number_format
     integers, codes = fmt.kind == "integer", _codes(scheme)
     if why.cause == "clipped":
@@ -365,6 +367,16 @@ def ruler_sentence(
         low=number(first[1]),
         high=number(last[1]),
     )
+
+
+def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> str:
+    """Describe a ruler that is not drawn whole yet in no words but those that what is drawn of it needs."""
+    key = "codes" if picture.stage in ("codes", "values") else "dots"
+    low, high = (number(float(end)) for end in (picture.values.min(), picture.values.max()))
+    names = {"x": number(why.x, digits_for(why.x, why.local_step)), "low": low, "high": high}
+    if key == "codes":
+        names["code"] = number(why.q, 8)
+    return text(f"ruler.sentence.{key}", language, **names)
 
 
 def _ends_of_codes(

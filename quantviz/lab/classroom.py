@@ -4,7 +4,7 @@ projector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -75,6 +75,16 @@ class Classroom:
         yield from dict.fromkeys(whole.get(name, name) for name in HIDEABLE if name in self.hidden)
 
     @classmethod
+    def parse_all(cls, forms: Sequence[str]) -> Classroom:
+        """Return the choice of an address that has `forms`, usually one or none. Of several different ones
+        none is believed, nor is an empty one: no link of ours has them.
+        """
+        if len({*forms}) > 1 or (forms and not forms[0]):
+            # A space is in none of its words.
+            return cls.parse(" ".join((*forms, "")))
+        return cls.parse(forms[0] if forms else "")
+
+    @classmethod
     def parse(cls, form: str) -> Classroom:
         """Return the choice written as `form`; `QuantVizError` for what is none."""
         hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
@@ -83,21 +93,23 @@ class Classroom:
         lock = {_LOCK + name: name for name in LOCKABLE}
         hidden: set[str] = set()
         locked: set[str] = set()
-        answers, projector = ANSWERS[0], False
+        projector = False
+        # Two different ones are no link of ours: the later one must not open what the earlier one closed.
+        said: str | None = None
         for part in form.split(".") if form else ():
             if part in hide:
                 hidden.update(hide[part])
             elif part in lock:
                 locked.add(lock[part])
-            elif part in ANSWERS:
-                answers = part
+            elif part in ANSWERS and said in (None, part):
+                said = part
             elif part == _PROJECTOR:
                 projector = True
             else:
                 raise QuantVizError(
                     "link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock))
                 )
-        return cls(frozenset(hidden), frozenset(locked), answers, projector)
+        return cls(frozenset(hidden), frozenset(locked), said or ANSWERS[0], projector)
 
 
 def read_prompt(form: str) -> str:

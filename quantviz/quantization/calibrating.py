@@ -16,7 +16,7 @@ from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.result import QParams, block_values, counted_cells
-from quantviz.quantization.scale_search import weighted
+from quantviz.quantization.scale_search import Finder, weighted
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
@@ -33,21 +33,30 @@ def calibrated(
     trial: Trial,
     absmax: Callable[[], torch.Tensor] = _no_absmax,
     importance: torch.Tensor | None = None,
+    find: Finder | None = None,
 ) -> Range | QParams:
     """Return the range, or scale and zero point, that the scheme's calibration gives each block.
 
     `trial` gives the error of blocks with a range, see `Context.trial`; `absmax` gives the largest magnitude
     of the whole tensor, which calibrations of values alone do not need; `importance` is what an error counts
-    in each column, see `quantize`.
+    in each column, see `quantize`; `find` searches the scales of blocks in the reference's place.
     """
     if importance is not None and scheme.search is None:
-        return weighted(of_blocks, scheme, importance)
+        return weighted(of_blocks, scheme, importance, find)
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
         told = Context(
-            scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams, compute, absmax, importance
+            scheme.mode,
+            scheme.number_format,
+            scheme.arithmetic,
+            trial,
+            QParams,
+            compute,
+            absmax,
+            importance,
+            find,
         )
     return calibration.calibrate(of_blocks, cast("Context", told))
 

@@ -134,6 +134,7 @@ def block_names(scheme: Scheme) -> frozenset[str]:
         "code_scale",
         "code_zero_point",
         "global_absmax",
+        "global_inverse",
         "global_scale",
         "inverse",
         "scale_code",

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public_but
+from quantviz.door import public_but, public_class
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -133,6 +133,7 @@ class StoredScale:
     second_level: bool
 
 
+@public_class
 @dataclass(frozen=True)
 class Explanation(Picklable):
     """Why one cell became what it is."""

@@ -115,6 +115,16 @@ def quantize(
     return _result_of(tensor, scheme, params, found, notes, strict)
 
 
+def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:
+    """Return what the calibration says of each block of a tensor, as `quantize_in_ranges` takes it.
+
+    >>> found_by_reference(torch.tensor([1.0, -3.0]), Scheme("int4")).lo.tolist()
+    [-3.0]
+    """
+    tensor, _, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
+    return _calibrated(tensor, scheme, largest_magnitude(tensor))
+
+
 def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) -> QuantResult:
     """Return the same where it is known what the calibration says of each block.
 
@@ -192,17 +202,23 @@ def _choose(
     importance: torch.Tensor | None = None,
 ) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
-    of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.range_dtype), counted_cells(x, scheme))
-    found = calibrated(
-        of_blocks,
+    found = _calibrated(x, scheme, absmax, importance)
+    own = scheme if importance is None else scheme.weighted
+    params = qparams_of_range(found, absmax, own, layout, strict)
+    return params, found if isinstance(found, Range) else None
+
+
+def _calibrated(
+    x: torch.Tensor, scheme: Scheme, absmax: torch.Tensor, importance: torch.Tensor | None = None
+) -> Range | QParams:
+    layout = scheme.layout(tuple(x.shape))
+    return calibrated(
+        blocks.Blocks(x, layout, torch_dtype(scheme.range_dtype), counted_cells(x, scheme)),
         scheme,
         TrialByReference(x, absmax, scheme, layout),
         lambda: absmax,
         importance,
     )
-    own = scheme if importance is None else scheme.weighted
-    params = qparams_of_range(found, absmax, own, layout, strict)
-    return params, found if isinstance(found, Range) else None
 
 
 def _result_of(

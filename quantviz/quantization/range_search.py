@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.budget import Progress, gives_way
+from quantviz.budget import Progress
 from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
@@ -26,10 +26,9 @@ _LESS_OF_ROUND = 1e-3
 _FIRST, _OF_END = 200, 40
 #: Into how many a part is cut in which less error may be.
 _FINER = 10
-#: How many ranges are tried at once, those of all blocks taken together.
-_AT_ONCE = 2**22
-#: The same of work that gives way to others between its steps.
-_A_STEP = 2**14
+#: How many ranges are tried at once, those of all blocks taken together: more are no quicker, and a step is
+#: short enough for work within a budget to look at it.
+_AT_ONCE = 2**16
 
 #: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at
 #: once.
@@ -142,7 +141,7 @@ class _Search:
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Try several places of each of some parts, one after the other, and return their errors."""
-        size = max(1, (_A_STEP if gives_way() else _AT_ONCE) // places.shape[1])
+        size = max(1, _AT_ONCE // places.shape[1])
         parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
         progress, errors = Progress(len(parts)), []
         for each in parts:

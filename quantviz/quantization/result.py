@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from quantviz.door import checked_fields
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.grids import local_step
@@ -50,6 +52,7 @@ class QParams(Picklable):
     global_zero_point: Any = None
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class QuantResult(Picklable):
     """A quantized tensor and everything that was computed on the way.
@@ -138,13 +141,39 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
     return steps if step.numel() and bool(step.amin() > 0) else torch.where(error == 0, error, steps)
 
 
+def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
+    """Yield a result in bands of rows of its layout's view, each of about so many cells, that follow one
+    after the other.
+    """
+    view, of_row = r.layout.view_shape, math.prod(r.layout.view_shape[1:])
+    rows = max(cells // max(of_row, 1), 1)
+    if rows >= view[0]:
+        yield r
+        return
+    parts = [blocks.viewed(each, view) for each in (r.x, r.q, r.x_hat, r.error, r.clipped)]
+    for first in range(0, view[0], rows):
+        last = min(first + rows, view[0])
+        x, q, x_hat, error, clipped = (part[first:last] for part in parts)
+        # Each row has the scales of the blocks that it goes through.
+        scale = r.qparams.scale[torch.arange(first, last) // r.layout.block_shape[0]]
+        layout = BlockLayout(
+            (last - first, *view[1:]),
+            (1, *r.layout.block_shape[1:]),
+            (last - first, *r.layout.grid_shape[1:]),
+            r.layout.tail,
+        )
+        yield QuantResult(
+            r.scheme, QParams(scale), x, q, x_hat, error, clipped, layout, None, whole=r.tensor_shape
+        )
+
+
 def block_values(params: QParams) -> NamedTensors:
     """Return what is known of each block, by its name in the operations."""
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
 #: Elements of a result that are looked at together.
-_AT_ONCE = 2**20
+_AT_ONCE = 2**15
 
 
 def refuse_other_than_results(r: object) -> None:
@@ -159,6 +188,9 @@ def refuse_other_than_results(r: object) -> None:
     for start in range(0, x.numel(), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         made = x_hat[part] - x[part]
+        if torch.equal(made, error[part]):
+            continue
+        # NaN is not equal to NaN.
         wrong = (made != error[part]) & (made == made) & (error[part] == error[part])
         if bool(wrong.any()):
             first = start + int(wrong.nonzero()[0])

@@ -23,6 +23,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.block_maximum import block_maximum
 from quantviz.quantization.integer_levels import integer_levels
 from quantviz.quantization.result import QParams
+from quantviz.quantization.search_steps import BY_TORCH, Steps
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import PerGroup, Shape
@@ -43,6 +44,8 @@ _WHOLE = 12582912.0
 #: What is found of each block by itself, (blocks of a run, runs): its scale, and what else is kept of it or
 #: weighs it.
 _Found = tuple[torch.Tensor, ...]
+#: Finds this of all blocks, as `find_by_torch` does.
+Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +81,21 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
     if search.method == "integer_levels":
         return integer_levels(blocks, context)
     domain = context.convention.zero_domain if search.has_minimum else "none"
-    return _found(blocks, search, search.run, context.format, domain, context.importance)
+    find = context.find or find_by_torch
+    return _found(blocks, search, search.run, context.format, domain, context.importance, find)
 
 
-def weighted(blocks: BlockValues, scheme: Scheme, importance: torch.Tensor) -> QParams:
+def weighted(
+    blocks: BlockValues, scheme: Scheme, importance: torch.Tensor, find: Finder | None = None
+) -> QParams:
     """Return scale and zero point of each block as an engine finds them that searches only where columns have
     weights: Q4_0, Q4_1, Q5_0 and Q5_1. A run is a row.
     """
     assert scheme.arithmetic.weighted_search is not None
     search = WEIGHTED[scheme.arithmetic.weighted_search][scheme.format]
     count = len(importance) // blocks.runs(1).shape[0]
-    return _found(blocks, search, count, scheme.number_format, scheme.zero_domain, importance)
+    domain = scheme.zero_domain
+    return _found(blocks, search, count, scheme.number_format, domain, importance, find or find_by_torch)
 
 
 def _found(
@@ -98,18 +105,12 @@ def _found(
     fmt: NumberFormat,
     domain: str,
     importance: torch.Tensor | None,
+    find: Finder,
 ) -> QParams:
     """Return what a search finds of all blocks, of which so many are a run."""
-    method, values = _METHODS[search.method], blocks.runs(run_blocks)
+    values = blocks.runs(run_blocks)
     weights = _of_columns(importance, values.shape[0], run_blocks)
-    at_once, count = max(method.at_once // run_blocks, 1), values.shape[2]
-    parts = []
-    for first in range(0, count, at_once):
-        last = min(first + at_once, count)
-        own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
-        parts.append(method.find(values[:, :, first:last].contiguous(), own, search, fmt))
-    found = tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
-    kept = method.keep(found, search, weights is not None)
+    kept = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
     codes, run = blocks.of_runs(kept.codes), blocks.of_runs(kept.run)
     zero_point, minimum_codes, minimum_run = torch.zeros(codes.shape, dtype=torch.int32), None, None
     two_levels = search.run > 1
@@ -129,6 +130,30 @@ def _found(
         zero_point_codes=minimum_codes if two_levels else None,
         global_zero_point=minimum_run if two_levels else None,
     )
+
+
+def find_by_torch(
+    values: torch.Tensor, weights: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return what a search finds of each block by itself, (blocks of a run, runs) each.
+
+    `values` are (elements of a block, blocks of a run, runs), and `weights` the same of the columns of one
+    line: run after run they begin anew.
+    """
+    method, (_, run_blocks, count) = _METHODS[search.method], values.shape
+    at_once = max(method.at_once // run_blocks, 1)
+    parts = []
+    for first in range(0, count, at_once):
+        last = min(first + at_once, count)
+        own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
+        parts.append(method.find(BY_TORCH, values[:, :, first:last].contiguous(), own, search, fmt))
+    return tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+
+
+def find_by(steps: Steps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat) -> tuple[Any, ...]:
+    """Return what a search finds of blocks by these steps, of values and weights as the steps hold them."""
+    found: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
+    return found
 
 
 def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
@@ -164,14 +189,6 @@ def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> 
 # ---- pieces of a search -------------------------------------------------------------------------
 
 
-def _summed(terms: torch.Tensor) -> torch.Tensor:
-    """Return the sum over the first axis, one term after the other."""
-    total = torch.zeros_like(terms[0])
-    for term in terms:
-        total += term
-    return total
-
-
 def _nearest(values: torch.Tensor) -> torch.Tensor:
     """Return the nearest whole numbers, int32; of what is beyond 2^22 whatever the last bits say.
 
@@ -182,9 +199,9 @@ def _nearest(values: torch.Tensor) -> torch.Tensor:
     return bits.bitwise_and_(0x7FFFFF).sub_(0x400000)
 
 
-def _over(number: float, values: torch.Tensor) -> torch.Tensor:
+def _over(number: Any, values: torch.Tensor) -> torch.Tensor:
     """Return a number over values: one division, which Python's own `/` is not."""
-    return torch.full_like(values, number) / values
+    return (torch.full_like(values, number) if isinstance(number, int | float) else number) / values
 
 
 def _float32(*terms: float) -> float:
@@ -208,40 +225,29 @@ def _root(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.float64).sqrt().to(torch.float32)
 
 
-def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first of largest magnitude along the first axis, with its sign; NaN counts as 0."""
-    values = values.nan_to_num(0.0, torch.inf, -torch.inf)
-    return values.gather(0, values.abs().argmax(0, keepdim=True))[0]
-
-
-def _level(x: torch.Tensor, share: float) -> torch.Tensor:
-    """Return `share` · mean x² of each run, added up one after the other."""
-    squares, total = (x * x).numpy(), np.zeros((1, x.shape[2]), np.float32)
-    for block in range(x.shape[1]):
-        total = np.add.accumulate(np.concatenate((total, squares[:, block])), axis=0)[-1:]
-    return share * torch.from_numpy(total[0]) / (x.shape[0] * x.shape[1])
-
-
-def _weighted(x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
+def _weighted(steps: Steps, x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
     """Return what an error of each value counts, by weights of columns."""
-    return of_columns * _root(_level(x, search.level) + x * x) if search.level else of_columns
+    weight = of_columns * _root(steps.level(x, search.level) + x * x) if search.level else of_columns
+    kept: torch.Tensor = steps.kept(weight)
+    return kept
 
 
 # ---- scale and smallest value -------------------------------------------------------------------
 
 
 def _minimum(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
     if of_columns is not None:
-        weight = _weighted(x, of_columns, search)
-        found = _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
-        return *found[:2], _summed(weight)
+        weight = _weighted(steps, x, of_columns, search)
+        found = _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+        return *found[:2], *steps.sums(weight)
     weight = x.abs()
     if search.weight == "level":
-        weight += _root(_summed(x * x) / len(x))
-    return _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
+        weight = weight + _root(steps.sums(x * x)[0] / steps.count(x))
+    weight = steps.kept(weight)
+    return _least_squares(steps, x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
 
 
 def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
@@ -257,7 +263,7 @@ def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 
 def _least_squares(
-    x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
+    steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Found:
     """Return the scale and minus the smallest value of each block that give the least error among some, and
     what its codes were made with: the inverse of a scale, and a smallest value.
@@ -265,38 +271,46 @@ def _least_squares(
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
     """
-    low, high = x.amin(0).clamp_(max=0), x.amax(0)
-    flat, lowest = high == low, low
-    sum_w, sum_x = _summed(weight), _summed(weight * x)
+    lowest, high = steps.least(x).clamp(max=0), steps.most(x)
+    flat = high == lowest
+    sum_w, sum_x = steps.sums(weight, weight * x)
 
-    def codes_of(inverse: torch.Tensor) -> torch.Tensor:
-        return _nearest(inverse * (x - low)).clamp_(0, top).to(torch.float32)
+    def codes_of(inverse: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+        codes = _nearest(inverse * (x - low)).clamp_(0, top).to(torch.float32)
+        kept: torch.Tensor = steps.kept(codes)
+        return kept
 
     def error_of(codes: torch.Tensor, scale: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
         error = (scale * codes).add_(low).sub_(x)
-        return _summed((error.abs_() if absolute else error.mul_(error)).mul_(weight))
+        total: torch.Tensor
+        (total,) = steps.sums((error.abs_() if absolute else error.mul_(error)).mul_(weight))
+        return total
 
-    inverse = _over(top, high - low)
-    scale = _over(1, inverse)
-    least = error_of(codes_of(inverse), scale, low)
-    best, low_of_best = inverse, low
-    terms = torch.empty((len(x), 3, *x.shape[1:]))
-    for i in range(tries.count):
-        inverse = _over(_float32(tries.first, _times(tries.step, i), top), high - low)
-        codes = codes_of(inverse)
-        torch.mul(weight, codes, out=terms[:, 0])
-        torch.mul(terms[:, 0], codes, out=terms[:, 1])
-        torch.mul(terms[:, 0], x, out=terms[:, 2])
-        sum_l, sum_l2, sum_xl = _summed(terms)
+    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+        best, low_of_best, scale, low, least = before
+        inverse = _over(number, high - low)
+        codes = codes_of(inverse, low)
+        weighted = weight * codes
+        sum_l, sum_l2, sum_xl = steps.sums(weighted, weighted * codes, weighted * x)
         spread = sum_w * sum_l2 - sum_l * sum_l
         own, lower = (sum_w * sum_xl - sum_x * sum_l) / spread, (sum_l2 * sum_x - sum_l * sum_xl) / spread
         above = lower > 0
         own, lower = torch.where(above, sum_xl / sum_l2, own), lower.masked_fill(above, 0)
         error = error_of(codes, own, lower)
         better = (spread > 0) & (error < least)
-        best, low_of_best = torch.where(better, inverse, best), torch.where(better, low, low_of_best)
-        scale, low = torch.where(better, own, scale), torch.where(better, lower, low)
-        least = torch.where(better, error, least)
+        return (
+            torch.where(better, inverse, best),
+            torch.where(better, low, low_of_best),
+            torch.where(better, own, scale),
+            torch.where(better, lower, low),
+            torch.where(better, error, least),
+        )
+
+    inverse = _over(top, high - lowest)
+    scale = _over(1, inverse)
+    least = error_of(codes_of(inverse, lowest), scale, lowest)
+    numbers = [_float32(tries.first, _times(tries.step, i), top) for i in range(tries.count)]
+    best, low_of_best, scale, low, _ = steps.tried(numbers, (inverse, lowest, scale, lowest, least), attempt)
     minimum = -torch.where(flat, lowest, low)
     return scale.masked_fill(flat, 0), minimum, best.masked_fill(flat, 0), low_of_best
 
@@ -320,17 +334,17 @@ def _positive_codes(
     largest = values.amax(0).clamp(min=0)
     inverse = _over(top, largest)
     rest = values - _over(1, inverse) * _nearest(inverse * values)
-    least = _summed(weight * rest * rest)
+    (least,) = BY_TORCH.sums(weight * rest * rest)
     for i in (-4, -3, -2, -1, 1, 2, 3, 4):
         tried = _over(_float32(_times(0.1, i), top), largest)
         rest = values - _over(1, tried) * _nearest(tried * values).clamp_(max=top)
-        error = _summed(weight * rest * rest)
+        (error,) = BY_TORCH.sums(weight * rest * rest)
         better = error < least
         inverse, least = torch.where(better, tried, inverse), torch.where(better, error, least)
-    codes = _nearest(inverse * values).clamp_(max=top).to(torch.float32)
-    unit = _descended(values, weight, codes, (0, top), rest_first=True)
+    first = _nearest(inverse * values).clamp_(max=top).to(torch.float32)
+    moved, unit = _descended(BY_TORCH, values, weight, first, (0, top), rest_first=True)
     nothing = largest < _NOTHING
-    codes = codes.masked_fill(nothing, 0).to(torch.int8)
+    codes = moved.masked_fill(nothing, 0).to(torch.int8)
     return codes, _of_blocks(unit.masked_fill(nothing, 0), codes)
 
 
@@ -342,11 +356,11 @@ def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _signed(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return the scale of each block: Q6_K."""
-    weight = x * x if of_columns is None else _weighted(x, of_columns, search)
-    return (_best_scale(x, weight, -fmt.code_min)[0],)
+    weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
+    return (_best_scale(steps, x, weight, -fmt.code_min)[0],)
 
 
 def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
@@ -354,96 +368,105 @@ def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 
 def _descent(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return the scale of each block, found code by code where no weights of columns are given; where they
     are, also their sum: Q3_K.
     """
     if of_columns is not None:
-        weight = _weighted(x, of_columns, search)
-        return _best_scale(x, weight, -fmt.code_min)[0], _summed(weight)
-    extreme, weight = _extreme(x), x * x
-    codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(fmt.code_min, fmt.code_max).to(torch.float32)
-    scale = _descended(x, weight, codes, (fmt.code_min, fmt.code_max), rest_first=False)
+        weight = _weighted(steps, x, of_columns, search)
+        return _best_scale(steps, x, weight, -fmt.code_min)[0], *steps.sums(weight)
+    extreme, weight = steps.extreme(x), x * x
+    ends = fmt.code_min, fmt.code_max
+    codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(*ends).to(torch.float32)
+    _, scale = _descended(steps, x, weight, codes, ends, rest_first=False)
     return (scale.masked_fill(extreme.abs() < _NOTHING, 0),)
 
 
 def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
         scale, total = found
-        run, codes, _ = _best_scale(scale, total, -search.code_min)
+        run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
+        # Where there is nothing, every code is the smallest: inverse and scale are 0.
+        nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
+        codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
+        codes = codes.masked_fill_(nothing, search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # Of zeros each byte is 0, which is read as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
-def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> _Found:
-    """Return the scale of least weighted squared error along the first axis among nineteen, its codes, and
-    the inverse that these were made with: the value of largest magnitude has the code `-top`, or one a little
-    beside it.
+def _best_scale(
+    steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the scale of least weighted squared error among nineteen, and the inverse that its codes are
+    made with: the value of largest magnitude has the code `-top`, or one a little beside it.
     """
-    extreme, weighted = _extreme(x), weight * x
+    extreme, weighted = steps.extreme(x), steps.kept(weight * x)
 
-    def sums(inverse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def sums(inverse: torch.Tensor) -> _Found:
         codes = _nearest(inverse * x).clamp_(-top, top - 1).to(torch.float32)
-        return codes, _summed(weighted * codes), _summed((weight * codes).mul_(codes))
+        return steps.sums(weighted * codes, weight * codes * codes)
 
-    inverse = _over(-top, extreme)
-    codes, products, squares = sums(inverse)
-    scale = torch.where(squares != 0, products / squares, 0)
-    best = scale * products
-    for i in (*range(-9, 0), *range(1, 10)):
-        own = _over(-_float32(top, _times(0.1, i)), extreme)
-        tried, products, squares = sums(own)
+    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+        inverse, scale, best = before
+        own = _over(number, extreme)
+        products, squares = sums(own)
         better = (squares > 0) & (products * products > best * squares)
         scale = torch.where(better, products / squares, scale)
-        best, codes = torch.where(better, scale * products, best), torch.where(better, tried, codes)
-        inverse = torch.where(better, own, inverse)
+        return torch.where(better, own, inverse), scale, torch.where(better, scale * products, best)
+
+    inverse = _over(-top, extreme)
+    products, squares = sums(inverse)
+    scale = torch.where(squares != 0, products / squares, 0)
+    numbers = [-_float32(top, _times(0.1, i)) for i in (*range(-9, 0), *range(1, 10))]
+    inverse, scale, _ = steps.tried(numbers, (inverse, scale, scale * products), attempt)
     nothing = extreme.abs() < _NOTHING
-    return scale.masked_fill(nothing, 0), codes.masked_fill(nothing, -top), inverse.masked_fill(nothing, 0)
+    return scale.masked_fill(nothing, 0), inverse.masked_fill(nothing, 0)
 
 
 def _descended(
+    steps: Steps,
     x: torch.Tensor,
     weight: torch.Tensor,
     codes: torch.Tensor,
     ends: tuple[int, int],
     *,
     rest_first: bool,
-) -> torch.Tensor:
-    """Move one code after the other, along the first axis, to where the weighted squared error is least, five
-    rounds at most; return the scale.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Move one code after the other to where the weighted squared error is least, five rounds at most; return
+    the codes and the scale.
 
-    `codes` are changed in place. `rest_first` says whether what is left of the squares without a code must be
-    above 0, or the squares with its new value.
+    `rest_first` says whether what is left of the squares without a code must be above 0, or the squares with
+    its new value.
     """
-    products, squares = _summed(weight * x * codes), _summed(weight * codes * codes)
-    for _ in range(5):
-        changed = False
-        for value, own, code in zip(x, weight, codes, strict=True):
-            product, square = products - own * value * code, squares - own * code * code
-            moved = _nearest(value * square / product).clamp_(*ends).to(torch.float32)
-            moves = (product > 0) & (moved != code)
-            if rest_first:
-                moves &= square > 0
-            product, square = product + own * value * moved, square + own * moved * moved
-            if not rest_first:
-                moves &= square > 0
-            moves &= product * product * squares > products * products * square
-            if bool(moves.any()):
-                changed = True
-                code.copy_(torch.where(moves, moved, code))
-                products, squares = torch.where(moves, product, products), torch.where(moves, square, squares)
-        if not changed:
-            break
-    return torch.where(squares > 0, products / squares, 0)
+
+    def move(
+        value: torch.Tensor, own: torch.Tensor, code: torch.Tensor, *before: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        products, squares = before
+        product, square = products - own * value * code, squares - own * code * code
+        moved = _nearest(value * square / product).clamp_(*ends).to(torch.float32)
+        moves = (product > 0) & (moved != code)
+        if rest_first:
+            moves = moves & (square > 0)
+        product, square = product + own * value * moved, square + own * moved * moved
+        if not rest_first:
+            moves = moves & (square > 0)
+        moves = moves & (product * product * squares > products * products * square)
+        return moves, moved, product, square
+
+    codes = steps.kept(codes)
+    sums = steps.sums(weight * x * codes, weight * codes * codes)
+    codes, products, squares = steps.in_turn(5, (x, weight), codes, sums, move)
+    return codes, torch.where(squares > 0, products / squares, 0)
 
 
 def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Kept:
     """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
     all have the code `of_nothing`.
     """
-    extreme = _extreme(scale)
+    extreme = BY_TORCH.extreme(scale)
     nothing = extreme.abs() < _NOTHING
     inverse = _over(search.code_min, extreme)
     codes = (
@@ -456,12 +479,11 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
 
 
 def _weighted_signed(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return the scale of each block, and the inverse that its codes are made with: Q4_0 and Q5_0."""
     assert of_columns is not None
-    scale, _, inverse = _best_scale(x, _weighted(x, of_columns, search), -fmt.code_min)
-    return scale, inverse
+    return _best_scale(steps, x, _weighted(steps, x, of_columns, search), -fmt.code_min)
 
 
 def _keep_weighted_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
@@ -470,14 +492,14 @@ def _keep_weighted_signed(found: _Found, search: ScaleSearch, weighted: bool) ->
 
 
 def _weighted_minimum(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return the scale and minus the smallest value of each block, and what its codes are made with: Q4_1 and
     Q5_1.
     """
     assert of_columns is not None
-    weight = _weighted(x, of_columns, search)
-    return _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+    weight = _weighted(steps, x, of_columns, search)
+    return _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
 
 
 def _keep_weighted_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
@@ -490,29 +512,33 @@ def _keep_weighted_minimum(found: _Found, search: ScaleSearch, weighted: bool) -
 
 
 def _codebook(
-    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
     """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
-    weight, extreme = x * x if of_columns is None else _weighted(x, of_columns, search), _extreme(x)
+    weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
+    extreme = steps.extreme(x)
     table, (first, last) = _by_halves(fmt), (2 * fmt.value_min, 2 * fmt.value_max)
     nothing = extreme.abs() < _NOTHING
 
-    def sums(inverse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def sums(inverse: torch.Tensor) -> _Found:
         # Doubling is exact.
         halves = torch.floor(x * inverse.masked_fill(nothing, 0) * 2).clamp_(first, last).sub_(first)
         values = table[halves.to(torch.int64)]
         weighted = weight * values
-        return _summed(weighted * x), _summed(weighted.mul_(values))
+        return steps.sums(weighted * x, weighted * values)
+
+    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+        scale, best = before
+        products, squares = sums(_over(number, extreme))
+        better = (squares > 0) & (products * products > best * squares)
+        scale = torch.where(better, products / squares, scale)
+        return scale, torch.where(better, scale * products, best)
 
     smallest = fmt.codebook[0]
     products, squares = sums(_over(1, -extreme / smallest))
     scale = torch.where(squares > 0, products / squares, 0)
-    best = scale * products
-    for i in range(-7, 8):
-        products, squares = sums(_over(i + smallest, extreme))
-        better = (squares > 0) & (products * products > best * squares)
-        scale = torch.where(better, products / squares, scale)
-        best = torch.where(better, scale * products, best)
+    numbers = [i + smallest for i in range(-7, 8)]
+    scale, _ = steps.tried(numbers, (scale, scale * products), attempt)
     return (scale.masked_fill(nothing, 0),)
 
 
@@ -520,7 +546,7 @@ def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     (scale,) = found
     if search.run == 1:
         return _Kept(torch.ones_like(scale), _half(scale), exact=scale)
-    unit = _extreme(scale) / search.code_min
+    unit = BY_TORCH.extreme(scale) / search.code_min
     inverse = torch.where(unit == 0, 0, _over(1, unit))
     codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
     return _Kept(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
@@ -541,8 +567,8 @@ class _Method:
     """How blocks are searched."""
 
     #: From values and weights of columns (none where none are given) of some runs to what is found of each
-    #: block by itself.
-    find: Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
+    #: block by itself, by some steps.
+    find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
     #: From this, and whether columns have weights, to what is kept.
     keep: Callable[[_Found, ScaleSearch, bool], _Kept]
     #: How many blocks are searched at a time.

@@ -226,6 +226,8 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
         return _scale_in_global_inverse(fmt, reach, floor)
     if spec.global_rule == "reach_over_absmax":
         return _scale_in_global_absmax(fmt, reach)
+    if spec.global_rule == "absmax_and_inverse":
+        return _scale_in_both(fmt, reach, floor)
     first = Operation(
         "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
     )
@@ -288,7 +290,6 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
     """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
     of a scale and a value.
     """
-    no_scale = "global_inverse = where(isinf(global_inverse), 1, global_inverse)"
     line = f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"
     return (
         Operation(
@@ -296,13 +297,7 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
             f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}",
             lambda v: torch.reciprocal(v["tensor_absmax"]) * reach,
         ),
-        Operation(
-            "global_inverse_of_zeros",
-            no_scale,
-            # It is kept as float32, and what follows is computed in that.
-            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]).to(torch.float32),
-            silent=True,
-        ),
+        _INVERSE_OF_ZEROS,
         Operation(
             "scale_in_global",
             "scale_code = global_inverse * scale",
@@ -321,6 +316,54 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
             "scale = scale_code / global_inverse",
             lambda v: v["scale_code"] / v["global_inverse"],
         ),
+    )
+
+
+#: It is kept as float32, and what follows is computed in that.
+_INVERSE_OF_ZEROS = Operation(
+    "global_inverse_of_zeros",
+    "global_inverse = where(isinf(global_inverse), 1, global_inverse)",
+    lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]).to(torch.float32),
+    silent=True,
+)
+
+
+def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
+    """Return the operations that compute the tensor's scale and its inverse each by itself, in float32, and
+    multiply the scale of a block by the inverse.
+    """
+    words = number_code(reach)
+    return (
+        *(_in_single(name) for name in ("tensor_absmax", "scale")),
+        Operation(
+            "global_scale",
+            f"global_scale = tensor_absmax / {words}",
+            lambda v: v["tensor_absmax"] / reach,
+        ),
+        Operation(
+            "global_inverse",
+            f"global_inverse = {words} / tensor_absmax",
+            # One number a block, as all that codes are made with.
+            lambda v: torch.full_like(v["scale"], reach) / v["tensor_absmax"],
+        ),
+        _INVERSE_OF_ZEROS,
+        Operation(
+            "scale_in_global",
+            "scale_code = scale * global_inverse",
+            lambda v: v["scale"] * v["global_inverse"],
+        ),
+        _rounded_scale(fmt, floor, "scale_code", "scale_code"),
+        Operation(
+            "scale_two_levels",
+            "scale = global_scale * scale_code",
+            lambda v: v["global_scale"] * v["scale_code"],
+        ),
+    )
+
+
+def _in_single(name: str) -> Operation:
+    return Operation(
+        "in_single", f"{name} = float32({name})", lambda v: v[name].to(torch.float32), silent=True
     )
 
 

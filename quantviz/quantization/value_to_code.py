@@ -31,6 +31,9 @@ def code_operations(scheme: Scheme) -> Operations:
         if scheme.granularity.single or convention.block_order == "same"
         else convention.block_order
     )
+    by_level = order == "divide_level_multiply_round"
+    if by_level:
+        divisor = "scale_code"
     spec = convention.scale
     inverse_known = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
     operations: list[Operation] = [
@@ -62,8 +65,9 @@ def code_operations(scheme: Scheme) -> Operations:
     divides = order.removeprefix("from_lowest_").startswith("divide")
     if not divides and not inverse_known:
         operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
+    divided = "divide_stored" if by_level else "divide"
     scaled = (
-        Operation("divide", f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
+        Operation(divided, f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
         if divides
         else Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
     )
@@ -75,12 +79,14 @@ def code_operations(scheme: Scheme) -> Operations:
             lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
         )
     scaling: Operations = (scaled,)
+    if by_level:
+        scaling = (scaled, *_times_global_inverse(apply))
     if convention.scale.inverse_of_zero == "quotient_zero":
         line = f"y = where({divisor} == 0, 0, y)"
         of_zero = Operation(
             "quotient_zero", line, lambda v: torch.where(v[divisor] == 0, 0, v["y"]), silent=True
         )
-        scaling = (scaled, of_zero)
+        scaling = (*scaling, of_zero)
     shift = Operation("shift", f"y = y + {zero_point}", lambda v: v["y"] + v[zero_point].to(apply))
     if order == "fused_multiply_add_round" and added:
         fused = Operation(
@@ -123,6 +129,14 @@ def _by_levels(scheme: Scheme) -> Operations:
         Operation("clamp_level", f"y = clamp(y, -{reach}, {reach})", lambda v: v["y"].clamp(-reach, reach)),
         *steps,
     )
+
+
+def _times_global_inverse(apply: torch.dtype) -> Operations:
+    """Return the operations that multiply y by the inverse of the tensor's scale, in float32."""
+    single = Operation("in_single", "y = float32(y)", lambda v: v["y"].to(torch.float32), silent=True)
+    line = "y = y * global_inverse"
+    multiplied = Operation("multiply_global", line, lambda v: v["y"] * v["global_inverse"])
+    return (multiplied,) if apply == torch.float32 else (single, multiplied)
 
 
 def _above_lowest(scheme: Scheme, divisor: str, zero_point: str) -> Operations:

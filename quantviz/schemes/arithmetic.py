@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
 #: The dtypes of half precision that an input can have.
@@ -21,6 +22,7 @@ BY_WIDTH = ("mirrored_range", "mirrored_end")
 PURPOSES = ("course", "llm_weights", "integer_inference", "training", "microscaling")
 
 
+@checked_fields
 @dataclass(frozen=True)
 class ScaleSpec:
     """How a block's range becomes its scale."""
@@ -63,7 +65,9 @@ class ScaleSpec:
     code_max: float = 0.0
     #: The smallest scale that is kept in that format.
     format_floor: float = 0.0
-    #: Rule for a second scale over all blocks; none when there is only one level.
+    #: Rule for a second scale over all blocks; none when there is only one level. "absmax_and_inverse": the
+    #: tensor's largest magnitude over the largest product, and by itself the inverse of that, which brings
+    #: the scale of a block to its units.
     global_rule: str | None = None
     #: Whether codes are made with the scale as it is stored, or with it as it was before: "stored", "exact".
     codes_from: str = "stored"
@@ -84,6 +88,8 @@ class ScaleSpec:
     inverse_of_zero: str = "zero"
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class Offer:
     """What an engine offers under a convention. What is empty is not limited."""
@@ -207,7 +213,8 @@ class Arithmetic:
     #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
     #: s + z). "multiply_subtract_round": of a zero point that is a value, round(x · (1 / s) - z · (1 / s)).
     #: "levels_divide_add_round": of scales of two levels of integers, x is brought to a code of the first and
-    #: then to one of the second.
+    #: then to one of the second. "divide_level_multiply_round": of a scale that is kept in units of the
+    #: tensor's, round((x / the block's stored scale) · (1 / the tensor's scale)).
     order: str = "divide_add_round"
     #: The order where there are several blocks; "same" as with one.
     block_order: str = "same"

@@ -138,6 +138,8 @@ class Context(ModeContext):
     absmax: Callable[[], torch.Tensor]
     #: What an error counts in each column, where the caller says so.
     importance: torch.Tensor | None = None
+    #: Finds what an engine's own search finds of each block by itself; none for the reference's way.
+    find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
 
 class Calibration(Protocol):

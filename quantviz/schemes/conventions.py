@@ -11,14 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import public_class, unfit_fields
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
+from quantviz.schemes.names import ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
+from quantviz.text import languages, text
 
 
+@public_class
 @dataclass(frozen=True)
 class Convention(Arithmetic):
     """An engine's arithmetic, a frozen value.
@@ -64,6 +68,8 @@ class Convention(Arithmetic):
         >>> CONVENTIONS["course"].get("scale.floor_rule")
         'at_least'
         """
+        if name not in FIELDS:
+            raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
         return (
             getattr(self.scale, name.removeprefix("scale."))
             if name.startswith("scale.")
@@ -124,11 +130,15 @@ class Convention(Arithmetic):
         """
         # Those that have a name are asked by the tests, and on a page many times by each run. Equal is not
         # enough: False equals 0, and is no count.
-        if self is CONVENTIONS.get(self.id):
+        if isinstance(self.id, str) and self is CONVENTIONS.get(self.id):
             return
-        unknown = tuple(self._unknown())
+        unknown = tuple(self._unfit()) or tuple(self._unknown())
         # What is no value at all cannot be asked whether it goes with others.
         yield from unknown or self._lacking()
+
+    def _unfit(self) -> Iterator[QuantVizError]:
+        for field, got in unfit_fields(self):
+            yield QuantVizError("convention_bad_value", field=field.name, got=got, allowed=str(field.type))
 
     def _unknown(self) -> Iterator[QuantVizError]:
         for name, allowed in CHOICES.items():
@@ -246,6 +256,12 @@ class Convention(Arithmetic):
                 "qserve",
             ),
             (
+                "order",
+                "divide_level_multiply_round" in orders and self.scale.global_rule != "absmax_and_inverse",
+                "scale.global_rule",
+                "absmax_and_inverse",
+            ),
+            (
                 "search",
                 "integer_levels" in _methods(self.search) and self.zero_domain not in ("code_int", "value"),
                 "zero_domain",
@@ -295,7 +311,8 @@ class Convention(Arithmetic):
                 "scale.code_max",
                 self.scale.code_max > 0 and self.scale.global_rule is None,
                 "scale.global_rule",
-                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax",
+                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax, "
+                "absmax_and_inverse",
             ),
         ):
             if needs:
@@ -329,19 +346,28 @@ class Convention(Arithmetic):
             return f"Convention({self.id!r}, …)"
 
     @classmethod
-    def parse(cls, form: str) -> Convention:
-        """Return the convention written as `form`.
+    def parse(cls, form: str, format_id: str | None = None) -> Convention:
+        """Return the convention written as `form`: with its id, or a name as `find_convention` reads it.
 
         >>> Convention.parse("course(scale.floor=1e-08)").scale.floor
         1e-08
         """
-        name, raw = text_form.read_head(form)
+        if not isinstance(form, str):
+            raise QuantVizError("text_form_unreadable", got=form)
+        head, opened, rest = form.partition("(")
+        if head not in CONVENTIONS and _ids_called(form):
+            # A name that has parentheses itself.
+            head = form
+            opened = rest = ""
+        if opened and not rest.endswith(")"):
+            raise QuantVizError("text_form_unreadable", got=form)
+        raw = text_form.raw_fields(rest.removesuffix(")"), form)
+        known = find_convention(head, format_id)
         own = {key: value for key, value in raw.items() if not key.startswith("scale.")}
         nested = {key.removeprefix("scale."): value for key, value in raw.items() if key.startswith("scale.")}
         changes = text_form.read_fields(cls, own, form) | {
             f"scale.{k}": v for k, v in text_form.read_fields(ScaleSpec, nested, form).items()
         }
-        known = find_convention(name)
         return known.replace(**changes) if changes else known
 
 
@@ -370,6 +396,7 @@ _ORDERS = (
     "from_lowest_multiply_round_add",
     "multiply_subtract_round",
     "levels_divide_add_round",
+    "divide_level_multiply_round",
 )
 
 #: The values a field can take, where they are names of shared steps.
@@ -414,6 +441,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
             "absmax_over_range_joined",
             "range_over_absmax",
             "reach_over_absmax",
+            "absmax_and_inverse",
         ),
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
@@ -509,8 +537,43 @@ CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def find_convention(convention_id: str) -> Convention:
-    """Return the convention called `convention_id`; `QuantVizError` lists the known ones."""
-    if isinstance(convention_id, str) and convention_id in CONVENTIONS:
+def find_convention(convention_id: str, format_id: str | None = None) -> Convention:
+    """Return the convention called `convention_id`; `QuantVizError` lists the known ones.
+
+    It is an id, or a name as people type it: the engine's own in any language, or one that several engines
+    may share. Of these the only one that offers the format `format_id` is meant.
+
+    >>> find_convention("Core-ML linear").id, find_convention("llm compressor", "int4").id
+    ('coreml', 'compressed_tensors')
+    """
+    if not isinstance(convention_id, str):
+        raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
+    if convention_id in CONVENTIONS:
         return CONVENTIONS[convention_id]
+    named = _ids_called(convention_id)
+    offering = tuple(name for name in named if format_id in CONVENTIONS[name].offer.formats)
+    meant = offering or named
+    if len(meant) == 1:
+        return CONVENTIONS[meant[0]]
+    if meant:
+        raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
+
+
+def _ids_called(typed: str) -> tuple[str, ...]:
+    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    return next(filter(None, (ids_named(typed, names) for names in _names())), ())
+
+
+@functools.cache
+def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return pairs of a name and an id: of ids, of engines' own names, and of names that several share."""
+    return (
+        tuple((each.id, each.id) for each in ENGINES),
+        tuple(
+            (text(f"conventions.{each.id}.name", language), each.id)
+            for language in languages()
+            for each in ENGINES
+        ),
+        tuple((name, each.id) for each in ENGINES for name in each.known_as),
+    )

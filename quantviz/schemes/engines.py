@@ -178,6 +178,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         order="multiply_round_add",
         zero_width="as_any",
         # It keeps a scale as float32 and computes with that.
+        scale_bits=32,
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="llm_weights",
         known_as=("Int8WeightOnly", "Int8Tensor"),
@@ -393,7 +394,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_bits=32,
         half_input=(_WIDENED,),
         purpose="integer_inference",
-        known_as=("Qualcomm", "QNN", "SNPE"),
+        known_as=("QNN", "Qualcomm", "SNPE"),
         offer=Offer(_ids("uint4", "uint8", "uint16"), granularities=("per_tensor", "per_channel")),
     ),
     # nncf.compress_weights' do_integer_quantization.
@@ -464,7 +465,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half("scale__width_dtype", dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",
-        known_as=("TensorFlow Lite", "AI Edge"),
+        known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
         offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
     ),
     # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
@@ -480,7 +481,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _half(dtypes=("bfloat16",)),
         ),
         purpose="integer_inference",
-        known_as=("TensorFlow Lite", "AI Edge"),
+        known_as=("TensorFlow Lite", "TFLite", "AI Edge"),
         offer=Offer(
             _ids("int2", "int4", "int8"),
             _SYMMETRIC,
@@ -593,7 +594,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         half_input=(_VALUES_IN_HALF,),
         purpose="llm_weights",
-        known_as=("QLoRA", "bnb"),
+        known_as=("QLoRA", "NF4", "bnb"),
         offer=Offer(
             ("nf4", "fp4"),
             _SYMMETRIC,
@@ -721,7 +722,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         negative_zero="never",
         scale_bits=8,
-        half_input=(_WIDENED,),
+        half_input=(_half("scale_math", "apply_dtype"),),
         purpose="microscaling",
         known_as=("Apple",),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),

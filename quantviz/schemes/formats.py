@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
+from quantviz.schemes.names import ids_named
 
 
+@checked_fields
 @dataclass(frozen=True)
 class FloatBits:
     """How the bits of a float format are read.
@@ -41,6 +44,8 @@ class FloatBits:
         return (1 if self.subnormal else 0) - self.bias
 
 
+@checked_fields
+@public_class
 @dataclass(frozen=True)
 class NumberFormat:
     """An element format.
@@ -316,11 +321,14 @@ FORMATS: Mapping[str, NumberFormat] = MappingProxyType({each.id: each for each i
 
 
 def find_format(format_id: str) -> NumberFormat:
-    """Return the format called `format_id`; `QuantVizError` lists the known ones.
+    """Return the format called `format_id`, an id as people type it; `QuantVizError` lists the known ones.
 
-    >>> find_format("uint4").code_max
-    15
+    >>> find_format("uint4").code_max, find_format("NF4").id
+    (15, 'nf4')
     """
-    if isinstance(format_id, str) and format_id in FORMATS:
-        return FORMATS[format_id]
+    if isinstance(format_id, str):
+        if format_id in FORMATS:
+            return FORMATS[format_id]
+        for own in ids_named(format_id, zip(FORMATS, FORMATS, strict=True)):
+            return FORMATS[own]
     raise QuantVizError("unknown_format", got=format_id, known=", ".join(FORMATS))

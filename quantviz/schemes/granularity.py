@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
+from quantviz.door import public_class
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
@@ -37,6 +38,7 @@ def flat_index(index: Shape, shape: Shape) -> int:
     return flat
 
 
+@public_class
 @dataclass(frozen=True)
 class BlockLayout:
     """How a tensor falls into blocks. Only `blocks.py` applies it.
@@ -139,6 +141,7 @@ class Granularity(Protocol):
         """
 
 
+@public_class
 class _ByBlockShape:
     """A granularity that is told by the shape of its blocks."""
 
@@ -177,6 +180,7 @@ class _ByBlockShape:
         return BlockLayout(view, block, grid, "refuse" if full else "pad" if tail == "pad" else "short")
 
 
+@public_class
 @dataclass(frozen=True)
 class PerTensor(_ByBlockShape):
     """One scale for the whole tensor.
@@ -196,6 +200,7 @@ class PerTensor(_ByBlockShape):
         return shape
 
 
+@public_class
 @dataclass(frozen=True)
 class PerChannel(_ByBlockShape):
     """One scale for each index of `axis`: `axis=0` of a matrix is one for each row.
@@ -227,6 +232,7 @@ class PerChannel(_ByBlockShape):
         return tuple(1 if i == axis else n for i, n in enumerate(shape))
 
 
+@public_class
 @dataclass(frozen=True)
 class PerGroup(_ByBlockShape):
     """One scale for each run of `size` neighbours along `axis`.
@@ -274,6 +280,7 @@ class PerGroup(_ByBlockShape):
         return tuple(self.size if i == axis else 1 for i in range(len(shape)))
 
 
+@public_class
 @dataclass(frozen=True)
 class PerBlock(_ByBlockShape):
     """One scale for each tile of `rows` × `cols` on the last two axes.
@@ -318,6 +325,7 @@ class PerBlock(_ByBlockShape):
         return (*(1 for _ in shape[:-2]), self.rows, self.cols)
 
 
+@public_class
 @dataclass(frozen=True)
 class Flat(_ByBlockShape):
     """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel /

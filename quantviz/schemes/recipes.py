@@ -5,6 +5,7 @@ A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each langu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -14,6 +15,7 @@ from quantviz.schemes.calibration import AbsMean, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.names import has_words, ids_named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -44,13 +46,14 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 )
             }
         ),
-        # LLM.int8() (Dettmers et al. 2022), and FP8 as torchao has it.
+        # LLM.int8() (Dettmers et al. 2022), and FP8 as compressed-tensors has it: a row of zeros, as at the
+        # end of a padded vocabulary, has a scale there, and none in torchao.
         "eight_bits": MappingProxyType(
             {
                 "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
-                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="compressed_tensors"),
                 "fp8_e4m3_per_row": Scheme(
-                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="compressed_tensors"
                 ),
             }
         ),
@@ -103,10 +106,18 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "mlx_q8_g64": _group("uint8", "mlx", 64, "asymmetric"),
                 "coreml_int4_g32": _group("int4", "coreml"),
                 "coreml_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="coreml"),
+                # `nncf.compress_weights`, of weights alone.
                 "openvino_int8_sym": Scheme("int8", granularity=PerChannel(0), convention="nncf_weights"),
                 "openvino_int8_asym": Scheme("uint8", "asymmetric", PerChannel(0), convention="nncf_weights"),
                 "openvino_int4_sym_g128": _group("int4", "nncf_weights", 128),
                 "openvino_int4_asym_g128": _group("uint4", "nncf_weights", 128, "asymmetric"),
+                # `nncf.quantize`, whose operator is FakeQuantize.
+                "openvino_fq_weights": Scheme(
+                    "uint8",
+                    granularity=PerChannel(0),
+                    convention=CONVENTIONS["openvino_fake_quantize"].replace(narrow_range=True),
+                ),
+                "openvino_fq_activations": Scheme("uint8", "asymmetric", convention="openvino_fake_quantize"),
             }
         ),
         # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al.
@@ -170,6 +181,10 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "torchao_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torchao_int8"),
                 "torchao_int4_g128": _group("uint4", "torchao_tinygemm", 128, "asymmetric"),
                 "torchao_int4_g32": _group("uint4", "torchao_tinygemm", mode="asymmetric"),
+                "torchao_fp8_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "torchao_fp8_per_row": Scheme(
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
+                ),
                 "torchao_mxfp8": _group("float8_e4m3fn", "torchao_mx"),
                 "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
             }
@@ -247,10 +262,10 @@ def recipe_name(
 def as_scheme(named: Scheme | str) -> Scheme:
     """Return the scheme itself, or the one that has this name.
 
-    The name is a recipe's id or name, whatever the case, or a scheme's text form. Wherever Python takes a
+    The name is a recipe's id or name, as people type it, or a scheme's text form. Wherever Python takes a
     scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
 
-    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
+    >>> as_scheme("MX-FP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
     True
     >>> as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
     True
@@ -266,22 +281,41 @@ openvino_int8_sym; or Scheme('int8').
         return named
     if not isinstance(named, str):
         raise QuantVizError("scheme_wanted", got=type(named).__name__)
-    called = named.strip().casefold()
-    if called in ALL_RECIPES:
-        return ALL_RECIPES[called]
-    if called in FORMATS:
+    for names in _names():
+        for called in ids_named(named, names):
+            return ALL_RECIPES[called]
+    for called in ids_named(named, ((name, name) for name in FORMATS)):
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
-    for name, scheme in ALL_RECIPES.items():
-        if called in {
-            recipe_name(name, language, short=short).casefold()
-            for short in (False, True)
-            for language in languages()
-        }:
-            return scheme
-    if "," in called:
+    if "," in named:
         return Scheme.parse(named.strip())
+    partly = _named_partly(named) if named.strip() else ()
+    if partly:
+        raise QuantVizError("recipe_of_several", got=named, allowed=", ".join(partly))
     raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))
+
+
+def _named_partly(typed: str) -> tuple[str, ...]:
+    """Return the recipes that have what was typed in a name, or whose engine is known by such a name."""
+    in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
+    of_engine = [
+        own
+        for own, scheme in ALL_RECIPES.items()
+        if any(has_words(name, typed) for name in (scheme.chosen.id, *scheme.chosen.known_as))
+    ]
+    return tuple(own for own in ALL_RECIPES if own in (*in_name, *of_engine))
+
+
+@functools.cache
+def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return pairs of a name and a recipe's id: of ids, and of names in words."""
+    in_words = tuple(
+        (recipe_name(name, language, short=short), name)
+        for name in ALL_RECIPES
+        for short in (False, True)
+        for language in languages()
+    )
+    return tuple((name, name) for name in ALL_RECIPES), in_words
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:

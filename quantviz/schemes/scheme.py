@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quantviz.door import public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
@@ -24,10 +25,12 @@ NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
     "torch": "reduce_range=half",
+    "torchao_int8": "reduce_range=half",
     "onnxruntime": "reduce_range=half_and_one",
 }
 
 
+@public_class
 @dataclass(frozen=True)
 class Scheme:
     """A quantization scheme: frozen, hashable, with a short text form.
@@ -59,8 +62,11 @@ class Scheme:
     nonfinite: str = "refuse"
 
     def __post_init__(self) -> None:
+        # Kept as the id; what is no format at all is a problem.
+        if isinstance(self.format, str) and self.format not in FORMATS:
+            object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
-            object.__setattr__(self, "convention", find_convention(self.convention))
+            object.__setattr__(self, "convention", find_convention(self.convention, self.format))
         for problem in self.problems():
             raise problem
 
@@ -518,9 +524,12 @@ class Scheme:
         except QuantVizError as problem:
             yield problem
             return
+        if not isinstance(self.mode, str):
+            yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
+            return
         if self.mode not in MODES:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
-        if self.nonfinite not in NONFINITE:
+        if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         for value, registry, error in (
             (self.granularity, GRANULARITIES, "granularity_wanted"),
@@ -534,7 +543,11 @@ class Scheme:
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
-        yield from self.convention.problems()
+        of_convention = tuple(self.convention.problems())
+        yield from of_convention
+        # What is no value at all cannot be asked further.
+        if any(problem.key == "convention_bad_value" for problem in of_convention):
+            return
         try:
             self.convention.in_effect(fmt.id)
         except QuantVizError as problem:
@@ -684,11 +697,12 @@ class Scheme:
         parts = text_form.split_outside_parentheses(form) if isinstance(form, str) else []
         if not 5 <= len(parts) <= 6:
             raise QuantVizError("scheme_form_parts", got=form, count=len(parts))
+        format_id = find_format(parts[0]).id
         return cls(
-            format=parts[0],
+            format=format_id,
             mode=parts[1],
             granularity=text_form.read(parts[2], GRANULARITIES, "unknown_granularity"),
             calibration=text_form.read(parts[3], CALIBRATIONS, "unknown_calibration"),
-            convention=Convention.parse(parts[4]),
+            convention=Convention.parse(parts[4], format_id),
             nonfinite=parts[5] if len(parts) == 6 else "refuse",
         )

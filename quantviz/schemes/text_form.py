@@ -47,13 +47,22 @@ def read_head(form: str) -> tuple[str, dict[str, str]]:
     match = _FORM.fullmatch(form)
     if not match:
         raise QuantVizError("text_form_unreadable", got=form)
+    return match[1], raw_fields(match[2] or "", form)
+
+
+def raw_fields(between: str, form: str) -> dict[str, str]:
+    """Return the raw fields that stand between the parentheses of a form.
+
+    >>> raw_fields("size=4,axis=1", "per_group(size=4,axis=1)")
+    {'size': '4', 'axis': '1'}
+    """
     fields: dict[str, str] = {}
-    for part in split_outside_parentheses(match[2]) if match[2] else ():
+    for part in split_outside_parentheses(between) if between else ():
         name, equals, value = part.partition("=")
         if not equals or name in fields:
             raise QuantVizError("text_form_unreadable", got=form)
         fields[name] = value
-    return match[1], fields
+    return fields
 
 
 def write_value(value: object) -> str:

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
+from quantviz import own_process
 from quantviz.compiled.background import FIXED
 from quantviz.compiled.kernel_cache import cache_folder
 
-#: How much later than others the compiling process gets its turn.
-_NICE = 10
 #: Objects after which garbage is looked for: compiling leaves hardly any, and the looks took a sixth of its
 #: time.
 _OBJECTS_BETWEEN_LOOKS = 200_000
@@ -74,8 +71,7 @@ def is_kept() -> bool:
 def serve() -> None:
     """Compile what is asked for, a line each, until nobody asks any more."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    own_process.stand_behind()
     for line in sys.stdin:
         compile_now(line.rstrip("\n"))
         print("done", flush=True)
@@ -85,13 +81,15 @@ def process() -> subprocess.Popen[str] | None:
     """Return a process that compiles; none where it could not hand over what it makes."""
     if cache_folder() is None:
         return None
-    root = Path(__file__).parents[2]
-    code = (
-        f"import sys; sys.path.insert(0, {str(root)!r}); "
-        "from quantviz.streaming.compile_ahead import serve; serve()"
-    )
     # A thread: two would only hinder those who answer meanwhile.
-    few = {**os.environ, "OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few
+    return own_process.start(
+        "quantviz.streaming.compile_ahead",
+        environment={"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+
+
+if __name__ == "__main__":
+    serve()

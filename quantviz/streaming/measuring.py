@@ -26,10 +26,15 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
 from quantviz.quantization.input_dtype import on_stored, rounded_to
 from quantviz.quantization.qparams import qparams_of_range, stored_qparams
-from quantviz.quantization.quantizer import infinite_value, quantize, quantize_in_ranges
+from quantviz.quantization.quantizer import (
+    found_by_reference,
+    infinite_value,
+    quantize,
+    quantize_in_ranges,
+)
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.quantization.scale_search import importance_of
-from quantviz.schemes.calibration import External
+from quantviz.schemes.calibration import External, Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -437,7 +442,24 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
     known = known or facts(x)
     if known.found is not None and scheme.nonfinite == "refuse":
         return quantize(read_whole(x), scheme)
-    return quantize_in_ranges(read_whole(x), scheme, ranges(x, scheme, absmax=known.absmax))
+    return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, known))
+
+
+def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
+    """Return what the calibration says of each block, found by compiled kernels where those answer sooner;
+    `QuantVizError` where the scheme refuses the tensor.
+
+    `known` are the `facts` of x, and x and the scheme go together, as `on_stored` gives them.
+
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> x = InMemory(torch.tensor([1.0, -3.0]))
+    >>> searched(x, Scheme("int4"), facts(x)).lo.tolist()
+    [-3.0]
+    """
+    nonfinite_notes(x, scheme, known)
+    if x.count <= limits.FUSED or not fixed_ready():
+        return found_by_reference(read_whole(x), scheme)
+    return ranges(x, scheme, absmax=known.absmax)
 
 
 def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:

@@ -40,6 +40,8 @@ class Program:
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
+    #: That of the same with steps in place of errors in steps.
+    steps_address: Callable[[], int]
     #: That of the same for many ranges at once.
     trials_address: Callable[[], int]
     #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
@@ -227,6 +229,7 @@ def compiled_program(
     address = compiler().cells(code, by_element)
     sums_addresses = cache(partial(compiler().sums, lines, by_element, counted=counted))
     errors_address = cache(partial(compiler().errors, code, by_element))
+    steps_address = cache(partial(compiler().steps, code, by_element))
     trials_address = cache(partial(compiler().trials, code))
     names = params_of(code)
     of_ranges = cache(lambda: _block_program(scheme, names))
@@ -235,6 +238,7 @@ def compiled_program(
         address,
         sums_addresses,
         errors_address,
+        steps_address,
         trials_address,
         of_ranges,
         names,

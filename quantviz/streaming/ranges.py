@@ -21,6 +21,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.range_trials import Trial
 from quantviz.streaming.regions import Band, layout_of_rows, read_window, rows_of_band
+from quantviz.streaming.searches import finder
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.streaming.tensor_facts import facts
 from quantviz.streaming.threads import runs_between, shared_out
@@ -63,6 +64,7 @@ def ranges(
     bands = list(runs_between(layout.view_shape[0], rows))
     found: list[Range | QParams] = [QParams(0.0)] * len(bands)
     alone = len(bands) > 1
+    find = finder(scheme, x.shape, weighted=importance is not None)
 
     def work(numbers: Iterator[int]) -> None:
         for k in numbers:
@@ -82,6 +84,7 @@ def ranges(
                 trial,
                 largest,
                 own,
+                find,
             )
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Literal
 
 from quantviz.compiled import background
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_cell
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
+from quantviz.streaming import kernel_access, limits, searches
 from quantviz.streaming.kernel_access import fixed_ready
 from quantviz.streaming.pieces import Asked, rows_of_piece
 from quantviz.streaming.programs import block_code, compiled_program, lines_of_sums, types_of_scheme
@@ -38,6 +39,7 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     not wait for it.
     """
     layout = in_line(scheme.layout(shape))
+    searches.warm(scheme, shape)
     program = compiled_program(scheme, types_of_scheme(scheme), layout.block_shape[-1] == 1)
     if program is not None:
         program.sums_addresses()
@@ -67,7 +69,23 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
     from quantviz.compiled.compiler import compiler
 
-    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted))
+    searched = searches.code_of(scheme, shape)
+    return compiler().knows(
+        (
+            *_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis, counted),
+            *([searches.source_of(searched)] if searched else []),
+        )
+    )
+
+
+def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_form", "not_ready"]:
+    """Return the reason why the reference's own operations measure a large tensor under a scheme: numba is
+    not there, its arithmetic cannot be written as code, or that code was not compiled yet.
+    """
+    if not kernel_access.has_kernels():
+        return "no_numba"
+    by_element = in_line(scheme.layout(shape)).block_shape[-1] == 1
+    return "not_ready" if _sources(scheme, by_element, False, False, False) else "no_form"
 
 
 @lru_cache(maxsize=256)

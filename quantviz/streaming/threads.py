@@ -11,7 +11,7 @@ from contextvars import copy_context
 from functools import cache
 from typing import Generic, TypeVar
 
-from quantviz.budget import Progress, gives_way
+from quantviz.budget import Progress
 from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
@@ -61,7 +61,7 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
                 progress.step()
             yield item
 
-    threads = 1 if gives_way() else min(threads or default_threads(), len(listed))
+    threads = min(threads or default_threads(), len(listed))
     if threads <= 1:
         work(taken())
         return

@@ -68,7 +68,7 @@ MET_BY: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "activation": {"en": r"\bactivations?\b", "zh": "激活"},
         "asymmetric": {"en": r"\basymmetric", "zh": "非对称"},
         "bit": {"en": r"\bbits?\b", "zh": r"位宽|\d 位|几位"},
-        "block": {"en": r"\bblocks?\b", "zh": r"(?<!模)块"},
+        "block": {"en": r"\bblocks?\b", "zh": r"(?<![模滑])块"},
         "calibration": {"en": r"\bcalibrat", "zh": "校准"},
         "cell": {"en": r"\bcells?\b", "zh": "单元格"},
         "clipping": {"en": r"\b(?:clip|clamp)", "zh": "截断"},

@@ -221,6 +221,24 @@ class Blocks:
         return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
 
 
+def lines_of_runs(values: torch.Tensor) -> torch.Tensor:
+    """Return what `Blocks.runs` gives as a line for each block, run after run.
+
+    >>> lines_of_runs(torch.arange(8).view(2, 2, 2).permute(2, 1, 0)).tolist()
+    [[0, 1], [2, 3], [4, 5], [6, 7]]
+    """
+    return values.permute(2, 1, 0).contiguous().view(-1, len(values))
+
+
+def runs_of_lines(known: torch.Tensor, count: int) -> torch.Tensor:
+    """Return one number for each of these lines as (blocks of a run, runs).
+
+    >>> runs_of_lines(torch.arange(4), 2).tolist()
+    [[0, 2], [1, 3]]
+    """
+    return known.view(-1, count).T
+
+
 def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
     """Return the layout whose blocks are runs of `count` neighbouring groups each; 0 for all of a row.
 

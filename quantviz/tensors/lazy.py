@@ -68,9 +68,27 @@ class Stored(ABC):
         """Whether `run` copies nothing, however much is asked for."""
         return False
 
+    @property
+    def own_scheme(self) -> Scheme | None:
+        """Return the scheme under which it lies quantized in its file; none where it does not."""
+        return None
+
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
         """Return the scales with which it lies quantized in its file, where that is under `scheme`."""
+        own = self.own_scheme
+        return (
+            self._file_scales if own is not None and scheme.replace(nonfinite=own.nonfinite) == own else None
+        )
+
+    @property
+    def _file_scales(self) -> OwnScales | None:
+        """Return the scales that go with `own_scheme`."""
         return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Wherever it lies: another process gets its values.
+        values = self.read((slice(None),) * len(self.shape)).contiguous().numpy()
+        return _in_memory, (values, self.notes, self.dtype, self.own_scheme, self._file_scales)
 
     def check(self) -> None:  # noqa: B027
         """Raise `QuantVizError` if it lies in a file that has been changed, so that it must not be read any
@@ -101,9 +119,16 @@ class InMemory(Stored):
     ([2.0, 3.0], [2.0, 4.0])
     """
 
-    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = (), dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        notes: tuple[Note, ...] = (),
+        dtype: str = "float32",
+        own: tuple[Scheme, OwnScales] | None = None,
+    ) -> None:
         self._tensor, self._notes, self._dtype = tensor.contiguous(), notes, dtype
         self._flat: Values = self._tensor.flatten().numpy()
+        self._of_file = own
 
     @property
     def shape(self) -> Shape:
@@ -121,11 +146,26 @@ class InMemory(Stored):
     def in_place(self) -> bool:
         return True
 
+    @property
+    def own_scheme(self) -> Scheme | None:
+        return self._of_file and self._of_file[0]
+
+    @property
+    def _file_scales(self) -> OwnScales | None:
+        return self._of_file and self._of_file[1]
+
     def run(self, start: int, stop: int) -> Values:
         return self._flat[start:stop]
 
     def read(self, index: Window) -> torch.Tensor:
         return self._tensor[index]
+
+
+def _in_memory(
+    values: Values, notes: tuple[Note, ...], dtype: str, scheme: Scheme | None, scales: OwnScales | None
+) -> InMemory:
+    own = None if scheme is None or scales is None else (scheme, scales)
+    return InMemory(torch.from_numpy(values), notes, dtype, own)
 
 
 class Over(Stored):

@@ -118,7 +118,13 @@ def test_remedies_are_what_they_say():
     scheme = SCHEMES["tensor"]
     found = blame(x, scheme, COLUMNS, trials=30)
     by_id = {each.id: each for each in found.remedies}
-    assert set(by_id) == {"keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate"}
+    assert set(by_id) == {
+        "keep", "remove", "clip", "isolate", "own_scale", "finer", "groups", "rotate", "fold"
+    }  # fmt: skip
+    # One scale for each column: 4-bit kernels add up what columns give before they scale.
+    assert {name for name, each in by_id.items() if not each.is_deployable} == {
+        "keep", "isolate", "own_scale", "finer"
+    }  # fmt: skip
     assert [each.whole_after_db for each in found.remedies] == sorted(
         (each.whole_after_db for each in found.remedies), reverse=True
     )
@@ -144,6 +150,30 @@ def test_remedies_are_what_they_say():
         hadamard = torch.cat([torch.cat([hadamard, hadamard], 1), torch.cat([hadamard, -hadamard], 1)])
     turned = qv.quantize(x @ hadamard / 8, scheme).error @ hadamard.T / 8
     assert by_id["rotate"].whole_after_db == pytest.approx(db(turned), abs=0.02)
+    # AWQ's scaling with all inputs alike, by its formula: w̄ ^ (r − 1), normalized, the best of a grid.
+    means = (x.abs() / x.abs().max()).mean(0).clamp(min=1e-4)
+    errors = []
+    for step in range(20):
+        s = means ** (step / 20 - 1)
+        s = s / (s.max() * s.min()).sqrt()
+        errors.append(qv.quantize(x * s, scheme).x_hat / s - x)
+    best = max(map(db, errors))
+    assert by_id["fold"].whole_after_db == pytest.approx(best, abs=1e-4)
+    assert best > found.whole_db + 5
+    assert by_id["fold"].bits_added == 0
+
+
+def test_awqs_scaling_is_offered_only_where_it_helps():
+    """Of columns that are alike no scaling is better, and a row of columns of zeros is no division by 0."""
+    alike = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    tried = Counterfactuals(alike, "int4_per_row", COLUMNS)
+    assert (tried.folded_noise() or tried.noise) > 0.95 * tried.noise
+    loud = planted((5, 9))
+    loud[:, 20] = 0
+    for recipe in ("int4_g32", "int4_per_row", "q4_0"):
+        tried = Counterfactuals(loud, recipe, COLUMNS)
+        assert 0 < tried.folded_noise() < tried.noise
+    assert Counterfactuals(torch.zeros(4), "int4_per_tensor", qv.Flat(1)).folded_noise() is None
 
 
 def test_a_planted_cell_is_named_rather_than_its_row_or_column():

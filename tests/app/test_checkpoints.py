@@ -137,7 +137,11 @@ def test_what_the_address_asks_for_in_vain_is_named(scanned):
     at.run()
     assert not at.exception
     assert "secret" in at.error[0].value
-    assert at.button(key="checkpoints_scan").disabled
+    # In place of a button that cannot be pressed there is one that opens another checkpoint.
+    assert not [button for button in at.button if button.key == "checkpoints_scan"]
+    healthy(at.button(key="checkpoints_instead").click().run())
+    assert address(at)["f"] == FILE
+    assert not at.button(key="checkpoints_scan").disabled
 
 
 def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):

@@ -186,6 +186,25 @@ def test_engines_can_be_left_out():
     assert len(rows(at)) == len(found.groups) == 2
 
 
+def test_engines_are_found_by_the_names_people_use():
+    _, at = comparing(SCHEMES[0])
+    before = {each.key: set(each.value) for each in at.pills if each.key.startswith("compare_chosen_")}
+    at.text_input(key="compare_engines_find").set_value("tensor rt").run()
+    found = {name for each in at.pills if each.key.startswith("compare_chosen_") for name in each.options}
+    names = catalogue("en")
+    assert names["conventions.tensorrt.name"] in found
+    assert names["conventions.litert.name"] not in found
+    # One that is left out leaves those alone that are not shown.
+    compare_pills(at, "integer_inference")[0].set_value([]).run()
+    at.text_input(key="compare_engines_find").set_value("").run()
+    after = {each.key: set(each.value) for each in healthy(at).pills if each.key in before}
+    gone = {key: before[key] - after[key] for key in before if before[key] != after[key]}
+    assert gone == {"compare_chosen_integer_inference": {"tensorrt", "modelopt"}}
+    at.text_input(key="compare_engines_find").set_value("nothing").run()
+    assert not [each for each in at.pills if each.key.startswith("compare_chosen_")]
+    assert any(names["compare.no_engine_found"] == each.value for each in healthy(at).caption)
+
+
 def test_where_nothing_differs_it_says_why_and_offers_numbers_that_do():
     state = opening().with_source(Normal(16, 16)).replace(scheme=example_state().scheme, compared=ALL)
     assert not bool(compare(state.source.tensor(), state.scheme).lit.any())

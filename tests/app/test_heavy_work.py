@@ -7,13 +7,15 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.analysis.better_schemes import best_of
 from quantviz.budget import Ended, Progress, Spending, spending
 from quantviz.lab.state import opening
 from quantviz.sources import parse_source
 from quantviz.streaming.threads import shared_out
+from quantviz.ui.lab import blame_tab, range_tab
 from quantviz.ui.shell import heavy_work, startup
 from quantviz.ui.shell.heavy_work import HeavyWork
-from quantviz.ui.shell.shared_cache import Shared
+from tests.helpers.session import healthy, opened, turned
 
 SLOW = qv.Scheme.parse("int8,symmetric,per_group(size=2),mse,course")
 
@@ -82,49 +84,59 @@ def test_work_that_nobody_waits_for_is_dropped():
         assert refusal(lambda: qv.quantize(torch.randn(64, 64), SLOW)).key == "work.dropped"
 
 
-def test_heavy_work_is_done_without_a_turn_in_a_thread_of_its_own(turns):
-    with turns.take():
-        thread, held = HeavyWork().run("it", lambda: (threading.get_ident(), turns.held), wanted)
-        assert turns.held
-    assert thread != threading.get_ident()
-    assert not held
+def test_of_several_parts_those_that_take_too_long_are_named_and_the_others_shown():
+    x, scheme = torch.randn(16, 16), qv.Scheme.parse("int4,symmetric,per_group(size=2),min_max,course")
+    tried = [qv.MSE(), qv.Percentile(99.0)]
+    searched = qv.Scheme.parse("int4,symmetric,per_group(size=2),mse,course")
+    with spending(Spending(2.5, clock=Clock())):
+        found = qv.compare_calibrations(x, scheme, tried)
+        row = best_of(x, [searched, scheme])
+    assert [row.problem and row.problem.key for row in found.rows] == [None, "work.too_long", None]
+    assert found.best in (found.rows[0], found.rows[2])
+    assert row.scheme == scheme
+    dropped = Spending(1e9)
+    dropped.drop()
+    with spending(dropped):
+        assert refusal(lambda: qv.compare_calibrations(x, scheme, tried)).key == "work.dropped"
 
 
-def test_each_step_gives_way_to_a_run_that_works():
-    ways = []
-    with spending(Spending(1e9, give_way=lambda: ways.append(1))):
-        progress = Progress(5)
-        for _ in range(5):
-            progress.step()
-    assert len(ways) == 5
-    made = startup.Turns()
-    made.wait_until_idle(60)  # nobody works
-    with made.take():
-        waits = threading.Thread(target=made.wait_until_idle, args=(60,))
-        waits.start()
-        assert waits.is_alive()
-        made.wait_until_idle(0.0)  # no longer than that
-    waits.join(30)
-    assert not waits.is_alive()
+@pytest.mark.parametrize(
+    ("tab", "work"), [("blame", (blame_tab, "_found")), ("range", (range_tab, "_compared"))]
+)
+def test_a_tab_without_what_takes_too_long_says_so_and_the_page_is_there(monkeypatch, tab, work):
+    def too_long(*_):
+        raise qv.QuantVizError("work.too_long", seconds="44")
+
+    monkeypatch.setattr(*work, too_long)
+    at = turned(opened(lang="en"), tab)
+    assert ["more than 44 s" in each.value for each in at.warning] == [True]
+    assert healthy(at).get("plotly_chart")
 
 
 def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
+    """A process of its own does it, which is tried in `tests/test_work_process.py`."""
     heavy, begun, others = HeavyWork(), [], threading.Event()
 
-    def ask(name):
-        def work():
-            begun.append(name)
-            assert others.wait(20)
-            return name
+    def answered(work, seconds, is_wanted):
+        begun.append(work)
+        assert not turns.held
+        assert others.wait(20)
+        return "found", work
 
+    heavy.process._answer = answered
+
+    def ask(name):
         with turns.take():
-            assert heavy.run(name, work, wanted) == name
+            assert heavy.run(name, name, wanted) == name
+            assert turns.held
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
     for thread in threads:
         thread.start()
     while not begun:
         time.sleep(0.01)
+    # One that waits for its place leaves it with its session.
+    assert refusal(lambda: heavy.run("other", len, lambda: False)).key == "work.dropped"
     with turns.take():
         # The second waits for its place, and not with a turn.
         assert len(begun) == 1
@@ -134,57 +146,18 @@ def test_others_have_the_turn_meanwhile_and_one_piece_is_done_at_a_time(turns):
     assert sorted(begun) == ["a", "b"]
 
 
-def test_a_session_that_leaves_drops_its_work_and_makes_room(turns):
-    heavy, began, dropped, leaves = HeavyWork(seconds=1e18), threading.Event(), [], threading.Event()
+@pytest.mark.parametrize(("key", "tried"), [("work.too_long", 1), ("work.lost", 1), ("work.dropped", 3)])
+def test_what_took_too_long_is_not_tried_again_for_a_while(turns, key, tried):
+    heavy, tries = HeavyWork(), []
 
-    def endless():
-        began.set()
-        progress = Progress(10**9)
-        while True:
-            try:
-                progress.step()
-            except Ended as end:
-                dropped.append(end.problem.key)
-                raise
-            time.sleep(0.001)
+    def ended(work, seconds, is_wanted):
+        tries.append(work)
+        raise Ended(key, seconds="20")
 
-    asked = threading.Thread(
-        target=lambda: dropped.append(
-            refusal(lambda: heavy.run("endless", endless, lambda: not leaves.is_set())).key
-        )
-    )
-    asked.start()
-    assert began.wait(20)
-    # One that waits for its place leaves, too.
-    assert refusal(lambda: heavy.run("other", lambda: 1, lambda: False)).key == "work.dropped"
-    leaves.set()
-    assert heavy.run("next", lambda: "done", wanted) == "done"
-    asked.join()
-    assert dropped == ["work.dropped", "work.dropped"]
-
-
-def test_what_took_too_long_is_not_tried_again_for_a_while(turns):
-    heavy, tries = HeavyWork(seconds=0.0), []
-
-    def work():
-        tries.append(1)
-        time.sleep(0.01)
-        Progress(1).step()
-
+    heavy.process._answer = ended
     for _ in range(3):
-        assert refusal(lambda: heavy.run("it", work, wanted)).key == "work.too_long"
-    assert len(tries) == 1
-    with pytest.raises(ZeroDivisionError):
-        HeavyWork().run("bug", lambda: 1 / 0, wanted)
-
-
-def test_parts_of_heavy_work_are_done_where_it_is(monkeypatch, turns):
-    heavy = HeavyWork()
-    monkeypatch.setattr(heavy_work, "_heavy", lambda: heavy)
-    kept = Shared(10**6)
-    made = kept.get("a", lambda: kept.get("b", lambda: [threading.get_ident()], heavy=True), heavy=True)
-    assert kept.get("b", list, heavy=True) is made
-    assert made != [threading.get_ident()]
+        assert refusal(lambda: heavy.run("it", len, wanted)).key == key
+    assert len(tries) == tried
 
 
 def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypatch, turns):
@@ -197,10 +170,11 @@ def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypat
     source = parse_source("normal(rows=64,cols=65,seed=99)")
     searched = qv.Scheme.parse("int4,symmetric,per_tensor,mse,course")
     state = opening().with_source(source).replace(scheme=searched)
-    tensor.study_of(state)
+    found = tensor.study_of(state)
     tensor.gaussian_db(state.scheme, source.shape)
     assert [name.partition(" ")[0] for name in asked][-1] == "gaussian"
-    assert any("study" in name for name in asked)
+    assert any("search" in name for name in asked)
+    assert torch.equal(found.result.x_hat, qv.quantize(source.tensor(), searched).x_hat)
     count = len(asked)
     tensor.study_of(state.replace(scheme=qv.Scheme("int4")))
     tensor.study_of(state.with_source(parse_source("normal(rows=8,cols=8,seed=99)")))

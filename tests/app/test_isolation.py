@@ -3,6 +3,7 @@
 import asyncio
 import io
 import time
+import tomllib
 import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
 
+from quantviz.ui.shell import startup
 from tests.bench.classroom import Session, memory
 from tests.bench.servers import ROOT, server_process
 
@@ -85,6 +87,11 @@ def weights():
     values[0, 0] = VALUE
     np.save(file, values)
     return file.getvalue()
+
+
+def test_what_a_closed_tab_held_is_let_go_within_a_minute():
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert config["server"]["disconnectedSessionTTL"] + startup._BETWEEN_LOOKS < 60
 
 
 @pytest.mark.slow

@@ -280,6 +280,10 @@ def test_the_link_opens_a_lesson_at_a_step(answers):
     at = teacher()
     at.segmented_control(key="teacher_opens").set_value("lesson").run()
     name = list(lessons())[1]
+    # Lesson 5 was number 6 here, and 5 in its list and above its steps.
+    assert at.selectbox(key="teacher_lesson").options[:2] == [
+        f"{number} · {lesson.title}" for number, lesson in enumerate(list(lessons().values())[:2])
+    ]
     at.selectbox(key="teacher_lesson").set_value(name).run()
     at.selectbox(key=f"teacher_step_{name}").set_value(2).run()
     at.segmented_control(key="teacher_answers").set_value(answers).run()

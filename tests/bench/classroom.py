@@ -12,8 +12,9 @@ exception, an error on the page or a lost connection is told.
 - steady: 30 sessions each change something every 3 s;
 - burst: 40 sessions change something within 2 s.
 
-In the variant `attacked` somebody opens the slowest links besides, in two tabs at once, each another tensor,
-and closes some of the tabs before they are answered.
+In the variant `attacked` people work on one server alone, then beside somebody who opens the slowest links in
+two tabs at once, each another tensor, and closes some of the tabs before they are answered, and so on by
+turns. It prints how many times as long 95 % of the answers take.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ _SLOWEST = tuple(
 )
 #: Tabs that an attacker has open at once, and the seconds after which every second one is closed.
 _TABS, _GIVES_UP = 2, 3.0
+#: How often the class is measured alone and beside it.
+_ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -387,6 +390,12 @@ class Answers:
         self.seconds.append(time.monotonic() - due)
         return True
 
+    def add(self, more: Answers) -> None:
+        """Take those of another time, too."""
+        self.seconds += more.seconds
+        self.dropped += more.dropped
+        self.errors = more.errors
+
     def of(self, sessions: Sequence[Session]) -> Answers:
         """With the errors that the sessions have seen."""
         self.errors = [error for session in sessions for error in session.errors]
@@ -478,6 +487,12 @@ def memory(process: int) -> int:
     raise AssertionError("no Pss")
 
 
+def processor(process: int) -> float:
+    """The seconds of the processor that a process has taken, without its children's."""
+    told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # ---- one variant --------------------------------------------------------------------------------
 
 
@@ -490,6 +505,8 @@ async def measure(
     def people(address: str, count: int) -> list[Session]:
         return [Session(address, *variant.places[n % len(variant.places)], seed=n) for n in range(count)]
 
+    if variant.attack:
+        return await beside_an_attacker(variant, root, seconds, people)
     with server_process(root / "app.py", cwd=root) as (address, _):
         crowd = people(address, CROWD)
         found.append(("cold", await cold(crowd), None, "slowest"))
@@ -497,20 +514,53 @@ async def measure(
             ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
         )
     with server_process(root / "app.py", cwd=root) as (address, process):
-        for session in people(address, len(variant.places)):
-            await session.open()  # imports, and what all share
-            await session.change()
-            await session.close()
-        await asyncio.sleep(2)
-        before, sessions = memory(process), people(address, STEADY)
-        for session in sessions:
-            await session.open()
+        before, sessions = await seated(people, address, process, len(variant.places))
         with own_seconds() as own:
-            async with attacked(address, variant.attack):
-                answers = await steady(sessions, seconds)
+            answers = await steady(sessions, seconds)
         print(f"      (the driver itself: {own[0] / seconds:.0%} of one core)", flush=True)
         found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
     return found
+
+
+async def seated(
+    people: Callable[[str, int], list[Session]], address: str, process: int, places: int
+) -> tuple[int, list[Session]]:
+    """The class, each with its page open, and the server's memory before."""
+    for session in people(address, places):
+        await session.open()  # imports, and what all share
+        await session.change()
+        await session.close()
+    await asyncio.sleep(2)
+    before, sessions = memory(process), people(address, STEADY)
+    for session in sessions:
+        await session.open()
+    return before, sessions
+
+
+async def beside_an_attacker(
+    variant: Variant, root: Path, seconds: float, people: Callable[[str, int], list[Session]]
+) -> list[tuple[str, Answers, float | None, str]]:
+    """The class alone and beside an attacker, by turns on one server, so that both are measured in the same
+    minutes.
+    """
+    alone, beside, taken = Answers(), Answers(), {True: 0.0, False: 0.0}
+    with server_process(root / "app.py", cwd=root) as (address, process):
+        before, sessions = await seated(people, address, process, len(variant.places))
+        for _ in range(_ROUNDS):
+            for answers, links in ((alone, ()), (beside, variant.attack)):
+                began = processor(process)
+                async with attacked(address, links):
+                    answers.add(await steady(sessions, seconds / _ROUNDS))
+                taken[bool(links)] += processor(process) - began
+                # What was begun for the attacker ends with the tabs.
+                await asyncio.sleep(EVERY)
+        held = (memory(process) - before) / STEADY / 2**20
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"      95 %: {beside.p95 / alone.p95:.2f} times as long as alone, at a load of {load}", flush=True)
+    # What the server itself computes has all others wait, however busy the machine is otherwise.
+    each = [1000 * taken[links] / len(answers.seconds) for links, answers in ((False, alone), (True, beside))]
+    print(f"      the server's processor an answer: {each[0]:.0f} ms, {each[1]:.0f} ms beside", flush=True)
+    return [("alone", alone, None, ""), ("beside", beside, held, "p95")]
 
 
 @contextmanager

@@ -115,6 +115,7 @@ export function makeDemo(host, settings, values, state) {
         group: state.handles.group ? { at: state.group, labels: ["4", "8", "16", "all"] } : null,
       },
       curve: state.curve ? curve() : null,
+      mark: state.mark === undefined ? null : { on: "axis", at: state.mark, asked: false },
       words: { label: "The demo's ruler." },
       dim: Boolean(state.dim),
     };

@@ -18,6 +18,16 @@ from tests.helpers.sample import sample_of
 PANELS = ".st-key-lesson_panels"
 #: Each step of each lesson, as its address names it.
 EVERY_STEP = [(name, i + 1) for name, lesson in lessons().items() for i in range(len(lesson.steps))]
+#: Those with the most to show: of all pictures on a projector of 1280×720 these were by far the highest for
+#: their room.
+HIGHEST = [
+    ("outliers", 2),
+    ("outliers", 5),
+    ("outliers", 6),
+    ("engines_disagree", 3),
+    ("w8a32", 4),
+    ("per_group", 1),
+]
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +205,17 @@ def digits_of_the_picture(page):
     ) + written_digits(page)
 
 
+#: By how many pixels the page, or a part of a projected step, is higher or wider than its place.
+CUT_OFF = """() => {
+    const parts = [...document.querySelectorAll("[data-testid=stMain], .st-key-lesson_step > div")];
+    return parts.map((part) =>
+        Math.max(part.scrollHeight - part.clientHeight, part.scrollWidth - part.clientWidth));
+}"""
+
+
 def a_step_is_on_one_screen(page):
-    main = "document.querySelector('[data-testid=stMain]')"
-    assert page.evaluate(f"{main}.scrollHeight <= {main}.clientHeight")
+    # The ruler takes what the others leave a moment after it has come.
+    page.wait_for_function(f"Math.max(...({CUT_OFF})()) <= 1")
     for button in page.locator(":is(.st-key-commit, .st-key-lesson_next) button:visible").all():
         box = button.bounding_box()
         assert box["y"] + box["height"] <= 720
@@ -412,6 +430,29 @@ def headings_are_headings_in_their_order(page, path):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert violations(page) == []
+
+
+#: One step of each kind, as its lesson and number, and what is there when it can be used: a drag, marks on
+#: the ruler and on a slider, a cell, a number, an order, sliders alone, bits to flip, a table.
+KINDS_OF_STEP = [
+    ("range_to_grid", 4, "[data-handle]"),
+    ("rounding_against_clipping", 3, "[data-handle=mark]"),
+    ("outliers", 2, "[data-handle=mark]"),
+    ("per_group", 1, "[data-handle]"),
+    ("range_to_grid", 3, ".st-key-commit"),
+    ("asymmetric", 3, "[data-handle]"),
+    ("fewer_bits", 2, "[data-handle]"),
+    ("float_formats", 4, "[data-handle]"),
+    ("engines_disagree", 6, ".st-key-lesson_picture canvas"),
+]
+
+
+def steps_of_each_kind_are_for_everybody(page):
+    """A ruler whose sentence is not to be told yet was a picture without a name."""
+    for lesson, step, until in sample_of(KINDS_OF_STEP, 2):
+        gone(page, lesson, step, until=until)
+        assert violations(page) == [], (lesson, step)
 
 
 def a_projectors_buttons_can_be_read(page, shot, theme, room):
@@ -443,12 +484,14 @@ def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, 
     # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme=theme)
+    assert violations(page) == []
     page.set_viewport_size({"width": 703, "height": 1000})
     for gone in (
         "[data-testid=stSidebar]",
         "[data-testid=stHeader]",
         "[data-testid=stButton]",
         ".st-key-lesson_code",
+        ".st-key-lesson_bridge button",
     ):
         assert page.locator(f"{gone}:visible").count() == 0, gone
     assert page.locator(".st-key-lesson_words").inner_text() == words
@@ -628,11 +671,13 @@ def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width
 
 
 def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
-    page = opened(new_page(1366, 625), url, l="range_to_grid", p=4, lang="en")
+    (theme,) = sample_of(["light", "dark"], 1)
+    page = opened(new_page(1366, 625, theme), url, l="range_to_grid", p=4, lang="en")
     a_zero_point_is_dragged_wrongly_then_right(page, shot)
     if 1366 in ORDERED_AT:
         an_order_is_chosen_and_committed_by_one_press_each(page, shot)
     a_range_that_was_dragged_too_far_can_be_dragged_back(page)
+    steps_of_each_kind_are_for_everybody(page)
     paths = ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
     for path in sample_of(paths, 2):
         headings_are_headings_in_their_order(page, path)
@@ -673,7 +718,8 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert back["y"] < place["y"] + place["height"]
     assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
     ruler = page.locator(".qv-ruler")
-    low, mark = ruler.bounding_box()["height"], page.locator("[data-handle=mark]").bounding_box()
+    top, low = (ruler.bounding_box()[each] for each in ("y", "height"))
+    mark = page.locator("[data-handle=mark]").bounding_box()
     page.touchscreen.tap(mark["x"] + 0.7 * mark["width"], mark["y"] + mark["height"] / 2)
     page.locator("[data-handle=hi]").wait_for()
     wait_idle(page)
@@ -681,6 +727,7 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert page.locator(".st-key-lesson_tiles b").first.inner_text() == "0.02586"
     # The curve is as high as dots and comb, and one sees it with the question.
     box = ruler.bounding_box()
+    assert box["y"] == pytest.approx(top, abs=1.5), "what was tapped stays where it is"
     assert box["height"] - low == pytest.approx(84 - 36 + 2, abs=3)
     assert box["y"] + box["height"] <= 844
     sure, guess = (page.locator(f".st-key-{name} button") for name in ("commit", "commit_guess"))
@@ -694,6 +741,19 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     (answer,) = kept(page)
     assert answer["sure"] is False
     assert 1 < answer["mark"] < 3
+
+
+#: Steps whose ruler began farthest below a phone's fold, behind their panels.
+BELOW_THE_FOLD = [("w8a32", 3), ("bits_and_sqnr", 1), ("per_group", 2), ("outliers", 1), ("range_to_grid", 5)]
+
+
+def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
+    for lesson, step in sample_of(BELOW_THE_FOLD, 1):
+        gone(page, lesson, step, until=".st-key-lesson_hand [data-handle]", lang="en")
+        ask = page.locator(".st-key-lesson_ask_0").bounding_box()
+        ruler = page.locator(".qv-ruler").first.bounding_box()
+        assert 0 <= ask["y"] < ruler["y"]
+        assert ruler["y"] + ruler["height"] <= 844
 
 
 def rows_to_choose_from_are_as_high_as_a_finger(page):
@@ -722,6 +782,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
     a_question_comes_into_view_when_something_was_moved(page)
+    a_question_and_what_it_asks_to_move_are_seen_at_once(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
@@ -746,9 +807,10 @@ def test_a_projector(new_page, url, shot, room, theme):
     opened(page, url, l="range_to_grid", p=7, lang="en", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
     a_step_is_on_one_screen(page)
-    for lesson, step in sample_of(EVERY_STEP, 2):
+    for lesson, step in [*sample_of(HIGHEST, 2), *sample_of(EVERY_STEP, 2)]:
         gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
         a_step_is_on_one_screen(page)
+        assert violations(page) == [], (lesson, step)
     gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
     the_room_votes(page)

@@ -9,6 +9,7 @@ import pytest
 from quantviz.browser import FOLDER, read_script
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
+from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call, by the module it is in.
 NAMES = {
@@ -400,3 +401,27 @@ def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
         [snap, value],
     )
     assert got == snaps_to
+
+
+def test_what_is_typed_is_spelled_as_names_are(browser):
+    page = browser.new_page()
+    page.goto("about:blank")
+    page.evaluate(LOAD, f"{read_script('name_search')}\nwindow.spelled = spelledAsNamed;")
+    names = ["Core ML linear", "compressed-tensors (llm-compressor)", "TensorRT", "GGUF Q4_0"]
+    spelled = {
+        "core-ml": "Core ML",
+        "llm compressor": "llm-compressor",
+        "LLMcompressor": "llm-compressor",
+        "TENSOR_RT": "TensorRT",
+        "gguf q4_0": "gguf q4_0",
+        "wholly other": "wholly other",
+        "-": "-",
+        "": "",
+    }
+    for typed, meant in spelled.items():
+        got = page.evaluate("given => window.spelled(...given)", [typed, names, SEPARATORS])
+        assert got == meant
+        # Streamlit then offers the names that Python finds.
+        offered = [name for name in names if got.casefold() in name.casefold()]
+        assert offered == ([name for name in names if contains(name, typed)] if typed != "-" else names[1:2])
+    page.close()

@@ -360,18 +360,24 @@ LABELS = """() => {
 )
 def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
     page = ruler(width=width)
-    for hi in (0.4, 1.7, 3.5, 4.4):
+    marked = 0
+    for hi, mark in itertools.product(
+        (0.4, 1.7, 3.5, 4.4), (-4, -1.5, -0.3, 0.3, 0.6, 1.2, 1.9, 3.3, 3.6, 4.4)
+    ):
+        lo = -hi / 3 if asymmetric else -hi
         page.evaluate(
             "state => Object.assign(demo.state, state)",
-            {"bits": bits, "hi": hi, "lo": -hi / 3 if asymmetric else -hi, "symmetric": not asymmetric},
+            {"bits": bits, "hi": hi, "lo": lo, "symmetric": not asymmetric, "mark": mark},
         )
         labels = page.evaluate(LABELS)
         assert len(labels) > 4
+        marked += "your mark" in {each["text"] for each in labels}
         for i, one in enumerate(labels):
             assert 0 <= one["left"] < one["right"] <= width, one
             for other in labels[:i]:
                 apart = one["left"] >= other["right"] or one["right"] <= other["left"]
                 assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
+    assert marked >= 35, "its words have room nearly everywhere"
 
 
 RINGS = """() => {
@@ -571,6 +577,8 @@ def test_no_hand_drags_a_tooth_of_few_out_of_view(ruler, symmetric, bits):
         drawn, there, left, right, first, last = page.evaluate(TEETH)
         assert drawn == there == 2**bits, (name, ways)
         assert first - 1 <= left < right <= last + 1, (name, ways)
+        # Pressed together, the comb had no tooth left to open it with.
+        assert any(each.startswith("tooth") for each in handles(page)), (name, ways)
         page.evaluate("document.activeElement.blur()")
 
 

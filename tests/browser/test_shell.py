@@ -99,6 +99,18 @@ def the_tab_follows_the_tensor_the_page_and_the_language(page):
     page.wait_for_function("document.documentElement.lang === 'en'")
 
 
+def a_name_is_found_as_people_type_it(page):
+    """In the list of engines of the Lab, whose names have other spaces and hyphens."""
+    box = page.locator(f"[role=combobox][aria-label='{text('arithmetic.label', 'en')}']")
+    box.click()
+    box.fill("llm compressor")
+    page.wait_for_function(
+        "() => { const found = [...document.querySelectorAll('[role=option]')].map(each => each.innerText);"
+        " return found.length && found.every(each => each.includes('llm-compressor')); }"
+    )
+    page.keyboard.press("Escape")
+
+
 def a_puzzle_s_tab_does_not_tell_the_bug(page):
     go(page, "/bugs?spot=3&lang=en")
     titled(page, "Spot the bug", "Common bugs")
@@ -115,6 +127,7 @@ def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, 
     wait_idle(page)
     is_not_told_by_streamlit(page)
     go(page, address("lab", "en"))
+    a_name_is_found_as_people_type_it(page)
     the_tab_follows_the_tensor_the_page_and_the_language(page)
     a_puzzle_s_tab_does_not_tell_the_bug(page)
 

@@ -118,7 +118,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         monkeypatch.setattr(tasks, "BAND", 2**14)
         listed = list_checkpoint(address(hub)).entries
         (large,) = (task for task in plan(listed, schemes()) if task.entries[0].name == "large")
-        wanted_rows = {row.scheme: (row.numbers, row.max_error_at) for row in measure_task(large)[0].rows}
+        wanted_rows = {row.key: (row.numbers, row.max_error_at) for row in measure_task(large)[0].rows}
         jobs, came = cluster._Jobs([large], lambda content: ()), []
         hub.asked.clear()
         while jobs.waiting:
@@ -129,7 +129,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
             assert sum(sizes) < (2**19 if job.call is tasks.survey else 2 * 2**16 + 2**13)
         (done,) = filter(None, came)
         assert len(came) == 4
-        assert {row.scheme: (row.numbers, row.max_error_at) for row in done.measures[0].rows} == wanted_rows
+        assert {row.key: (row.numbers, row.max_error_at) for row in done.measures[0].rows} == wanted_rows
         # Where nothing tells whether it is what it was, one worker reads all of it.
         unsure = dataclasses.replace(large, entries=(dataclasses.replace(large.entries[0], version=""),))
         assert [job.call for job in cluster._Jobs([unsure], lambda content: ()).waiting] == [measure_task]

@@ -52,11 +52,11 @@ def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "BAND", 5 * 512)
     (banded,) = tasks.measure_task(task)
     assert banded.content == whole.content
-    rows = {row.scheme: row for row in banded.rows}
+    rows = {row.key: row for row in banded.rows}
     assert len(rows) == len(recipes)
     for one in whole.rows:
-        other = rows[one.scheme]
-        assert (other.scheme, other.status, other.max_error_at) == (one.scheme, "ok", one.max_error_at)
+        other = rows[one.key]
+        assert (other.key, other.status, other.max_error_at) == (one.key, "ok", one.max_error_at)
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
 
 
@@ -103,9 +103,9 @@ def test_a_large_weight_that_is_turned_or_decoded_is_never_read_whole(tmp_path, 
     largest.clear()
     tasks.measure_task(plan([entry], schemes[:1])[0])
     assert 0 < max(largest) <= 2**12 < x.numel()
-    rows = {row.scheme: row for row in banded.rows}
+    rows = {row.key: row for row in banded.rows}
     for one in whole.rows:
-        assert dict(rows[one.scheme].numbers) == pytest.approx(dict(one.numbers), rel=2e-6, nan_ok=True)
+        assert dict(rows[one.key].numbers) == pytest.approx(dict(one.numbers), rel=2e-6, nan_ok=True)
 
 
 def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch):
@@ -179,7 +179,7 @@ def test_jobs_for_workers_give_the_local_rows_in_any_order(tmp_path, monkeypatch
     (local,) = tasks.measure_task(task)
     assert [row.status for row in local.rows] == ["ok"] * 3
     for one in whole.rows:
-        (other,) = (row for row in local.rows if row.scheme == one.scheme)
+        (other,) = (row for row in local.rows if row.key == one.key)
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
 
     def done(known, at_first_band=lambda: None):
@@ -197,11 +197,11 @@ def test_jobs_for_workers_give_the_local_rows_in_any_order(tmp_path, monkeypatch
     calls, measures = done(known=())
     assert calls == [tasks.survey, *[tasks.measure_bands] * 11]
     assert measures.content == local.content
-    wanted = {row.scheme: (row.numbers, row.max_error_at) for row in local.rows}
-    assert {row.scheme: (row.numbers, row.max_error_at) for row in measures.rows} == wanted
+    wanted = {row.key: (row.numbers, row.max_error_at) for row in local.rows}
+    assert {row.key: (row.numbers, row.max_error_at) for row in measures.rows} == wanted
     calls, measures = done(known={str(scheme) for scheme in schemes[:2]})
     assert len(calls) == 2
-    assert [row.scheme for row in measures.rows] == [str(schemes[2])]
+    assert [row.key for row in measures.rows] == [str(schemes[2])]
     calls, measures = done(known={str(scheme) for scheme in schemes})
     assert (len(calls), measures.content, measures.rows) == (1, local.content, ())
     calls, measures = done(known=(), at_first_band=lambda: write(file, (x + 1).bfloat16()))

@@ -1,6 +1,7 @@
 """Which tensors a scan measures, by an engine's profile or without one, and what it comes to as a gate."""
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,14 +13,17 @@ import quantviz as qv
 from quantviz.checkpoints.file_size import file_sizes
 from quantviz.checkpoints.listing import Entry, Listing
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
+from quantviz.checkpoints.profiles.presets import types_of
 from quantviz.checkpoints.recipes import recipe_id, recipes_named
 from quantviz.checkpoints.selection import QUANTIZED, Selection, selected
 from quantviz.checkpoints.tensor_kinds import KINDS
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
 from quantviz.text import languages
 from tests.helpers import ROOT
+from tests.helpers.twins import write_gptq
 
 #: Rows of 96 divide into groups of 32, not into blocks of 256; rows of 256 into both.
 NARROW, WIDE = 96, 256
@@ -210,11 +214,35 @@ def test_scales_of_codes_are_no_weights(tmp_path):
     assert dict(zip(found.tensor, found.status, strict=True))["l.0.q.scales"] == "left_aside"
 
 
+def test_a_folder_of_gptq_has_its_weights_and_none_of_their_parts(tmp_path):
+    """Packed weights are decoded; what is left of one that lacks a part is no weight, and is counted."""
+    weights = {f"model.layers.{layer}.mlp.up_proj.weight": values(32, WIDE, seed=layer) for layer in (0, 1)}
+    file = tmp_path / "gptq" / "model.safetensors"
+    file.parent.mkdir()
+    write_gptq(file, weights.items(), nearest=True)
+    found = qv.scan(tmp_path / "gptq", "int8_per_row", results=tmp_path / "r")
+    assert dict(zip(found.tensor, found.status, strict=True)) == dict.fromkeys(weights, "ok")
+    assert all(tuple(shape) == (32, WIDE) for shape in found["shape"])
+    cut = safetensors.torch.load_file(file)
+    del cut["model.layers.1.mlp.up_proj.qzeros"]
+    safetensors.torch.save_file(cut, file)
+    asked = ["scan", str(tmp_path / "gptq"), "-rint8_per_row", "--results", str(tmp_path / "r")]
+    ran = CliRunner().invoke(quantviz, [*asked, "--format", "json"])
+    status = {row["tensor"]: row["status"] for row in json.loads(ran.stdout)}
+    assert status.pop("model.layers.0.mlp.up_proj.weight") == "ok"
+    assert status
+    assert not {name for name, own in status.items() if own == "ok"}
+    assert ran.exit_code == 1, ran.stderr
+
+
 # ---- llama.cpp's mixtures of types, against what its own quantizer wrote ------------------------------
 
 
 #: What `tests/engines/record_llama_presets.py` recorded, by model.
 RECORDED = json.loads((ROOT / "tests/engines/recorded/llama_presets.json").read_text(encoding="utf-8"))
+
+
+UNENCODED = PROFILES["llama_cpp"].unencoded
 
 
 def asked_as(preset):
@@ -231,10 +259,11 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
     tensors = RECORDED[model]["tensors"]
     # In any order: llama.cpp has one of its own.
     entries = [Entry(name, str(source), "float16", tuple(shape), size) for name, shape, size in tensors][::-1]
-    named = recipes_named(map(asked_as, RECORDED[model]["presets"]))
+    encoded = {each: own for each, own in RECORDED[model]["presets"].items() if each.lower() not in UNENCODED}
+    named = recipes_named(map(asked_as, encoded))
     found = selected(Listing(tuple(entries)), Selection("llama_cpp"), named).entries
-    sizes = file_sizes(found, named, PROFILES["llama_cpp"].alignment)
-    for at, (preset, written) in enumerate(RECORDED[model]["presets"].items()):
+    sizes = file_sizes(found, named, PROFILES["llama_cpp"].files)
+    for at, (preset, written) in enumerate(encoded.items()):
         types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
         for entry in found:
             if entry.unmeasured is not None:
@@ -244,6 +273,39 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
             ours = recipe_id(scheme).removeprefix("gguf_") if scheme else "f16"
             assert ours == types[entry.name], (preset, entry.name)
         assert sizes[asked_as(preset)] == pytest.approx(written["size"], rel=1e-3), preset
+
+
+@pytest.mark.parametrize("model", RECORDED)
+def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model):
+    """Presets of IQ1, IQ2 and IQ3: each tensor's type, and the size of the whole file."""
+    fallbacks = PROFILES["llama_cpp"].fallbacks
+    blocks = {each.name.lower(): each for each in BLOCK_TYPES.values()}
+    shapes = {name: tuple(shape) for name, shape, _ in RECORDED[model]["tensors"]}
+    header = RECORDED[model]["size"] - sum(-(-size // 32) * 32 for *_, size in RECORDED[model]["tensors"])
+    asked = [each for each in RECORDED[model]["presets"] if each.lower() in UNENCODED]
+    assert len(asked) == len(UNENCODED)
+    for preset in asked:
+        written = RECORDED[model]["presets"][preset]
+        types = {list(shapes)[k]: kind for kind, own in written["types"].items() for k in own}
+        chosen = types_of(UNENCODED[preset.lower()], shapes, {})
+        size = header
+        for name, shape in shapes.items():
+            kind = chosen[name]
+            if types[name] == "f32":
+                kind = "f32"
+            while kind and shape[-1] % blocks[kind].length:
+                # A type of no recipe has blocks of 256, and falls back as IQ4_XS does.
+                kind = fallbacks.get(kind, "iq4_nl") or "f16"
+            assert kind == types[name], (preset, name)
+            rows = -(-math.prod(shape) // blocks[kind].length)
+            size += -(-rows * blocks[kind].size // 32) * 32
+        assert size == pytest.approx(written["size"], rel=1e-3), preset
+
+
+@pytest.mark.parametrize("preset", UNENCODED)
+def test_a_preset_that_is_not_encoded_is_refused_by_name(preset):
+    with pytest.raises(QuantVizError, match=r"llama\.cpp.*iq[1-3]_"):
+        recipes_named(preset)
 
 
 def test_a_mixture_is_scanned_by_both_names_of_a_tensor(tmp_path):
@@ -267,3 +329,20 @@ def test_a_mixture_is_scanned_by_both_names_of_a_tensor(tmp_path):
     assert used[0] == used[1] == ["q4_k"] * 16 + ["q6_k"] * 8
     with pytest.raises(QuantVizError, match=r"--engine llama\.cpp"):
         qv.scan(tmp_path / "a.safetensors", "q4_k_m", results=tmp_path / "r.sqlite")
+
+
+def test_a_row_of_zeros_fails_in_torchao_alone(tmp_path):
+    """As rows that fill up a vocabulary: compressed-tensors gives them a scale, torchao divides 0 by 0."""
+    x = values(8, NARROW)
+    x[5] = 0
+    safetensors.torch.save_file({"lm_head.weight": x}, tmp_path / "m.safetensors")
+    recipes = ("fp8_e4m3_per_row", "torchao_fp8_per_row")
+    found = qv.scan(tmp_path / "m.safetensors", recipes, results=tmp_path / "r")
+    assert dict(zip(found.recipe, found.status, strict=True)) == dict(
+        zip(recipes, ("ok", "problem"), strict=True)
+    )
+    assert found.sqnr_db[0] > 25
+    torchao = qv.scan(
+        tmp_path / "m.safetensors", "torchao_fp8_per_row", engine="torchao", results=tmp_path / "r"
+    )
+    assert torchao.status.tolist() == ["problem"]

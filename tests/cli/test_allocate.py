@@ -89,6 +89,23 @@ def test_a_tool_gets_what_it_has(folder, tmp_path):
     assert {line.partition("=")[2] for line in done.stdout.splitlines()} == {"q4_0", "f32"}
 
 
+def test_names_with_marks_of_options_are_pinned_and_tied(tmp_path):
+    names, recipes = ("a=b,c", "d\\=e", "f"), ("int4", "int8")
+    rows = [
+        {"tensor": name, "recipe": recipe, "bits": bits, "cost": 1 / bits}
+        for name in names
+        for recipe, bits in zip(recipes, (400, 800), strict=True)
+    ]
+    write(Output("csv", tmp_path / "table.csv"), rows)
+    pinned, tied = r"a\=b\,c=int8", r"d\\\=e,f"
+    done = run(
+        tmp_path / "table.csv", "--budget-bits", 1600, "--pin", pinned, "--tie", tied, "--format", "json"
+    )
+    chosen = {row["tensor"]: row["recipe"] for row in json.loads(done.stdout)}
+    assert chosen == {names[0]: "int8", names[1]: "int8", names[2]: "int8"}
+    assert r"\=" in run("--help").stdout
+
+
 def test_a_mistake_is_one_sentence(folder):
     file = folder / "scan.csv"
     for arguments, said in (

@@ -50,22 +50,33 @@ def _affine(bits: int, size: int) -> Case:
     return run
 
 
-def _float(mode: str, size: int, bits: int, largest: float) -> Case:
+def _float(mode: str, size: int, bits: int, largest: float, *, of_tensor: bool = False) -> Case:
     def run(x: torch.Tensor) -> Answer:
         # It packs eight codes of 4 bits into a word, and rows of words into groups of 32.
         if x.dim() < 2 or x.shape[-1] % 32:
             raise Refused("the last axis of two or more must be a multiple of 32")
         absmax = x.reshape(-1, size).abs().amax(1)
-        if mode == "nvfp4" and bool((absmax / 448 > 2**22).any()):
+        if mode == "nvfp4" and not of_tensor and bool((absmax / 448 > 2**22).any()):
             raise Undefined("codes are looked up by a distance in float32, which no longer tells them apart")
+        if of_tensor and float(absmax.max()) < 2688 / torch.finfo(torch.float32).max:
+            raise Undefined(
+                "2688 over the largest magnitude is infinite, and 0 · ∞ has the sign of the machine"
+            )
         if mode != "nvfp4" and bool(((absmax > 0) & (absmax / largest < 2.0**-127)).any()):
             raise Undefined("the byte of an exponent below -127 wraps")
-        words, scales = mx.quantize(_array(x), mode=mode, stream=mx.cpu)
-        back = mx.dequantize(words, scales, mode=mode, dtype=mx.float32, stream=mx.cpu)
+        whole = mx.array(x.abs().amax().float().numpy()) if of_tensor else None
+        words, scales = mx.quantize(_array(x), mode=mode, global_scale=whole, stream=mx.cpu)
+        back = mx.dequantize(words, scales, mode=mode, global_scale=whole, dtype=mx.float32, stream=mx.cpu)
         stored = (
-            _tensor(scales).flatten().view(torch.float8_e4m3fn if mode == "nvfp4" else torch.float8_e8m0fnu)
+            _tensor(scales)
+            .flatten()
+            .view(torch.float8_e4m3fn if mode == "nvfp4" else torch.float8_e8m0fnu)
+            .to(torch.float32)
         )
-        return Answer(_tensor(back), _unpacked(words, bits, tuple(x.shape)), stored.to(torch.float32))
+        if whole is not None:
+            # As `dequantize` makes it on the way to values.
+            stored *= _tensor(whole / 2688)
+        return Answer(_tensor(back), _unpacked(words, bits, tuple(x.shape)), stored)
 
     return run
 
@@ -80,6 +91,11 @@ _CASES: dict[str, Case] = {
         f"{fmt},symmetric,per_group(size={size}),min_max,mlx_{mode}": _float(mode, size, bits, largest)
         for mode, fmt, size, bits, largest in _FLOATS
     },
+    # With `global_scale`, the tensor's largest magnitude.
+    "float4_e2m1fn,symmetric,per_group(size=16),min_max,"
+    "mlx_nvfp4(order=divide_level_multiply_round,scale.global_rule=absmax_and_inverse)": _float(
+        "nvfp4", 16, 4, 6.0, of_tensor=True
+    ),
 }
 
 _OPEN = {

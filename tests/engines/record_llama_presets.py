@@ -12,6 +12,7 @@ import ctypes
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +21,19 @@ import gguf
 import numpy as np
 
 RECORD = Path(__file__).with_name("recorded") / "llama_presets.json"
-#: `llama_ftype` by the names of llama-quantize: those whose types need no importance matrix.
+#: `llama_ftype` by the names of llama-quantize, without those below.
 _PRESETS = MappingProxyType(
     {
         **{"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12},
         **{"Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ4_NL": 25},
         **{"IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38},
+    }
+)
+#: Those that need an importance matrix; it changes types of IQ3_XXS.
+_WITH_IMPORTANCE = MappingProxyType(
+    {
+        **{"IQ2_XXS": 19, "IQ2_XS": 20, "IQ3_XS": 22, "IQ3_XXS": 23, "IQ1_S": 24, "IQ3_S": 26, "IQ3_M": 27},
+        **{"IQ2_S": 28, "IQ2_M": 29, "IQ1_M": 31},
     }
 )
 #: What differs between the models: layers, grouped keys, tied embeddings, experts, rows that nothing divides.
@@ -56,6 +64,26 @@ class _Arguments(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("importance", "values", "types", "pruned")),
         ("most", ctypes.c_size_t),
     )
+
+
+class _Importance(ctypes.Structure):
+    """`llama_model_imatrix_data`, of which the last of a list has no name."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("data", ctypes.POINTER(ctypes.c_float)),
+        ("size", ctypes.c_size_t),
+    )
+
+
+def _importance(shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Return an importance of 1 for each column of the matrices; of stacks for those of each expert."""
+    named = []
+    for name, shape in shapes.items():
+        count = shape[-1] * (shape[0] if len(shape) > 2 else 1)
+        values = (ctypes.c_float * count)(*(1.0,) * count)
+        named.append(_Importance(name.encode(), ctypes.cast(values, ctypes.POINTER(ctypes.c_float)), count))
+    return (_Importance * (len(named) + 1))(*named)
 
 
 def _library(folder: Path) -> Any:
@@ -145,9 +173,12 @@ def main(folder: Path) -> None:
             ]
             numbers = {each[0]: at for at, each in enumerate(tensors)}
             presets: dict[str, Any] = {}
-            for preset, number in _PRESETS.items():
+            importance = _importance({key: tuple(shape) for key, shape, _ in tensors if len(shape) > 1})
+            for preset, number in (*_PRESETS.items(), *_WITH_IMPORTANCE.items()):
                 arguments = library.llama_model_quantize_default_params()
                 arguments.preset = number
+                if preset in _WITH_IMPORTANCE:
+                    arguments.importance = ctypes.cast(importance, ctypes.c_void_p)
                 if library.llama_model_quantize(
                     str(source).encode(), str(written).encode(), ctypes.byref(arguments)
                 ):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -141,11 +142,13 @@ def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize, **options: An
     return run
 
 
-def _int8_class(mapping: str, granularity: Granularity) -> GivenCase:
+def _int8_class(mapping: str, granularity: Granularity, *, reduced: bool = False) -> GivenCase:
+    of_tensor = partial(Int8Tensor.from_hp, reduce_range=reduced)
+
     def run(seen: torch.Tensor, x: torch.Tensor) -> Answer:
-        t = Int8Tensor.from_hp(seen, granularity, _MAPPING[mapping])
+        t = of_tensor(seen, granularity, _MAPPING[mapping])
         if seen is not x:
-            t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping], t.scale, t.zero_point)
+            t = of_tensor(x, granularity, _MAPPING[mapping], t.scale, t.zero_point)
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
@@ -217,6 +220,10 @@ def _integer_cases() -> Iterator[tuple[str, GivenCase]]:
             yield (
                 f"int8,{mode},{granularity},min_max,torchao_int8",
                 _int8_class(mode, choice),
+            )
+            yield (
+                f"int8,{mode},{granularity},min_max,torchao_int8(reduce_range=half)",
+                _int8_class(mode, choice, reduced=True),
             )
 
 

@@ -151,6 +151,16 @@ def test_what_is_dropped_is_counted_in_the_log_and_what_fits_is_still_heard(capl
     for text in ("[" * 10**5, '[{"value": 1}]', "{", f"[1{'0' * 5000}]"):
         assert cell_after(text) == (1, 2)
     assert at.session_state["dropped_messages"].count == 9
+    # A name that no message has: what stands beside it is heard.
+    assert cell_after(
+        '[{"event": "nonsense", "value": 1}, {"event": "cell", "value": {"row": 0, "col": 1}}]'
+    ) == (
+        0,
+        1,
+    )
+    send(at, state_of(board, '{"nonsense": 1}'))
+    assert at.session_state["dropped_messages"].count == 11
+    assert cell_after(heard) == (1, 2)
     told = [record.getMessage() for record in caplog.records if record.name == "quantviz"]
     assert [said.partition(": ")[2] for said in told] == [
         "gallery_component.cell (1 in this session)",

@@ -21,7 +21,16 @@ from quantviz.checkpoints.table_files import read_table
 from quantviz.cli.output import Output, write
 from quantviz.export.audit_report import _plain
 from quantviz.lab.share_links import write_address
-from quantviz.quoting import csv_text, from_csv_text, operand, shell_command, wildcard, yaml_text
+from quantviz.quoting import (
+    csv_text,
+    from_csv_text,
+    operand,
+    option_parts,
+    option_text,
+    shell_command,
+    wildcard,
+    yaml_text,
+)
 from quantviz.sources.base import file_code
 from quantviz.sources.files import READERS, cut_out_snippet
 from quantviz.ui.checkpoints.table import python_call, scan_command
@@ -40,6 +49,15 @@ def test_a_shell_takes_each_word_as_it_is(tmp_path):
     assert done.stdout.split(b"\0")[:-1] == list(map(os.fsencode, words))
     assert done.stderr == b""
     assert not any(operand(word).startswith("-") for word in words)
+
+
+def test_names_in_an_option_come_back_and_what_is_behind_them_stays():
+    for name, other in itertools.pairwise(ALL):
+        assert option_parts(f"{option_text(name)}=int4(a=b\\=c)", "=", 1) == [name, "int4(a=b\\=c)"]
+        assert option_parts(",".join(map(option_text, (name, other, name))), ",") == [name, other, name]
+        # A name as people have always written it: with nothing in it that an option reads.
+        if not set("\\=,") & set(name):
+            assert option_text(name) == name
 
 
 def skeleton(code):

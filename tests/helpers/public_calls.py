@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import quantviz as qv
+from quantviz.text import languages
 
 X = torch.arange(64.0).view(2, 32) - 30.5
 
@@ -61,6 +62,18 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
+def refused_or_answered(call: Callable[..., Any], *args: Any, **kwargs: Any) -> qv.QuantVizError | None:
+    """Call it, and return its refusal; anything else that is raised goes on."""
+    try:
+        call(*args, **kwargs)
+    except qv.QuantVizError as error:
+        refusal = error
+    else:
+        return None
+    assert all(refusal.message(language) for language in languages())
+    return refusal
+
+
 def fake_tensor() -> torch.Tensor:
     """Return a tensor that has a shape and no values."""
     with FakeTensorMode():
@@ -89,6 +102,11 @@ WRONG: Mapping[str, Callable[[], Any]] = {
     "a function": lambda: len,
     "a complex number": lambda: 1j,
     "truth": lambda: True,
+    "nothing": lambda: None,
+    "a sparse tensor": lambda: X.to_sparse(),
+    "a quantized tensor": lambda: torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
+    "complex numbers": lambda: torch.ones(2, 32, dtype=torch.complex64),
+    "an array": lambda: X.numpy(),
     "a generator": lambda: (each for each in ("int8", None)),
     "parameters": lambda: qv.QParams(torch.tensor([2**64 - 1], dtype=torch.uint64), torch.ones(3)),
     "a result": lambda: qv.quantize(X, "int8_per_tensor"),

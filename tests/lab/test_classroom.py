@@ -81,6 +81,59 @@ def test_what_is_none_is_named_with_what_is_known(form):
     assert "lock-tensor" in str(caught.value)
 
 
+#: The more an answer setting tells, the later it comes.
+TOLD = ("withheld", "after", "shown")
+ASKED = [
+    Classroom(answers="withheld"),
+    Classroom(frozenset({"q", "x_hat"}), frozenset({"scheme"}), "withheld", projector=True),
+    Classroom(frozenset({*TILE_PARTS, "below", "error"}), frozenset(LOCKABLE)),
+]
+
+
+def damages(form):
+    """A link's word with one sign lost, doubled, replaced, added or turned round, and with an end cut off."""
+    for i in range(len(form)):
+        yield form[:i] + form[i + 1 :]
+        yield form[:i] + form[i] * 2 + form[i + 1 :]
+        yield form[:i] + form[i + 1 : i + 2] + form[i] + form[i + 2 :]
+        for sign in ".-x0 %&\u200b":
+            yield form[:i] + sign + form[i + 1 :]
+            yield form[:i] + sign + form[i:]
+        yield form[:i] + form[i].upper() + form[i + 1 :]
+        # Cut off between two words, it is another link of ours, which nothing tells from a whole one.
+        if "." not in (form[i], form[i - 1]) or i == 0:
+            yield form[:i] + "…"
+            yield form[i:] if form[i:] != form else form[i:] + "…"
+    yield from (form + end for end in (".", " ", "=", ")", ".nothing"))
+    yield from (start + form for start in ("k=", "."))
+    if "withheld" in form:
+        yield from (form + ".shown", form + ".after", "shown." + form)
+
+
+@pytest.mark.parametrize("room", ASKED, ids=str)
+def test_a_damaged_setting_is_refused_or_opens_nothing_that_was_closed(room):
+    refused = opened = 0
+    for form in {*damages(str(room))} - {str(room)}:
+        try:
+            found = Classroom.parse_all([form])
+        except QuantVizError:
+            refused += 1
+            continue
+        opened += 1
+        assert found.hidden >= room.hidden, form
+        assert found.locked >= room.locked, form
+        assert TOLD.index(found.answers) <= TOLD.index(room.answers), form
+    assert refused > 20 * max(opened, 1)
+
+
+@pytest.mark.parametrize("forms", [["withheld", "shown"], ["withheld", ""], ["", "withheld"], [""]])
+def test_two_settings_or_an_empty_one_are_none(forms):
+    with pytest.raises(QuantVizError):
+        Classroom.parse_all(forms)
+    assert Classroom.parse_all([]) == Classroom()
+    assert Classroom.parse_all(["withheld", "withheld"]).answers == "withheld"
+
+
 # ---- addresses ----------------------------------------------------------------------------------
 
 

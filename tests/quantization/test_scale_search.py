@@ -13,7 +13,9 @@ from quantviz.compiled.javascript import write_program
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.quantization import scale_search
-from quantviz.streaming import ranges
+from quantviz.quantization.scale_search import find_by_torch
+from quantviz.schemes.scale_search import WEIGHTED as SEARCHES_WITH_WEIGHTS
+from quantviz.streaming import ranges, searches
 from quantviz.tensors.lazy import InMemory
 from tests.engines import llama_cpp
 from tests.engines.compare import mismatches, ulps
@@ -64,6 +66,48 @@ def test_such_a_search_is_the_same_by_every_path(name):
     assert measured.metrics["mse"] == pytest.approx(qv.metrics(r)["mse"], rel=1e-6)
     for place in ((0, 0), (2, 300), (5, 511)):
         replay(r, place)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", [*NAMES, *WEIGHTED])
+def test_the_compiled_search_finds_what_the_reference_finds(name, weighted):
+    """Bit for bit, of all that was recorded of llama.cpp, in more blocks than 16 and in fewer."""
+    scheme, weights = qv.RECIPES[name], llama_cpp.importance()
+    if scheme.search is None and not weighted:
+        pytest.skip("it searches only where columns have weights")
+    search = scheme.search or SEARCHES_WITH_WEIGHTS[scheme.arithmetic.weighted_search][scheme.format]
+    tensors = [x for _, x in llama_cpp.tensors()]
+    size = scheme.layout(tensors[0].shape).block_size
+    code = searches.code_of(scheme, tensors[0].shape, weighted=weighted)
+    for x in (torch.cat(tensors), torch.cat(tensors)[5:6]):
+        values, own = (
+            each.reshape(-1, search.run or 512 // size, size).permute(2, 1, 0) for each in (x, weights)
+        )
+        asked = values, own if weighted else None, search, scheme.number_format
+        for found, wanted in zip(searches.find(code, *asked), find_by_torch(*asked), strict=True):
+            # The smallest value of a block may be 0 or -0: what is stored of it has the same bits.
+            assert torch.equal(found.nan_to_num(), wanted.nan_to_num())
+            assert torch.equal(found.isnan(), wanted.isnan())
+
+
+def test_a_large_tensor_is_searched_by_compiled_code(monkeypatch):
+    x, scheme = InMemory(normal(4, 2**18 + 256, seed=5)), qv.RECIPES["q4_k"]
+    compiled = ranges.ranges(x, scheme)
+    monkeypatch.setattr(ranges, "finder", lambda *_, **__: None)
+    wanted = ranges.ranges(x, scheme)
+    for part in LEVELS:
+        assert torch.equal(getattr(compiled, part), getattr(wanted, part))
+    assert searches.finder(scheme, x.shape, weighted=False) is not None
+    assert searches.finder(qv.RECIPES["int4_g128"], x.shape, weighted=False) is None
+
+
+def test_infinite_values_are_left_to_the_reference(monkeypatch):
+    scheme = qv.RECIPES["q6_k"]
+    values = normal(1, 256, seed=2).reshape(1, 16, 16).permute(2, 1, 0).clone()
+    values[3, 2, 0] = torch.inf
+    asked = values, None, scheme.search, scheme.number_format
+    found = searches.find(searches.code_of(scheme, (1, 256)), *asked)
+    assert torch.equal(found[0].nan_to_num(), find_by_torch(*asked)[0].nan_to_num())
 
 
 def test_weights_of_columns_lessen_the_weighted_error():

@@ -80,7 +80,12 @@ def test_a_recipe_is_what_its_engine_offers(name):
     scheme = RECIPES[name]
     assert scheme.problems((4096, 4096)) == ()
     changed = qv.CONVENTIONS[scheme.arithmetic.id].differences(scheme.arithmetic)
-    assert set(changed) == {"nvfp4_one_level": {"scale.global_rule"}, "tq1_0": {"code_bits"}}.get(name, set())
+    variants = {
+        "nvfp4_one_level": {"scale.global_rule"},
+        "tq1_0": {"code_bits"},
+        "openvino_fq_weights": {"narrow_range"},
+    }
+    assert set(changed) == variants.get(name, set())
 
 
 def test_bits_are_those_of_the_files_and_papers():

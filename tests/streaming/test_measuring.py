@@ -1,6 +1,7 @@
 """Streaming passes against the reference: every scheme that is offered, and whatever a tensor can hold."""
 
 import ast
+import dataclasses
 import itertools
 import json
 import math
@@ -20,12 +21,21 @@ import torch
 import quantviz as qv
 from quantviz.compiled import driving, hand_written, kernel_cache
 from quantviz.compiled.partial_sums import Tally
-from quantviz.evaluation import metric_formulas
+from quantviz.evaluation import metric_formulas, moments
 from quantviz.quantization.result import counted_cells, steps_of_error
 from quantviz.schemes.calibration import External, ModeContext
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.granularity import Flat, PerBlock
-from quantviz.streaming import coding, limits, measuring, pieces, ranges, regions, tensor_facts
+from quantviz.streaming import (
+    coding,
+    limits,
+    measuring,
+    pieces,
+    ranges,
+    regions,
+    result_metrics,
+    tensor_facts,
+)
 from quantviz.streaming.threads import THREADS_VARIABLE, default_threads
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
@@ -812,13 +822,13 @@ MORE = {
 def test_a_new_metric_is_one_entry(name, nonfinite, monkeypatch):
     metric = qv.METRICS["mse"].__class__(f"new_{name}", "", MORE[name])
     registry = {**qv.METRICS, metric.id: metric}
-    for module in (measuring, metric_formulas):
+    for module in (measuring, metric_formulas, result_metrics):
         monkeypatch.setattr(module, "METRICS", registry)
     x = torch.randn(1100, 1000, generator=torch.Generator().manual_seed(4))
     if nonfinite == "ignore":
         x[7, 7] = math.nan
     scheme = qv.Scheme("int4", granularity=qv.PerChannel(0), nonfinite=nonfinite)
-    wanted = metric_formulas.metrics(qv.quantize(x, scheme))[metric.id]
+    wanted = qv.metrics(qv.quantize(x, scheme))[metric.id]
     for path in ("fused", "chunked"):
         assert measuring.measure(x, scheme, metrics=registry, path=path).metrics[metric.id] == pytest.approx(
             wanted, rel=1e-9
@@ -899,3 +909,43 @@ def test_a_piece_that_there_is_not_cannot_be_turned_off(monkeypatch):
     assert pieces("1") == set(hand_written.PIECES)
     with pytest.raises(qv.QuantVizError, match="'lanse'"):
         pieces("sums,lanse")
+
+
+@pytest.mark.parametrize("recipe", ["int8_per_row", "int4_per_column", "int4_g128", "nf4_64", "q4_k"])
+def test_metrics_of_a_large_result_are_those_of_one_sum(recipe, monkeypatch):
+    """By kernels, in bands, and in one go they are the same; a result of other codes is not made anew."""
+    x = torch.randn(64, 512, generator=torch.Generator().manual_seed(1)) ** 3
+    r = qv.quantize(x, recipe)
+    monkeypatch.setattr(moments, "_BAND", x.numel())
+    whole = qv.metrics(r)
+    monkeypatch.setattr(moments, "_BAND", 3 * 512)
+    assert qv.metrics(r) == pytest.approx(whole, rel=1e-9)
+    # What kernels measure is what the reference does: other tests hold that.
+    made = []
+
+    def measure(x, scheme, **how):
+        made.append(scheme)
+        return measuring.measure(x, scheme, **how, path="reference")
+
+    monkeypatch.setattr(limits, "SMALL", 1)
+    monkeypatch.setattr(result_metrics, "measure", measure)
+    monkeypatch.setattr(result_metrics, "scheme_ready", lambda *_: True)
+    assert qv.metrics(r) == pytest.approx(whole, rel=1e-9)
+    assert made
+    x_hat = r.x_hat.clone()
+    x_hat[3, 4] += 1
+    other = dataclasses.replace(r, x_hat=x_hat, error=x_hat - r.x)
+    assert qv.metrics(other)["max_abs_error"] == pytest.approx(float(other.error.abs().max()))
+    assert qv.metrics(other)["mse"] == pytest.approx(float(other.error.double().square().mean()))
+
+
+def test_why_nothing_was_compiled_is_told(monkeypatch):
+    """That numba might be missing was said of a scheme whose code was only not ready yet."""
+    from quantviz.streaming import kernel_access, readiness
+
+    scheme, shape = qv.RECIPES["int4_g128"], (4096, 4096)
+    assert readiness.why_not_compiled(scheme, shape) == "not_ready"
+    monkeypatch.setattr(readiness, "_sources", lambda *_: ())
+    assert readiness.why_not_compiled(scheme, shape) == "no_form"
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    assert readiness.why_not_compiled(scheme, shape) == "no_numba"

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import PANEL_PARTS, RULER_STAGES, TILE_PARTS
 from quantviz.teaching.glossary import MET_BY, NEVER, TERMS, known_by, term_home
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import drags, lessons
 from quantviz.text import catalogue, languages
 from tests.helpers.lessons import read_plainly, words_of
 
@@ -50,6 +50,57 @@ def read_in(name, i, language):
         yield texts["lessons.plot_sqnr"]
 
 
+def around_of(name, i, language):
+    """What is told of a step where it is touched, pointed at or heard: meanings of its terms, tiles and
+    panels, and its ruler's names.
+    """
+    texts = catalogue(language)
+    step = lessons(language)[name].steps[i]
+    yield from (texts[f"glossary.{term}.meaning"] for term, _ in step.words.terms)
+    for part in step.show & set(TILE_PARTS):
+        yield texts[f"{part}.help"]
+        if part == "tiles.mse":
+            yield texts["tiles.mse.in_steps"]
+    plain = "dequantize" not in known_by(name, i)
+    for part in step.show & set(PANEL_PARTS):
+        yield texts[f"panels.{'plain_field' if plain else 'field'}.{part}"]
+        yield from (
+            () if plain else (texts[f"causes.{cause}"] for cause in ("exact", "rounded", "zeroed", "clipped"))
+        )
+    if "number_line" in step.show and step.ruler != "slider":
+        yield from (texts[f"ruler.sentence.{key}"] for key in SENTENCES[step.ruler])
+    for handle in step.move:
+        yield from (texts[f"ruler.{key}"] for key in HANDLES[handle])
+    if "curve" in step.show:
+        yield from (texts[f"ruler.{key}"] for key in ("rounding", "clipping", "curve", "minimum"))
+    if any(step.opened_by_mark(question) for question in step.questions):
+        yield from (texts[f"lessons.{key}"] for key in ("mark_axis", "mark_slider", "marked"))
+
+
+#: What a screen reader says of a ruler, by how much of it is drawn, and of its handles.
+SENTENCES = {
+    "dots": ("dots",),
+    "codes": ("codes",),
+    "values": ("codes",),
+    "all": ("elsewhere", "landed", "exact", "clipped"),
+}
+HANDLES = {
+    "range": ("lo", "hi"),
+    "zero": ("zero", "tooth_at"),
+    "held_zero": ("zero", "tooth_at"),
+    "tooth": ("tooth", "tooth_at"),
+    "value": ("value",),
+    "flip": (),
+    "bits": ("bits",),
+    "group": ("group",),
+}
+
+
+def test_the_walk_knows_every_handle_and_stage():
+    assert {*HANDLES} == {*drags.HANDLES}
+    assert ["slider", *SENTENCES] == list(RULER_STAGES)
+
+
 TITLES = {"x": "x", "q": "q_plain", "x_hat": "x_hat", "error": "error_signed"}
 
 
@@ -59,7 +110,8 @@ def test_no_word_comes_before_its_time(name, language):
     early = []
     for i in range(len(lessons(language)[name].steps)):
         unknown = {*TERMS} - known_by(name, i)
-        for text in read_in(name, i, language):
+        for text in (*read_in(name, i, language), *around_of(name, i, language)):
+            text = re.sub(r"\{[^{}]*\}", "1", text)
             early += [(i + 1, term, text) for term in sorted(unknown) if met(term, language, text)]
             early += [(i + 1, found[0], text) for found in re.finditer(NEVER, text)]
     assert early == []

@@ -73,6 +73,8 @@ function paintToothLabels(ruling, held) {
     paintBelow(ruling, codes[i], x, baseline, strong ? colors.text : colors.muted);
     ruling.marks.teeth.push({ i, x });
   }
+  // A comb that was pressed together until no label fits must open again: its ends can be held without one.
+  for (const k of new Set([0, teeth.length - 1])) if (!chosen.has(k)) ruling.marks.teeth.push(teeth[k]);
   paintToothValues(
     ruling,
     [...chosen].toSorted((a, b) => a - b).map((k) => teeth[k]),

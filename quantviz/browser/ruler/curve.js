@@ -85,7 +85,8 @@ function nameRing(ruling, text, x, y, color) {
   const { context } = ruling;
   for (const [away, side] of NAME_PLACES) {
     const foot = y - 5 - away;
-    if (!ruling.labelWhereFree(text, x + 7 * side, foot, color, side < 0 ? "right" : "left")) continue;
+    const align = side < 0 ? "right" : "left";
+    if (!ruling.labelWhereFree(text, x + 7 * side, foot, color, align, ruling.bands.curve - 2)) continue;
     if (away) {
       context.beginPath();
       context.moveTo(x + 1.5 * side, away > 0 ? y - 4 : y + 4);
@@ -186,12 +187,6 @@ function paintCurveMark(ruling, x, color, radius, error) {
 function paintCurveWords(ruling, xs, feet, seams, tops) {
   const { bands, colors, axis, words, picture } = ruling;
   ruling.fontOf(CURVE_LABEL, 600);
-  const taken = (ruling.marks.taken = []);
-  const write = (text, x, y, color, align = "center") => {
-    ruling.label(text, x, y, color, align);
-    const left = x - ruling.widthOf(text) * { left: 0, center: 0.5, right: 1 }[align];
-    taken.push({ left, right: left + ruling.widthOf(text), top: y - 11, bottom: y + 3 });
-  };
   const parts = [
     { words: words.clipping, color: colors.clippingText, low: seams, high: tops },
     { words: words.rounding, color: colors.roundingText, low: feet, high: seams },
@@ -200,7 +195,7 @@ function paintCurveWords(ruling, xs, feet, seams, tops) {
   for (const part of parts) {
     const width = ruling.widthOf(part.words);
     const room = roomInArea(xs, part.low, part.high, width + 8, 14);
-    if (room) write(part.words, room.x, room.y + 4, part.color);
+    if (room) ruling.label(part.words, room.x, room.y + 4, part.color);
     else beside.push(part);
   }
   // Left of the curve where there is room, else in its upper corner.
@@ -208,11 +203,11 @@ function paintCurveWords(ruling, xs, feet, seams, tops) {
   const wide = Math.max(...parts.map((part) => ruling.widthOf(part.words)));
   beside.forEach((part, k) => {
     const y = bands.height - 8 - 15 * (beside.length - 1 - k);
-    if (left - axis.left > wide) write(part.words, left - 8, y, part.color, "right");
-    else write(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
+    if (left - axis.left > wide) ruling.label(part.words, left - 8, y, part.color, "right");
+    else ruling.label(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
   });
   ruling.fontOf(11);
   const name = picture.curve.estimated ? words.curve_estimated : words.curve;
   if (!bands.narrow && left - axis.left > ruling.widthOf(name) + 8)
-    write(name, left - 8, bands.curve + 12, colors.muted, "right");
+    ruling.label(name, left - 8, bands.curve + 12, colors.muted, "right");
 }

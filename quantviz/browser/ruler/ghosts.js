@@ -29,14 +29,15 @@ export function paintGhosts(ruling, { at, both, base, top, perError }) {
 export function paintGhostWords(ruling) {
   const { words, writing, colors, bands, marks } = ruling;
   ruling.fontOf(bands.narrow ? 10 : 11);
+  const least = bands.curve - 2;
   for (const { ghost, times, places } of marks.curve.ghosts) {
     const { bits } = ghost;
     const factor = significant(times > 1 ? times : 1 / times, 2, writing);
     const told = `${filled(words.ghost, { count: bits })} ${times > 1 ? "×" : "÷"}${factor}`;
     const label = bands.narrow ? `${bits}` : told;
     const fits = (x, y) =>
-      ruling.labelWhereFree(label, x + 4, y, colors.muted) ||
-      ruling.labelWhereFree(label, x - 4, y, colors.muted, "right");
+      ruling.labelWhereFree(label, x + 4, y, colors.muted, "left", least) ||
+      ruling.labelWhereFree(label, x - 4, y, colors.muted, "right", least);
     places.some(([x, y]) => fits(x, y - 3) || fits(x, y + 11));
   }
 }

@@ -4,6 +4,8 @@ const DASHES = [5, 4];
 const WORDS_SIZE = 12;
 // Pixels between the line and its words.
 const BESIDE = 5;
+// How far down another place for them is looked for.
+const DOWN = 4;
 
 export function paintMark(ruling) {
   const { picture, context, colors } = ruling;
@@ -15,7 +17,8 @@ export function paintMark(ruling) {
   else paintStop(ruling, mark);
 }
 
-// Its words stand on the side away from the nearest end of the range, whose knob is as high.
+// Its words stand at the top, on the side away from the nearest end of the range, whose knob is as high; else
+// on the other side or lower. Where all is taken the line stands alone.
 function paintLine(ruling, at) {
   const { picture, context, axis, bands, colors, words, marks } = ruling;
   const x = axis.inside(at);
@@ -27,12 +30,12 @@ function paintLine(ruling, at) {
   context.setLineDash([]);
   ruling.fontOf(WORDS_SIZE, 600);
   const nearest = marks.ends.toSorted((a, b) => Math.abs(a - x) - Math.abs(b - x))[0] ?? 0;
-  const width = ruling.widthOf(words.mark) + BESIDE;
-  const fitsLeft = x - width > 2;
-  const fitsRight = x + width < axis.left + axis.right - 2;
-  const toLeft = nearest > x ? fitsLeft : !fitsRight;
-  const side = toLeft ? -BESIDE : BESIDE;
-  ruling.label(words.mark, x + side, bands.top + 12, colors.text, toLeft ? "right" : "left");
+  const sides = nearest > x ? [-1, 1] : [1, -1];
+  for (let y = bands.top + 12; y < bands.tips; y += DOWN)
+    for (const side of sides) {
+      const align = side < 0 ? "right" : "left";
+      if (ruling.labelWhereFree(words.mark, x + BESIDE * side, y, colors.text, align)) return;
+    }
 }
 
 function paintStop({ context, bands, picture, marks }, { on, at }) {

@@ -14,6 +14,8 @@ import { draws } from "./stages.js";
 
 const TURN = 2 * Math.PI;
 const SMALL = 12;
+// Pixels between two labels side by side.
+const GAP = 3;
 
 // Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
 export class RulerPainter {
@@ -33,7 +35,7 @@ export class RulerPainter {
     context.clearRect(0, 0, axis.right + axis.left, bands.height);
     context.textBaseline = "alphabetic";
     this.teeth = draws(picture, "codes") ? teethOf(picture.levels, axis) : [];
-    this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9 };
+    this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9, taken: [] };
     if (draws(picture, "dots")) this.paintAxis();
     if (bands.sliders) paintSliders(this);
     paintMark(this);
@@ -87,21 +89,30 @@ export class RulerPainter {
     context.strokeText(text, inside, y);
     context.fillStyle = color;
     context.fillText(text, inside, y);
+    this.marks.taken.push(this.boxOf(text, inside, y, align));
   }
 
-  // Write a label unless it would lie on another one in the curve's band, or beyond it.
-  labelWhereFree(text, x, y, color, align = "left") {
+  boxOf(text, x, y, align) {
     const width = this.widthOf(text);
-    const left = align === "right" ? x - width : x;
-    const box = { left: left - 3, right: left + width + 3, top: y - 10, bottom: y + 3 };
+    const left = x - width * { left: 0, center: 0.5, right: 1 }[align];
+    return { left, right: left + width, top: y - 10, bottom: y + 3 };
+  }
+
+  // Write a label unless it would lie on what was written before, or beyond the ruler; `least` is where its
+  // top may be.
+  labelWhereFree(text, x, y, color, align = "left", least = 0) {
+    const box = this.boxOf(text, x, y, align);
     const { axis, bands } = this;
-    const { taken } = this.marks;
     if (box.left < 0 || box.right > axis.right + axis.left) return false;
-    if (box.top < bands.curve - 2 || box.bottom > bands.height) return false;
-    for (const each of taken)
-      if (box.left < each.right && each.left < box.right && box.top < each.bottom && each.top < box.bottom)
+    if (box.top < least || box.bottom > bands.height) return false;
+    for (const each of this.marks.taken)
+      if (
+        box.left - GAP < each.right &&
+        each.left < box.right + GAP &&
+        box.top < each.bottom &&
+        each.top < box.bottom
+      )
         return false;
-    taken.push(box);
     this.label(text, x, y, color, align);
     return true;
   }
@@ -303,6 +314,7 @@ export class RulerPainter {
     const { context, colors } = this;
     context.beginPath();
     context.arc(x, y, 8, 0, TURN);
+    this.marks.taken.push({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 });
     context.fillStyle = colors.handle;
     context.fill();
     context.fillStyle = colors.surface;

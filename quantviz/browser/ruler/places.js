@@ -21,16 +21,23 @@ const WALL_BANDS_WITH_CURVE = [46, 41, 40];
 // A curve that is what the ruler is looked at for is higher in a window at least so high.
 const HIGH_WINDOW = 700;
 
-// The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve.
-export function bandsOf(width, picture, wall = false, windowHeight = 0) {
+// How high dots and a curve are on a wall at least, and at most.
+const LEAST_ON_WALL = [36, 30];
+const MOST_ON_WALL = [110, 90];
+
+// The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve. `room` is
+// the height that a wall has left for all of them; 0 is for the usual one.
+export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0) {
   const narrow = width < NARROW;
   const high = picture.curve?.main && windowHeight >= HIGH_WINDOW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow && !wall ? 44 : 26) : 0;
-  const [dots, comb, curve] = heightsOf(picture, { narrow, wall, high });
+  const usual = heightsOf(picture, { narrow, wall, high });
+  const comb = usual[1];
   const top = sliders;
   // A row that comes with a hand's first move has its room from the beginning: nothing below moves then.
   const reserved = wall ? 0 : (picture.reserved ?? 0);
   const rows = draws(picture, "dots") ? ROW * Math.max(picture.rows?.length ?? 0, reserved) : 0;
+  const [dots, curve] = room ? fittedToWall(picture, usual, room - sliders - rows) : [usual[0], usual[2]];
   return {
     narrow,
     sliders,
@@ -55,6 +62,16 @@ function heightsOf(picture, { narrow, wall, high }) {
   const half = picture.curve?.half;
   if (!narrow) return [84, 40, picture.curve ? curveHeight(half, 84 + 40, high ? 110 : 60) : 0];
   return picture.curve ? [50, 34, curveHeight(half, 50 + 34, high ? 80 : 36)] : [84, 36, 0];
+}
+
+// The heights of dots and curve when both share what is left over of `room`, or what is missing.
+function fittedToWall(picture, [dots, comb, curve], room) {
+  if (!dots || picture.single) return [dots, curve];
+  const more = room - dots - comb - curve;
+  const [ofDots, ofCurve] = curve ? [more / 2, more / 2] : [more, 0];
+  const fitted = (height, by, k) =>
+    Math.min(Math.max(Math.floor(height + by), LEAST_ON_WALL[k]), MOST_ON_WALL[k]);
+  return [fitted(dots, ofDots, 0), curve && fitted(curve, ofCurve, 1)];
 }
 
 function curveHeight(half, above, usual) {

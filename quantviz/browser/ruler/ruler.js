@@ -10,6 +10,7 @@ import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
+import { roomOnScreen } from "./room.js";
 
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
@@ -55,9 +56,12 @@ export class Ruler {
     this.grasp = new Grasp(this);
     this.width = this.root.clientWidth;
     this.root.addEventListener("pointerleave", () => this.tellHover(-1));
+    this.room = 0;
     this.observer = new ResizeObserver(() => {
+      const { room } = this;
       this.scaleUp();
-      if (this.root.clientWidth === this.width) return;
+      this.measureRoom();
+      if (this.root.clientWidth === this.width && this.room === room) return;
       this.width = this.root.clientWidth;
       this.repaint();
     });
@@ -86,6 +90,11 @@ export class Ruler {
     });
   }
 
+  // On a wall a ruler is as high as a lesson's other parts leave.
+  measureRoom() {
+    this.room = this.settings.wall ? roomOnScreen(this.root, this.observer) : 0;
+  }
+
   // Draw a picture now, and place the handles. `glides` says that the page chose it, not a hand: then teeth
   // glide to their new places under the same values, also from a ruler that stood here before this one.
   show(picture, glides = false) {
@@ -94,6 +103,7 @@ export class Ruler {
     this.released = null;
     this.shown += 1;
     this.stopGliding();
+    this.measureRoom();
     this.repaint();
     if (glides && !this.grasp.hand && this.width && isAnotherComb(before, picture) && !isStill())
       this.glideFrom(before);
@@ -130,12 +140,14 @@ export class Ruler {
     const { hand } = this.grasp;
     const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
     const words = { ...this.settings.words, ...picture.words };
-    this.bands = bandsOf(this.width, picture, this.settings.wall, innerHeight);
+    this.bands = bandsOf(this.width, picture, this.settings.wall, innerHeight, this.room / this.enlarge);
     // While a hand holds something on the axis, that stays under it.
     this.axis = this.holdsPlace ? hand.axis : new Axis(picture.domain, this.width);
     this.fitCanvas();
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
     this.canvas.style.opacity = picture.dim ? "0.55" : "";
+    // What is not to be told yet is no picture without a name.
+    setAttribute(this.canvas, "role", words.label ? "img" : "presentation");
     setAttribute(this.canvas, "aria-label", words.label ?? "");
     const { axis, bands, marks, settings } = this;
     this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];

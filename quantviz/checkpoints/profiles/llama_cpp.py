@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.schemes.recipes import RECIPE_GROUPS
@@ -55,7 +56,7 @@ def _plain(recipe: str) -> Preset:
 
 _MORE = ("more_bits",)
 #: `llama_tensor_get_type_impl` without an importance matrix. Those whose name is a type's too are called
-#: `…_file`. The presets of IQ1, IQ2 and IQ3 are left out: these types are not encoded here.
+#: `…_file`. Those of IQ1, IQ2 and IQ3 are below.
 _PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "q2_k_file": _k(
@@ -108,6 +109,61 @@ _PRESETS: Mapping[str, Preset] = MappingProxyType(
     }
 )
 
+#: The head of the presets of fewest bits.
+_HEAD_IQ = (Step(("output",), "q8_0", ("not_by_256",)), Step(("output",), "q5_k"))
+
+
+def _iq2(recipe: str, more: str, attention_output: str | None = None) -> Preset:
+    """Return a preset of IQ1 or IQ2, in which some parts get a type of more bits."""
+    outputs = (Step(("attention_output",), attention_output),) if attention_output else ()
+    return Preset(
+        recipe,
+        (
+            *_HEAD_IQ,
+            Step(("embedding",), more),
+            *(Step(VALUES, "q4_k", (each,)) for each in ("shared_by_four", "four_experts")),
+            Step(VALUES, more),
+            Step(("k",), "q4_k", ("eight_experts",)),
+            Step(("down",), more, ("first_eighth",)),
+            _OUTPUT_OF_EXPERTS,
+            *outputs,
+        ),
+    )
+
+
+def _iq3(recipe: str, *steps: Step, head: tuple[Step, ...] = _HEAD_K) -> Preset:
+    large = Step(VALUES, "q5_k", ("large", "shared_by_four"))
+    values = Step(VALUES, "q4_k", ("shared_by_four",))
+    return Preset(recipe, (*head, *_OF_EXPERTS, large, values, _OUTPUT_OF_EXPERTS, *steps))
+
+
+#: The presets of IQ1, IQ2 and IQ3 with an importance matrix, which most of these types need.
+_UNENCODED: Mapping[str, Preset] = MappingProxyType(
+    {
+        "iq1_s": _iq2("iq1_s", "q2_k", "iq2_xxs"),
+        "iq1_m": _iq2("iq1_m", "q2_k", "iq2_xxs"),
+        "iq2_xxs": _iq2("iq2_xxs", "q2_k"),
+        "iq2_xs": _iq2("iq2_xs", "q2_k"),
+        "iq2_s": _iq2("iq2_xs", "iq3_s", "iq3_s"),
+        "iq2_m": _iq2("iq2_s", "iq3_s", "iq3_s"),
+        "iq3_xxs": _iq3(
+            "iq3_xxs",
+            Step(("embedding", "attention_output"), "iq3_s"),
+            Step(("k", "q"), "iq2_s"),
+            head=_HEAD_IQ,
+        ),
+        "iq3_xs": _iq3("iq3_s", Step(("k", "q"), "iq3_xxs"), Step(("gate", "up"), "iq3_xxs", ("middle",))),
+        "iq3_s": _iq3("iq3_s"),
+        "iq3_m": _iq3(
+            "iq3_s",
+            Step(VALUES, "q5_k", ("large",)),
+            Step((*VALUES, "attention_output"), "q4_k"),
+            Step(("down",), "q4_k", ("first_eighth",)),
+            Step(("down",), "q4_k", ("eight_experts", "more_bits")),
+        ),
+    }
+)
+
 LLAMA_CPP = Profile(
     id="llama_cpp",
     name="llama.cpp",
@@ -133,8 +189,10 @@ LLAMA_CPP = Profile(
         }
     ),
     presets=_PRESETS,
-    # GGUF_DEFAULT_ALIGNMENT
-    alignment=32,
+    unencoded=_UNENCODED,
+    # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 what has one axis, norms, positions and routers
+    # (conversion/base.py).
+    files=Files(".gguf", alignment=32, kept=4, unfit=2),
     export="llama",
     arithmetic="gguf",
 )

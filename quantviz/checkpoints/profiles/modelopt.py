@@ -7,6 +7,9 @@ routers and embeddings again, and the parts of names below.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
+from quantviz.checkpoints.profiles.files import SAFETENSORS_ENTRY, Files, Parts
 from quantviz.checkpoints.profiles.profile import Profile
 
 MODELOPT = Profile(
@@ -21,6 +24,14 @@ MODELOPT = Profile(
         *("linear_attn.conv1d", "self_attention.conv1d", "linear_attn.in_proj_a", "linear_attn.in_proj_b"),
         *("lm_head", "mixer.conv1d", "output_layer", "proj_out.", "router", "embed_vision", "vision_tower"),
         *("visual", "vision_model", "multi_modal_projector"),
+    ),
+    files=Files(
+        ".safetensors",
+        entry=SAFETENSORS_ENTRY,
+        # The preset of FP8 has inputs quantized too: each layer has a scale of them.
+        parts=MappingProxyType(
+            {"modelopt_fp8_per_tensor": Parts(3, of_tensor=4), "modelopt_nvfp4": Parts(3)}
+        ),
     ),
     export="modelopt",
     arithmetic="modelopt",

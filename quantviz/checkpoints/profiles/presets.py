@@ -45,7 +45,7 @@ class Step:
     """What some parts get where all conditions hold."""
 
     parts: tuple[Part, ...]
-    #: The recipe by id.
+    #: The recipe by id; of presets that are not measured, the type of llama.cpp.
     recipe: str
     #: Ids of `CONDITIONS`.
     when: tuple[str, ...] = ()
@@ -90,6 +90,8 @@ CONDITIONS: Mapping[str, Callable[[Spot], bool]] = MappingProxyType(
         "first_two": lambda spot: spot.number < 2,
         "first_four": lambda spot: spot.number < 4,
         "shared_by_four": lambda spot: spot.shared >= 4,
+        "middle": lambda spot: spot.count // 8 <= spot.number < 7 * spot.count // 8,
+        "four_experts": lambda spot: spot.experts >= 4,
         "eight_experts": lambda spot: spot.experts == 8,
         "large": lambda spot: spot.layers == _LARGE and spot.shared > 1,
         "stack": lambda spot: spot.is_stack,

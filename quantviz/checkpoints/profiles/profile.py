@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.tensor_kinds import Kind
 
@@ -37,10 +38,15 @@ class Profile:
     #: What a tensor is stored as whose rows do not divide into a recipe's blocks: the recipe by id, or ""
     #: where the tensor stays as it is.
     fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: What it takes for kinds of tensors in place of a recipe: the recipe by id, or "" where such tensors
+    #: stay as they are.
+    by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=lambda: MappingProxyType({}))
     #: Its mixtures of types by name.
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
-    #: Bytes of which each tensor takes a multiple in its files; 0 where the size of these is not told.
-    alignment: int = 0
+    #: Those with types that are not encoded here, whose choice of types is told and not measured.
+    unencoded: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
+    #: What its files are like; none where their size is not told.
+    files: Files | None = None
     #: What `export_allocation` writes for it; "" where there is nothing.
     export: str = ""
     #: How the ids of its conventions begin: those whose decibels are its own.

@@ -41,6 +41,14 @@ class Parts(NamedTuple):
     zero: torch.Tensor | None = None
 
 
+def values_of_parts(parts: Parts) -> torch.Tensor:
+    """Return what whole codes stand for, as `decode_blocks` gives it: float32 of `(blocks, elements)`."""
+    codes, (count, scales) = parts.codes, parts.scale.shape
+    values = codes.view(count, scales, -1) * parts.scale.unsqueeze(2)
+    values = values if parts.zero is None else values.add_(parts.zero.unsqueeze(2))
+    return values.view(codes.shape)
+
+
 @dataclass(frozen=True)
 class Split:
     """How blocks of a type come apart."""

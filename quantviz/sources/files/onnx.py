@@ -153,7 +153,7 @@ class OnnxCatalog(OnnxStructure):
         # Integers of varying length are all decoded, whatever part is wanted.
         if info.count > self._limits.elements and self._elements(name)[0] not in schema.AS_STORED:
             return TensorInfo(dtype.name, shape, problem=self._too_large(name, info.count))
-        return TensorInfo(dtype.name, shape)
+        return info if not info.problem else TensorInfo(dtype.name, shape)
 
     def _holds(self, tensor: DeclaredTensor, dtype: ElementType, count: int) -> bool:
         """Return whether one field holds the elements, the right one, and as many as the shape says."""

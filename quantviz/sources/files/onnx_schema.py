@@ -90,6 +90,8 @@ FLOAT32, INT64 = 1, 7
 class DeclaredTensor:
     """What a TensorProto says of itself."""
 
+    __slots__ = ("axes", "data", "data_type", "dims", "external", "name", "segment", "sparse")
+
     def __init__(self) -> None:
         self.name = ""
         self.dims: list[int] = []

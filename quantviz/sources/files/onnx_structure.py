@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
@@ -27,6 +27,8 @@ _LONGEST_NAME = 2**16
 _FIELD_COST = 32
 #: The same of a field of a node or of its attributes, of which a large model has a million.
 _NODE_FIELD_COST = 16
+#: Bytes of a message whose fields are counted together: nearly all are so short.
+_SHORT = 2**12
 #: What a node that is kept counts besides: its names take memory.
 _KEPT_COST = 256
 #: What a tensor that is listed counts besides: its description takes time and memory.
@@ -84,13 +86,23 @@ class OnnxStructure(Catalog):
     def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
         """Return what is known of a tensor by what it declares."""
 
-    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterator[Field]:
-        for field in message_fields(self._data.view, start, stop):
+    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[Field]:
+        """Return the fields of a message, which count against the limit of the header."""
+        fields = message_fields(self._data.view, start, stop)
+        if stop - start > _SHORT:
+            return self._counted(fields, cost)
+        found = list(fields)
+        self._header += cost * len(found)
+        self._check_header(self._header)
+        return found
+
+    def _counted(self, fields: Iterator[Field], cost: int) -> Iterator[Field]:
+        for field in fields:
             self._header += cost
             self._check_header(self._header)
             yield field
 
-    def _messages(self, field: Field, cost: int) -> Iterator[Field]:
+    def _messages(self, field: Field, cost: int) -> Iterable[Field]:
         """Return the fields of the message that a field holds."""
         if field.wire != BYTES:
             raise DamagedMessage
@@ -158,19 +170,22 @@ class OnnxStructure(Catalog):
             self._node(node, path, place, 0)
 
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
-        name = operator = ""
+        # Of a text that comes twice the last one counts, and no other is read.
+        texts: dict[int, Field] = {}
         attributes, inputs, outputs = [], [], []
         for field in self._messages(node, _NODE_FIELD_COST):
-            if field.number == schema.NODE_NAME:
-                name = self._text(field)
+            if field.number in (schema.NODE_NAME, schema.OP_TYPE):
+                texts[field.number] = field
             elif field.number == schema.NODE_INPUT:
                 inputs.append(field)
             elif field.number == schema.NODE_OUTPUT:
                 outputs.append(field)
-            elif field.number == schema.OP_TYPE:
-                operator = self._text(field)
             elif field.number == schema.ATTRIBUTE:
                 attributes.append(field)
+        name, operator = (
+            self._text(texts[number]) if number in texts else ""
+            for number in (schema.NODE_NAME, schema.OP_TYPE)
+        )
         below = f"{path}{name or f'{operator}_{place}'}/"
         found = len(self._found)
         numbers: dict[str, tuple[int, ...]] = {}
@@ -211,11 +226,14 @@ class OnnxStructure(Catalog):
                 whole.append(_signed(field.value))
             elif field.number == schema.ATTRIBUTE_INTS and field.stop - field.start <= _LONGEST_LIST:
                 whole += map(_signed, self._numbers(field))
-        seen: Counter[int] = Counter()
+        seen: dict[int, int] = {}
         for field in held:
             kind = schema.SEVERAL.get(field.number, field.number)
-            below = f"{path}{name}/{seen[field.number]}" if field.number in schema.SEVERAL else path + name
-            seen[field.number] += 1
+            below = path + name
+            if field.number in schema.SEVERAL:
+                place = seen.get(field.number, 0)
+                below = f"{below}/{place}"
+                seen[field.number] = place + 1
             if kind == schema.ONE_GRAPH:
                 self._graph(field, f"{below}/", depth + 1)
             else:
@@ -251,12 +269,13 @@ class OnnxStructure(Catalog):
         return whole
 
     def _add_lengths(self, tensor: DeclaredTensor, field: Field) -> None:
-        numbers = self._numbers(field)
-        tensor.axes += len(numbers)
-        # The name of one with too many comes later; what it declares until then is not kept.
-        tensor.dims += numbers if tensor.axes <= MOST_AXES else []
-        if max(numbers, default=0) >= 2**63:
-            raise DamagedMessage
+        for length in self._numbers(field):
+            if length >= 2**63:
+                raise DamagedMessage
+            tensor.axes += 1
+            # The name of one with too many comes later; what it declares until then is not kept.
+            if tensor.axes <= MOST_AXES:
+                tensor.dims.append(length)
 
     def _tensor(self, start: int, stop: int) -> DeclaredTensor:
         tensor = DeclaredTensor()
@@ -289,10 +308,10 @@ class OnnxStructure(Catalog):
         if len(chunks) > MOST_PIECES:
             raise DamagedMessage
 
-    def _numbers(self, field: Field) -> list[int]:
+    def _numbers(self, field: Field) -> Sequence[int]:
         """Return the integers of a repeated field, which may come one by one or packed."""
         if field.wire == VARINT:
-            return [field.value]
+            return (field.value,)
         if field.wire != BYTES or field.stop - field.start > MOST_AXES * LONGEST_VARINT:
             raise DamagedMessage
         numbers, at = [], field.start

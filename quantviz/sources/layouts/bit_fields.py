@@ -18,6 +18,11 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     >>> unpacked(torch.tensor([[-(2**31) + 2**30, 1]], dtype=torch.int32), 3, 11)[0, -1].item()  # 0b1_11
     7
     """
+    if 8 % bits == 0 and words.dtype == torch.int32:
+        # The lowest byte of a word comes first, and no field goes on in the next byte.
+        shifts = torch.arange(0, 8, bits, dtype=torch.uint8)
+        fields = (words.contiguous().view(torch.uint8).unsqueeze(2) >> shifts) & ((1 << bits) - 1)
+        return fields.flatten(1)[:, :count].to(torch.int32)
     whole = math.lcm(bits, 32) // 32  # words after which a field begins at a word again
     filled = -(-words.shape[1] // whole) * whole
     wide = torch.nn.functional.pad(words.to(torch.int64) & 0xFFFFFFFF, (0, filled + 1 - words.shape[1]))

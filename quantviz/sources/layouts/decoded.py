@@ -74,19 +74,17 @@ class DecodedWeight(Stored):
         first, last, step = rows.indices(self.shape[0])
         return self._rows(first, last)[::step, columns]
 
-    def own_scales(self, scheme: Scheme) -> OwnScales | None:
-        own = self._weight.scheme
+    @property
+    def own_scheme(self) -> Scheme | None:
         # No scheme has groups of columns that are not neighbours.
-        if own is None or self._weight.columns is not None:
-            return None
-        return self._scales if scheme.replace(nonfinite=own.nonfinite) == own else None
+        return self._weight.scheme if self._weight.columns is None else None
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
         self.check()
         return values_of(self._weight, first, last)
 
     @functools.cached_property
-    def _scales(self) -> OwnScales:
+    def _file_scales(self) -> OwnScales:
         step = max(1, 2**20 // self.shape[1] // self._weight.row_step) * self._weight.row_step
         starts = range(0, self.shape[0], step)
         parts = [self._weight.coded(at, min(at + step, self.shape[0])) for at in starts]

@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
 from quantviz.sources.files.gguf_blocks import BlockType, decode_blocks
-from quantviz.sources.files.gguf_codes import SPLITS
+from quantviz.sources.files.gguf_codes import SPLITS, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
 
 if TYPE_CHECKING:
@@ -59,10 +59,13 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     def coded(start: int, stop: int) -> Coded:
         raw = catalog.blocks(tensor, before + start * a_row, before + stop * a_row)
         factor = _second_level(catalog, second, expert)
-        values = decode_blocks(kind, raw).reshape(-1, shape[1]) * factor
         if split is None or scheme is None:
-            return values_only(values)
+            return values_only(decode_blocks(kind, raw).reshape(-1, shape[1]) * factor)
         parts = split.parts(raw)
+        # Of whole numbers the codes tell the values: the same products and sums.
+        whole = scheme.number_format.kind == "integer"
+        values = values_of_parts(parts) if whole else decode_blocks(kind, raw)
+        values = values.reshape(-1, shape[1]) * factor if second else values.reshape(-1, shape[1])
         scale = parts.scale.reshape(stop - start, -1) * factor
         q = parts.codes.reshape(-1, shape[1])
         if int(q.max()) > scheme.number_format.code_max:  # ternary codes have two bits

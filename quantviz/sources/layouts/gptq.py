@@ -73,8 +73,8 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
         zeros = (zeros + less) & ((1 << bits) - 1)
         scale = catalog.read(f"{base}.scales", (slice(None), slice(start, stop))).tensor.T.contiguous()
         q = q if order is None else q[:, order]
-        of_columns = torch.arange(columns) // group
-        x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
+        lines, middles = (each.repeat_interleave(group, dim=1)[:, :columns] for each in (scale, zeros))
+        x_hat = lines * (q - middles).float()
         return Coded(q.to(torch.uint8), x_hat, scale, zeros.contiguous())
 
     granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)

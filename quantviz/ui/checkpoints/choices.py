@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -92,14 +93,16 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         key=session.show("checkpoints_recipes", list(state.recipes)),
         on_change=session.safely(_choose_recipes),
         format_func=recipes.__getitem__,
+        filter_mode="contains",
         max_selections=_MOST_RECIPES,
         help=say("checkpoints.recipes_help"),
     )
-    _show_button(state)
+    _show_button(state, options)
     return state
 
 
-def _show_button(state: CheckpointsState) -> None:
+def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
+    """Show the button that begins a scan; where the checkpoint is away, one that opens another."""
     job = scan_process().job
     busy = job is not None and job.running
     scan, problem = None, ""
@@ -108,6 +111,17 @@ def _show_button(state: CheckpointsState) -> None:
         scan = find_scan(state)
     except QuantVizError as error:  # it is said below too
         problem = say_error(error)
+    others = [name for name in options if name != state.chosen]
+    if problem and others:
+        st.button(
+            say("checkpoints.instead", name=name_of(others[0])),
+            key="checkpoints_instead",
+            type="primary",
+            on_click=session.safely(_open),
+            args=(others[0],),
+            help=problem,
+        )
+        return
     of_these = scan is not None and is_scan_of(scan, state)
     done = of_these and scan is not None and scan.state == "done"
     word = "scan"
@@ -154,7 +168,12 @@ def _choose_engine() -> None:
 def _choose_checkpoint() -> None:
     chosen = st.session_state["checkpoints_chosen"]
     if chosen is not None:
-        change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="")
+        _open(chosen)
+
+
+def _open(chosen: str) -> None:
+    """Take another checkpoint, with nothing of the last one."""
+    change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="")
 
 
 def _choose_recipes() -> None:

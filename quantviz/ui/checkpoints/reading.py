@@ -24,6 +24,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
+from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT, _MOST_FILES = 12, 20
-#: Rows of a scan that the page reads: each takes some 3 kB of its memory.
-_MOST_ROWS = 2**20
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
 #: Content and status of a tensor of which nothing is known yet.
@@ -265,8 +264,8 @@ def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     for position in gone:
         del kept.rows[position]
     if new:
-        if len(listed) * len(scan.recipes) > _MOST_ROWS:
-            raise QuantVizError("checkpoint.results_too_many_rows", file=results.path.name, most=_MOST_ROWS)
+        if len(listed) * len(scan.recipes) > RESULT_ROWS:
+            raise QuantVizError("checkpoint.results_too_many_rows", file=results.path.name, most=RESULT_ROWS)
         read: dict[int, list[Row]] = {position: [] for position in new}
         for position, rows in results.rows_by_position(number, language(), new):
             read[position] += rows

@@ -105,9 +105,8 @@ def show_cell_ruler(
         return
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
-    picture = ruler_of_cell(study, why)
+    picture = replace(ruler_of_cell(study, why), rows=rows, bell=bell, curve=curve, stage=stage)
     label = ruler_sentence(why, picture, study.qparams, language())
-    picture = replace(picture, rows=rows, bell=bell, curve=curve, stage=stage)
     show_ruler(picture.alone() if alone else picture, key=key, label=label, larger=larger)
 
 

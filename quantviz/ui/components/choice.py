@@ -52,9 +52,12 @@ def widen_list(label: str) -> None:
 
     The list is no part of its box: it stands at the end of the page, and only while it is open.
     """
+    # On a phone the longest names fit in a smaller print.
     st.html(
         f'<style>[data-testid=stSelectboxVirtualDropdown]:has([aria-label="{label}"])'
-        " { width: min(27rem, 92vw) !important; }</style>"
+        " { width: min(27rem, 92vw) !important; }"
+        f' @media (max-width: 640px) {{ [role=listbox][aria-label="{label}"] [data-item-hl]'
+        " { font-size: 0.78rem; } }</style>"
     )
 
 

@@ -30,6 +30,7 @@ def show_room() -> None:
             st.button(
                 say("room.leave"),
                 key="leave_projector",
+                icon=":material/close:",
                 on_click=project,
                 args=(False,),
                 help=say("room.leave_help"),

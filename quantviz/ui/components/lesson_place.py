@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from quantviz.ui.shell import session
+
 #: In the session: the place, what of the address could not be had, and the state that the learner looks at.
 PLACE, PROBLEMS, LOOK = "lesson_place", "lesson_problems", "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
@@ -31,6 +33,7 @@ def go(lesson: str | None, step: int = 0) -> None:
     st.session_state[MOVED] = True
     st.session_state[PROBLEMS] = ()
     st.session_state.pop(LOOK, None)
+    session.forgive()
     go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
 
 

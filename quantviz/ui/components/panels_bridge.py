@@ -88,6 +88,8 @@ def chart_bridge(
         picture: the name and titles of a saved picture.
         names: what the card calls its values; see `pack_cells`.
     """
+    if data.plain:
+        names = {**(names or {}), "labels": _plain_labels(language)}
     component(_CELLS, _SCRIPT)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme, names))
     component(_STATE, _SCRIPT)(
         key=key,
@@ -140,7 +142,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str,
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
         # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
-    if data.cause is not None and not data.covered:
+    if data.cause is not None and not data.covered and not data.plain:
         arrays["cause"] = data.cause
     header: dict[str, Any] = {
         "chart": chart_key,
@@ -257,6 +259,12 @@ def _state(
             "font": colors.font,
         },
     }
+
+
+@cache
+def _plain_labels(language: str) -> dict[str, str]:
+    """Return what the card calls the values for who does not know their symbols yet."""
+    return {name: text(f"panels.plain_field.{name}", language) for name in PANELS}
 
 
 @cache

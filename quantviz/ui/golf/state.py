@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -23,7 +24,7 @@ from quantviz.teaching.golf import (
     write_round,
 )
 from quantviz.tensors.views import View
-from quantviz.ui.lab.tensor import facts_of, kept, stored_of
+from quantviz.ui.lab.tensor import facts_of, worked_out
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language
@@ -118,13 +119,13 @@ def show_link() -> None:
 
 def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
     """Return bits and error of a try: computed once for all sessions."""
-    return kept(hole.source, f"golf {scheme}", lambda: score(stored_of(hole.source), scheme), aside=True)
+    return worked_out(hole.source, f"golf {scheme}", partial(score, scheme=scheme))
 
 
 def standing(hole: str) -> Standing:
     """Return how a hole of the round stands."""
     own = HOLES[hole]
-    recipes = kept(own.source, "golf recipes", lambda: recipes_within(stored_of(own.source)), aside=True)
+    recipes = worked_out(own.source, "golf recipes", recipes_within)
     tries = current_round().tries.get(hole, ())
     return Standing(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from quantviz.ui.components.phone_tables import (
 )
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import ask_study_of, worked_out
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -35,7 +36,6 @@ from quantviz.ui.shell.words import language, number, plain, say, sentences, sha
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Kept, Remedy, Suspect
-    from quantviz.analysis.block_costs import BlockCosts
     from quantviz.analysis.study import Study
 
 _PARTS = "blame_parts"
@@ -46,7 +46,7 @@ _MOST_TOGETHER = 8
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first, and a tablet.
-_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme")
+_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme", "runs")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
 #: Of the columns that name lines, on a wide page and on a phone.
@@ -62,9 +62,9 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
     with sentence:
         found = _found(state)
         st.markdown(plain(_answer(found[0], state)))
-    remedy = _best_remedy(found[0], state)
-    if remedy is not None:
-        _offer(remedy, state, action)
+    for remedy in _helping(found[0], state):
+        if remedy.scheme is not None:
+            _offer(remedy, state, action)
     with body, st.container(key="blame"):
         shown = _chosen_parts(found, study, state)
         if shown is None:
@@ -118,17 +118,16 @@ def _found(state: LabState) -> tuple[Blame, ...]:
     """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
     Of a large tensor one kind of parts is looked at, at first its columns.
     """
+    from quantviz.analysis.blame import blame, culprits
+
     source, scheme = state.source, state.scheme
     parts = _asked_for(state) if state.large else None
 
-    def look() -> tuple[Blame, ...]:
-        from quantviz.analysis.blame import blame, culprits
-
-        x = stored_of(source)
-        return culprits(x, scheme) if parts is None else (blame(x, scheme, parts),)
-
     with st.spinner(say("blame.looking"), show_time=True):
-        return kept(source, f"blame {parts} {scheme}", look, aside=True)
+        if parts is None:
+            return worked_out(source, f"blame {scheme}", partial(culprits, scheme=scheme))
+        look = partial(blame, scheme=scheme, parts=parts)
+        return (worked_out(source, f"blame {parts} {scheme}", look),)
 
 
 def _kinds(state: LabState) -> dict[str, Granularity]:
@@ -155,32 +154,28 @@ def _answer(blame: Blame, state: LabState) -> str:
     told = say(
         "blame.found",
         what=_names(blame.parts, _costliest_first(blame, choice.numbers), state),
-        format=blame.kept_as,
         before=_db(choice.rest_before_db),
         after=_db(choice.rest_after_db),
-        bits=number(choice.bits_added, 2, signed=True),
     )
-    helps = _best_remedy(blame, state)
-    brings = "" if helps is None else _brings(helps, state)
-    return sentences(told, _gathered(blame, choice.numbers, state), brings)
+    brings = (_brings(each, state) for each in _helping(blame, state))
+    return sentences(told, _gathered(blame, choice.numbers, state), *brings)
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
     """Return what causes most where nothing is worth its bits: that it does not pay is no acquittal."""
-    most, helps = blame.costliest, _best_remedy(blame, state)
+    most = blame.costliest
     if most is None:
         return say("blame.none")
     share = number(100 * most.caused_share, 2)
     told = say("blame.costliest", what=_names(blame.parts, (most.number,), state), share=share)
-    return told if helps is None else sentences(told, _brings(helps, state))
+    return sentences(told, *(_brings(each, state) for each in _helping(blame, state)))
 
 
 def _brings(remedy: Remedy, state: LabState) -> str:
-    assert remedy.scheme is not None
     more = round(_bits(remedy, state), 6)
     return say(
         "blame.brings" if more else "blame.brings_for_nothing",
-        remedy=_capital(_scheme_words(remedy.scheme, remedy.id, state)),
+        remedy=_capital(_words_of(remedy, state)),
         gain=number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True),
         **({"bits": number(more, 2, signed=True)} if more else {}),
     )
@@ -228,16 +223,20 @@ def _call(blame: Blame, state: LabState) -> str:
     return f'qv.blame(x, "{state.scheme}", qv.{parts})'
 
 
-def _best_remedy(blame: Blame, state: LabState) -> Remedy | None:
-    """Return the remedy that a scheme can be and that brings most beyond its bits; None where none helps."""
+def _helping(blame: Blame, state: LabState) -> tuple[Remedy, ...]:
+    """Return what helps, of what kernels run: the scheme that brings most beyond its bits, and AWQ's scaling
+    by the layer before.
+    """
     from quantviz.analysis.blame import DB_PER_BIT
 
-    helping = (
+    helping = [
         remedy
         for remedy in blame.remedies
-        if remedy.scheme and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
-    )
-    return max(helping, key=lambda each: each.whole_after_db - DB_PER_BIT * _bits(each, state), default=None)
+        if remedy.is_deployable and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
+    ]
+    schemes = [each for each in helping if each.scheme]
+    schemes.sort(key=lambda each: DB_PER_BIT * _bits(each, state) - each.whole_after_db)
+    return (*schemes[:1], *(each for each in helping if each.id == "fold"))
 
 
 def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
@@ -260,6 +259,12 @@ def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
     lo, hi = (number(end, 3) for end in (scheme.calibration.lo, scheme.calibration.hi))
     at = f"±{hi}" if scheme.mode == "symmetric" else say("stage.range.ends", lo=lo, hi=hi)
     return say("stage.range.clip_at", at=at)
+
+
+def _words_of(remedy: Remedy, state: LabState) -> str:
+    if remedy.scheme is None:
+        return say(f"blame.remedies.{remedy.id}")
+    return _scheme_words(remedy.scheme, remedy.id, state)
 
 
 def _capital(words: str) -> str:
@@ -331,13 +336,9 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
 
 def _show_blocks(study: Study, state: LabState) -> None:
     """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+    from quantviz.analysis.block_costs import block_costs
 
-    def look() -> BlockCosts:
-        from quantviz.analysis.block_costs import block_costs
-
-        return block_costs(study)
-
-    rows = kept(state.source, f"block costs {state.scheme}", look, aside=True).rows
+    rows = ask_study_of(state, f"block costs {state.scheme}", block_costs).rows
     columns: dict[str, list[Any]] = {
         "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
         "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],
@@ -360,6 +361,7 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
         "bits": [_bits(each, state) for each in remedies],
         "scheme": ["✓" if each.scheme else "–" for each in remedies],
+        "runs": ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies],
     }
     formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
     what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MinMax
 from quantviz.ui.components.hand_curve import HandCurve, complete_curve
 from quantviz.ui.lab.range_tab import block_asked_for, curve_marks, has_curve, is_far
-from quantviz.ui.lab.tensor import kept
+from quantviz.ui.lab.tensor import ask_study_of, kept
 from quantviz.ui.lab.tensor_panels import PANELS_KEY
 from quantviz.ui.shell.classroom import locked
 
@@ -45,19 +46,18 @@ def complete(curve: HandCurve, study: Study, why: Any, state: LabState) -> None:
         curve.key,
         PANELS_KEY,
         curve_marks(state, block),
-        _exact(study, state, block) if is_far(study, state) else None,
+        _exact(state, block) if is_far(study, state) else None,
         locked=locked("scheme") or locked("range"),
     )
 
 
-def _exact(study: Study, state: LabState, block: tuple[int, ...] | None) -> RangeCurve | None:
+def _exact(state: LabState, block: tuple[int, ...] | None) -> RangeCurve | None:
     from quantviz.analysis.clipping_curve import BEYOND, STEPS
     from quantviz.analysis.range_error import range_curve
 
-    def make() -> RangeCurve | None:
-        return range_curve(study if block is None else study.alone(block), STEPS, BEYOND)
-
-    return kept(state.source, f"curve {_name(state, block)}", make, aside=True)
+    return ask_study_of(
+        state, f"curve {_name(state, block)}", partial(range_curve, steps=STEPS, beyond=BEYOND), block
+    )
 
 
 def _name(state: LabState, block: tuple[int, ...] | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -26,7 +27,7 @@ from quantviz.ui.lab import compared_engines, compared_schemes, engine_compariso
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import worked_out
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -141,11 +142,10 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
     sampled = state.large and not st.session_state.get(_EXACT)
     make = sampled_rows if sampled else recipe_rows
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = kept(
+        rows = worked_out(
             source,
             f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
-            lambda: make(stored_of(source), current=scheme),
-            aside=True,
+            partial(make, current=scheme),
         )
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)

@@ -120,7 +120,7 @@ def _apart(kept: Kept, present: str, other: str) -> Difference:
 
 
 def measures_of(kept: Kept, name: str) -> dict[str, float]:
-    from quantviz.evaluation.metric_formulas import metrics
+    from quantviz.streaming.result_metrics import metrics
 
     if name not in kept.measures:
         found = metrics(kept.comparison.results[name])

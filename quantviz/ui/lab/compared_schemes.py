@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from quantviz.ui.components.phone_tables import columns_shown, held_column, line
 from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import worked_out
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -252,11 +253,10 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
 
     granularity = _granularities(state).get(parts)
     with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
-        return kept(
+        return worked_out(
             state.source,
             f"contest {granularity} {' '.join(map(str, schemes))}",
-            lambda: compare_schemes(stored_of(state.source), schemes, parts=granularity),
-            aside=True,
+            partial(compare_schemes, schemes=schemes, parts=granularity),
         )
 
 

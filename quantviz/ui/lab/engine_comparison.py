@@ -16,11 +16,12 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import ALL, LabState
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTION_GROUPS
+from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.lab.compared_engines import (
     LEFT_OUT,
     LIGHTS,
@@ -180,6 +181,7 @@ def _choices(shown: Shown) -> None:
             if name == ALL
             else say("compare.from_one", names=engine_names(groups.get(name, (name,))))
         ),
+        filter_mode="contains",
         label_visibility="collapsed",
         width=310,
     )
@@ -210,8 +212,17 @@ def _engines(shown: Shown) -> None:
         say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"
     ):
         st.caption(say("compare.engines_label"))
+        wanted = st.text_input(
+            say("compare.find_engine"),
+            key="compare_engines_find",
+            placeholder=say("compare.find_engine_example"),
+            label_visibility="collapsed",
+        )
+        found = [name for name in engines if contains(convention_option(name), wanted)]
+        if not found:
+            st.caption(say("compare.no_engine_found"))
         for purpose, group in CONVENTION_GROUPS.items():
-            own = tuple(name for name in engines if name in group)
+            own = tuple(name for name in found if name in group)
             if own:
                 key = f"compare_chosen_{purpose}"
                 choose(

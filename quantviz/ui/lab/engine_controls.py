@@ -62,6 +62,7 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
     """Show the recipe that the scheme is; `more` is explained with it."""
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
+    widen_list(say("recipe.label"))
     choose(
         st.selectbox,
         say("recipe.label"),

@@ -7,6 +7,7 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,9 @@ from quantviz.ui.lab.tensor_panels import (
 from quantviz.ui.lab.tiles import tiles
 from quantviz.ui.lab.title_line import show_title, tensor_name
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
@@ -114,6 +117,8 @@ def _open(state: LabState) -> None:
 
 def show_result(state: LabState, areas: Areas) -> Study:
     """Show numbers, panels and stage of the state's tensor under its scheme."""
+    if math.prod(state.source.shape) >= HEAVY_ELEMENTS:
+        prepare()
     try:
         with _working(state):
             study = study_of(state)
@@ -187,7 +192,15 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         below_the_fold.show_metrics(study, state)
         st.caption(say("lab.purpose"))
         if state.large:
-            st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))
+            st.caption(say(f"lab.paths.{_way(study)}", count=study.x.count))
+
+
+def _way(study: Study) -> str:
+    """Return how a large tensor was measured, and why not by compiled code."""
+    from quantviz.streaming.readiness import why_not_compiled
+
+    path = study.measured.path
+    return why_not_compiled(study.scheme, study.shape) if path == "chunked" else path
 
 
 def _more(state: LabState) -> None:

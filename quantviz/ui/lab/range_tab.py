@@ -5,6 +5,7 @@ each calibration makes of it.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -31,7 +32,7 @@ from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.scheme_bar import other_granularities
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import worked_out
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -117,12 +118,11 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison) -> RecipeRow |
     source, scheme, now = state.source, state.scheme, ranges.current.sqnr_db
     cells = _CELLS if ranges.share < 1 else None
 
-    def look() -> RecipeRow | None:
-        finer = (scheme.replace(granularity=each) for each in other_granularities(state))
-        return best_of(stored_of(source), finer, now_db=now, cells=cells)
-
+    finer = tuple(scheme.replace(granularity=each) for each in other_granularities(state))
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return kept(source, f"scales {cells} {scheme}", look, aside=True)
+        return worked_out(
+            source, f"scales {cells} {scheme}", partial(best_of, schemes=finer, now_db=now, cells=cells)
+        )
 
 
 def _range_told(row: CalibrationRow, gain: float) -> str:
@@ -292,11 +292,10 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
         cells = None if st.session_state.get(_EXACT) else _CELLS
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return kept(
+        return worked_out(
             source,
             f"calibrations {tried} {block} {cells} {scheme}",
-            lambda: compare_calibrations(stored_of(source), scheme, tried, block=block, cells=cells),
-            aside=True,
+            partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells),
         )
 
 

@@ -8,6 +8,7 @@ import base64
 import dataclasses
 import html
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -19,7 +20,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor import worked_out
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment
@@ -90,11 +91,10 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
 
     source, scheme = state.source, state.scheme
     with st.spinner(say("recipes.lines_trying"), show_time=True):
-        return kept(
+        return worked_out(
             source,
             f"rate distortion {scheme.nonfinite}",
-            lambda: rate_distortion(stored_of(source), current=scheme, rows=rows),
-            aside=True,
+            partial(rate_distortion, current=scheme, rows=rows),
         )
 
 

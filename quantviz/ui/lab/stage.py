@@ -4,13 +4,15 @@ it. Only the open tab is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, show_steps
 from quantviz.ui.components.choice import choose
@@ -20,7 +22,7 @@ from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.navigation import has_places, show_places
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import say, say_error
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -101,7 +103,9 @@ def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown 
     none.
     """
     if stage.tab == "blame":
-        return blame_tab.blamed(state)
+        with _or_else(lambda _: None):  # the tab itself says why there is nothing
+            return blame_tab.blamed(state)
+        return None
     return compared_engines.differing(compared, state.view)
 
 
@@ -129,14 +133,27 @@ def fill_stage(
     if stage.tab == "compare":
         # It takes a while: the last tab's number line goes at once.
         stage.ruler.empty()
-    TABS[stage.tab].fill(study, why, state, stage, compared)
+    with _or_else(lambda problem: stage.sentence.warning(say_error(problem))):
+        TABS[stage.tab].fill(study, why, state, stage, compared)
     if not classroom().projector:
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.body:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if curve is not None:
-        with stage.ruler:
+        # Without the marks that take too long it is still the curve.
+        with stage.ruler, _or_else(lambda _: None):
             clipping_curve.complete(curve, study, why, state)
+
+
+@contextlib.contextmanager
+def _or_else(tell: Callable[[QuantVizError], object]) -> Iterator[None]:
+    """Do without what takes too long, and `tell` why: the rest of the page is there all the same."""
+    try:
+        yield
+    except QuantVizError as problem:
+        if problem.key not in ("work.too_long", "work.lost"):
+            raise
+        tell(problem)
 
 
 def _fill_cell(

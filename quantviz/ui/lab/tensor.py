@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
@@ -20,15 +21,20 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
+from quantviz.sources.opening import of_tensor
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
+from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
     import torch
 
     from quantviz.analysis.study import Study
+    from quantviz.quantization.result import QParams
+    from quantviz.schemes.calibration import Range
+    from quantviz.schemes.granularity import Shape
     from quantviz.sources.files import Catalog
     from quantviz.streaming.tensor_facts import Facts
     from quantviz.tensors.lazy import Stored
@@ -114,17 +120,32 @@ def _uploads() -> dict[Source, Stored]:
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """Return what was found out about a tensor: `what` names it with all that it depends on. Never change it.
 
-    `aside`: it takes long. Of a tensor of many elements it is then long work, see `heavy_work`. Of a shared
-    tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
+    Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was asked for
+    lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
     """
-    count = math.prod(source.shape)
-    key, heavy = f"{source.key} {what}", aside and count >= HEAVY_ELEMENTS
-    # What is made of a large tensor without a search is a pass over it: others' runs go on meanwhile.
-    aside = aside or count > MOST_WHOLE
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
     if source.shared:
-        return shared_fact(key, make, aside=aside, heavy=heavy)
+        return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
-    return own.get(key, make, aside=aside, heavy=heavy)
+    return own.get(key, make, aside=aside)
+
+
+def worked_out(source: Source, what: str, work: Callable[[Stored], T]) -> T:
+    """Return what takes long to find out about a tensor, as `kept` does: what `work` gives for it, a function
+    that can be pickled.
+
+    Of a tensor of many elements it is long work, see `heavy_work`.
+    """
+    if math.prod(source.shape) < HEAVY_ELEMENTS:
+        return kept(source, what, lambda: work(stored_of(source)), aside=True)
+    name = f"{source.key} {what}"
+    return kept(
+        source,
+        what,
+        # What has a text form is opened where the work is done; what is this session's own is sent there.
+        lambda: heavily(name, partial(of_tensor, source if source.shared else stored_of(source), work)),
+        aside=True,
+    )
 
 
 def facts_of(source: Source) -> Facts:
@@ -149,9 +170,41 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     return kept(
         source,
         f"study {wanted}",
-        lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep),
+        lambda: Study.of(
+            stored_of(source), wanted, facts=facts_of(source), found=_found(source, wanted), keep=keep
+        ),
         aside=searches(wanted),
     )
+
+
+def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:
+    """Return what takes long to find out about the state's tensor under its scheme, or about one of its
+    blocks by itself: see `worked_out`.
+    """
+    from quantviz.analysis.study import ask_study
+
+    source, scheme = state.source, state.scheme
+    return worked_out(
+        source,
+        what,
+        partial(
+            ask_study,
+            ask=ask,
+            scheme=scheme,
+            facts=facts_of(source),
+            found=_found(source, scheme),
+            block=block,
+        ),
+    )
+
+
+def _found(source: Source, scheme: Scheme) -> Range | QParams | None:
+    """Return what is searched for each block of a tensor of many elements; none where nothing is."""
+    from quantviz.analysis.study import search
+
+    if not searches(scheme) or math.prod(source.shape) < HEAVY_ELEMENTS:
+        return None
+    return worked_out(source, f"search {scheme}", partial(search, scheme=scheme, facts=facts_of(source)))
 
 
 def searches(scheme: Scheme) -> bool:
@@ -169,8 +222,9 @@ def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
     heavy = searches(scheme) and math.prod(shape) >= HEAVY_ELEMENTS
+    name, work = f"gaussian {shape} {scheme}", partial(gaussian_sqnr_db, scheme, shape)
     try:
-        return shared_fact(f"gaussian {shape} {scheme}", lambda: gaussian_sqnr_db(scheme, shape), heavy=heavy)
+        return shared_fact(name, partial(heavily, name, work) if heavy else work, aside=heavy)
     except QuantVizError as problem:
         if problem.key != "work.too_long":
             raise

@@ -14,7 +14,7 @@ from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import questions
-from quantviz.ui.lessons.moving import has_moved, in_hand
+from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
 from quantviz.ui.shell import session
@@ -171,4 +171,17 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
         st.error(sentences(*said, say("lessons.was_too_sure") if answer.sure else ""))
         questions.show_drawn(question, answer.given, now.scenes)
     if question.why:
+        if _tells_of_the_start(now, question):
+            st.caption(say("lessons.as_at_first"))
         st.markdown(question.why.say(question.told(now.scenes)))
+
+
+def _tells_of_the_start(now: Now, question: Question) -> bool:
+    """Return whether a reason names numbers of the step as it was at first, where the picture shows others by
+    now.
+    """
+    own = scene_in_hand(now)
+    if own is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
+        return False
+    told = question.told(now.scenes)
+    return question.why.say(told) != question.why.say({**told, HERE: own})

@@ -28,15 +28,21 @@ _COMES = "lesson_question_comes"
 _TO_THE_QUESTION = """<script data-turn="{turn}">
 (() => {{
   if (window.innerWidth > 900) return;
-  const until = Date.now() + 4000;
-  const find = () => {{
-    // What is answered with comes last, and then all of the question has its height.
+  const until = Date.now() + 8000;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let ended = false;
+  for (const name of ["touchstart", "wheel"])
+    window.addEventListener(name, () => (ended = true), {{ once: true, passive: true }});
+  // Charts that are drawn anew meanwhile end a scroll: it goes on until the question is there, or a person
+  // scrolls. What is answered with comes last, and then all of the question has its height.
+  const bring = () => {{
+    if (ended || Date.now() > until) return;
     const found = document.querySelector(".st-key-lesson_ask_0 .st-key-lesson_commit button");
-    if (!found) return Date.now() < until && setTimeout(find, 50);
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    setTimeout(() => found.scrollIntoView({{ block: "nearest", behavior: still ? "auto" : "smooth" }}), 200);
+    if (found && found.getBoundingClientRect().bottom > innerHeight)
+      found.scrollIntoView({{ block: "nearest", behavior: still ? "auto" : "smooth" }});
+    setTimeout(bring, 400);
   }};
-  find();
+  setTimeout(bring, 200);
 }})();
 </script>"""
 

@@ -11,6 +11,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.grid_rows import GridRow
+from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
@@ -84,14 +85,18 @@ def show_hand_ruler(
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
     shown = now.step.show - now.covered
-    told = not now.covered & _TOLD and why.cause != "left_out"
+    label = ""
+    # Of sliders alone nothing is drawn on an axis.
+    if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
+        picture = replace(ruler_of_cell(study, why), stage=now.step.ruler)
+        label = ruler_sentence(why, picture, study.qparams, language())
     hand.show_hand(
         study,
         state,
         key=_HAND,
         chart=chart,
         stamp=stamp,
-        label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
+        label=label,
         curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
@@ -144,6 +149,9 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
+    if fits and i is not None and now.mark(i) is not None:
+        # A second tap, made before the page could say that the first one counts.
+        return
     if i is None or not now.is_blind(i) or not fits:
         raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
     now.keep_mark(i, float(cast(float, at)))
@@ -188,6 +196,9 @@ def bell_of(now: Now) -> tuple[float, float]:
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
     rows = tuple(_rows(now))
+    if RULER_STAGES.index(now.step.ruler) < RULER_STAGES.index("codes"):
+        # Who has not heard of teeth yet sees where the range was.
+        rows = tuple(replace(row, levels=()) for row in rows)
     if not classroom().projector:
         return rows[-_MOST_ROWS:]
     # A wall has room for the right grid, once it is told, but not with a curve or a slider.

@@ -16,6 +16,8 @@ from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
 
+#: In the session: how often each step was asked anew.
+ATTEMPTS = "lesson_attempts"
 #: The steps, with the attempt, whose answers a teacher has told on the projector.
 _TOLD = "lesson_told"
 #: What was marked in this session, by the step, the attempt and the question.

@@ -31,6 +31,7 @@ from quantviz.ui.lessons.progress import (
     take_from_browser,
     unreadable,
 )
+from quantviz.ui.lessons.second_look import show_due_at_the_end
 from quantviz.ui.lessons.step import show_step
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import classroom, parameters
@@ -169,6 +170,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     with st.container(key="lesson_about"):
         st.markdown(say("lessons.about"))
         st.caption(kept_words())
+    show_due_at_the_end()
     with st.container(key="lesson_courses"):
         for course, numbered in _courses(found):
             st.markdown(

@@ -34,7 +34,7 @@ from quantviz.ui.lessons.moving import (
     show_hand_ruler,
 )
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.wall import height_on_wall, part_places, ruler_larger
+from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
@@ -55,6 +55,8 @@ IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
 _ABOVE_CURVE = 150
+#: What a slider over the ruler takes of it.
+_SLIDER = 10
 
 
 def show_picture(now: Now) -> None:
@@ -76,7 +78,7 @@ def show_picture(now: Now) -> None:
         if _EXPLAINED & (show - covered):
             _why(now, _explained(scene, state), r, state, stamp)
     with places["plot"]:
-        if "bits_plot" in show:
+        if "bits_plot" in show and has_room_for_plot(now):
             _bits_plot(now, scene)
     if "table" in show and now.step.table:
         with places["table"]:
@@ -193,6 +195,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
         low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
+        low -= _SLIDER * bool({"bits", "group"} & set(now.step.move))
         height = low if "number_line" in now.step.show and 2 * rows >= cols else None
     show_panels(
         data,
@@ -377,7 +380,9 @@ def _table(now: Now) -> None:
         cells = "".join(f"<td>{_written(float(formula.value(own)))}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
-        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
+        # On the wall it scrolls where its part of the screen is low: keys must reach it.
+        f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
+        f"<table><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

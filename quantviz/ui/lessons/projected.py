@@ -41,10 +41,7 @@ def show_bottom(now: Now) -> None:
         if now.answers[i] is None:
             open_question(now, i, question)
         return
-    _show_bars(question, now, answer_key(now, i))
-    if now.revealed and not isinstance(question, Choice):
-        truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
-        st.markdown(say("lessons.the_answer", truth=truth))
+    _show_bars(_bar_names(question, now), answer_key(now, i))
 
 
 def show_tell(now: Now) -> None:
@@ -93,11 +90,21 @@ def _is_counted(question: Question) -> bool:
     return isinstance(question, Choice | Direction)
 
 
-def _show_bars(question: Question, now: Now, key: str) -> None:
+def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
+    """Return each answer that hands are raised for and whether it is the right one, which is then said in
+    full: a line of its own would take its height from the picture.
+    """
+    names = questions.hand_names(question, now.scenes, now.revealed)
+    if not now.revealed or isinstance(question, Choice):
+        return names
+    truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
+    return [(truth if right else name, right) for name, right in names]
+
+
+def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
     """Show each answer as a bar with a box for its number of hands; the right one is marked once it is
     told.
     """
-    names = questions.hand_names(question, now.scenes, now.revealed)
     with st.container(key="lesson_bars"):
         places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]
     counts = [0] * len(names)

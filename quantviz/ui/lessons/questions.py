@@ -144,7 +144,7 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
 
 def ask_for_mark(question: Drag) -> None:
     """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
-    with st.container():
+    with st.container(key="lesson_blind"):
         _stand_above_the_ruler()
         where = "axis" if question.marked_on == "axis" else "slider"
         st.markdown(say(f"lessons.mark_{where}"))

@@ -1,25 +1,28 @@
-"""Questions answered wrong by a learner who was sure: listed at a lesson's end, and asked once more later."""
+"""Questions answered wrong by a learner who was sure: listed at a lesson's end, and asked once more two
+lessons later; those of a course's last two lessons on the list of lessons, once the course is done.
+"""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from typing import cast
 
 import streamlit as st
 
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
-from quantviz.teaching.lessons.progress import Answer, still_wrong, surely_wrong
+from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
 from quantviz.ui.components.lesson_place import Place, go
 from quantviz.ui.lessons import questions
-from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say
 
 #: Lessons after which a question is asked once more.
 LATER = 2
-#: The step that is asked once more, with its attempt, and the lesson's end to which it leads back.
+#: The step that is asked once more, with its attempt, and where it leads back to: a lesson's end or the list.
 _ASKED = "lesson_second_look"
 
 
@@ -33,8 +36,8 @@ def show_second_look(now: Now) -> None:
         for answer in wrong:
             _show_wrong(now.lesson, answer)
         ids = _ids()
-        if ids.index(cast(str, now.place.lesson)) + LATER < len(ids):
-            st.caption(say("lessons.second_look.later"))
+        comes = ids.index(cast(str, now.place.lesson)) + LATER < len(ids)
+        st.caption(say(f"lessons.second_look.{'later' if comes else 'at_the_end'}"))
 
 
 def _show_wrong(lesson: Lesson, answer: Answer) -> None:
@@ -62,16 +65,45 @@ def due_now(now: Now) -> Answer | None:
     return next(still_wrong(verdicts() or {}, answers(), ids[earlier]), None)
 
 
-def ask_once_more(now: Now, answer: Answer, attempts: dict[str, int]) -> None:
-    """Turn to the step of a wrong answer, on other numbers. `attempts` says how often each step was asked."""
+def due_at_the_end() -> Iterator[Answer]:
+    """Yield the answers of the last two lessons of each course that is done whose questions are due once
+    more: nothing of the course comes two lessons later.
+    """
+    found = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
+    for course in dict.fromkeys(lesson.course for lesson in found.values()):
+        names = [name for name, lesson in found.items() if lesson.course == course]
+        if reached(answers(), names[-1]) == asked(found[names[-1]]):
+            for name in names[-LATER:]:
+                yield from still_wrong(verdicts() or {}, answers(), name)
+
+
+def show_due_at_the_end() -> None:
+    """Show on the list of lessons the way to a question that is due once more."""
+    due = next(due_at_the_end(), None)
+    if due is None:
+        return
+    with st.container(key="lesson_second_look", gap="small"):
+        st.markdown(say("lessons.second_look.on_the_list"))
+        st.button(
+            say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
+            key="lesson_once_more",
+            type="primary",
+            on_click=session.safely(ask_once_more),
+            args=(Place(), due),
+        )
+
+
+def ask_once_more(back: Place, answer: Answer) -> None:
+    """Turn to the step of a wrong answer, on other numbers, from which there is a way `back`."""
     tried = max(each.attempt for each in answers() if each.place[:2] == answer.place[:2])
+    attempts = st.session_state.setdefault(ATTEMPTS, {})
     attempts[f"{answer.lesson}/{answer.step}"] = tried + 1
-    st.session_state[_ASKED] = (Place(answer.lesson, answer.step), tried + 1, now.place)
+    st.session_state[_ASKED] = (Place(answer.lesson, answer.step), tried + 1, back)
     go(answer.lesson, answer.step)
 
 
 def way_back(now: Now) -> Place | None:
-    """Return the end of the lesson from which this step is asked once more; None where it is not."""
+    """Return the place from which this step is asked once more; None where it is not."""
     asked = st.session_state.get(_ASKED)
     return asked[2] if asked and asked[:2] == (now.place, now.attempt) else None
 
@@ -80,6 +112,13 @@ def show_why_asked(now: Now) -> None:
     """Say that a step is asked once more, and why."""
     if way_back(now):
         st.html(f'<p class="qv-once-more">{html.escape(say("lessons.second_look.asked"))}</p>')
+
+
+def words_back(back: Place) -> str:
+    """Return what the button says that leads back."""
+    if back.lesson is None:
+        return say("lessons.second_look.back_to_list")
+    return say("lessons.second_look.back", number=number_of(back))
 
 
 def number_of(place: Place) -> int:

@@ -24,7 +24,7 @@ from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus, show_question_that_comes
 from quantviz.ui.lessons.moving import scene_in_hand
-from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
@@ -35,6 +35,7 @@ from quantviz.ui.lessons.second_look import (
     show_second_look,
     show_why_asked,
     way_back,
+    words_back,
 )
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -42,7 +43,7 @@ from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error
 
-_ATTEMPTS, _SCENES = "lesson_attempts", "lesson_scenes"
+_SCENES = "lesson_scenes"
 _LAB, _GOLF = "pages/lab/playground.py", "pages/learn/golf.py"
 #: Another step begins at its top; the script runs anew where its text is another.
 _TO_THE_TOP = (
@@ -92,7 +93,7 @@ def _attempt(place: Place) -> int:
     browser has kept.
     """
     last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
-    return cast(int, st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
+    return cast(int, st.session_state.setdefault(ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
 
 def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
@@ -157,8 +158,8 @@ def _onward(now: Now, words: str = "") -> None:
         back = way_back(now)
         onward = say(after if done else "lessons.skip")
         if back:
-            goal = (cast(str, back.lesson), back.step)
-            onward = say("lessons.second_look.back", number=number_of(back))
+            goal = (back.lesson, back.step)
+            onward = words_back(back)
         st.button(
             onward,
             key="lesson_next",
@@ -195,7 +196,7 @@ def _once_more(now: Now, due: Answer) -> None:
         key="lesson_once_more",
         type="primary",
         on_click=session.safely(ask_once_more),
-        args=(now, due, st.session_state[_ATTEMPTS]),
+        args=(now.place, due),
         help=say("lessons.second_look.ask_help"),
     )
 
@@ -217,7 +218,7 @@ def _way_on(now: Now) -> None:
 
 
 def _again(now: Now) -> None:
-    st.session_state[_ATTEMPTS][now.id] = now.attempt + 1
+    st.session_state[ATTEMPTS][now.id] = now.attempt + 1
     go_on_from(f'[data-step="{now.id}"]')
 
 

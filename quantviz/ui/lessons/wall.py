@@ -24,10 +24,9 @@ _EVEN = (1, 1)
 #: How much larger a ruler is that has the whole width and no curve below it.
 _ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
-#: of one line; and what a second line takes of it, a control in place of the bars, one of two lines, and the
-#: answer in words.
+#: of one line; and what a second line takes of it, a control in place of the bars, and one of two lines.
 _BELOW_WORDS, _BELOW_QUESTION = 150, 178
-_SECOND_LINE, _CONTROL, _TWO_LINES, _ANSWER = 20, 32, 57, 13
+_SECOND_LINE, _CONTROL, _TWO_LINES = 20, 32, 57
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
 _SWITCH, _LINE, _PLOT = 23, 13, 86
@@ -57,6 +56,14 @@ def _with_panels(now: Now) -> tuple[str, ...]:
 
 def _shown(now: Now) -> frozenset[str]:
     return frozenset(now.step.show) - now.covered
+
+
+def has_room_for_plot(now: Now) -> bool:
+    """Return whether the plot of SQNR against bits has room: not on a projector with panels and a table,
+    which has the same numbers.
+    """
+    both = "table" in _shown(now) and bool(now.step.show & set(PANEL_PARTS))
+    return not (classroom().projector and both)
 
 
 def _is_alone(now: Now) -> bool:
@@ -101,7 +108,7 @@ def _height(now: Now) -> float:
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if now.revealed:
-        return height - _ANSWER * (not isinstance(question, Choice))
+        return height
     if isinstance(question, Order | Cell):
         return height - _TWO_LINES
     return height - _CONTROL * (not isinstance(question, Choice | Direction | Drag))

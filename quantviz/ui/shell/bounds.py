@@ -1,11 +1,11 @@
 """What a page's work may take: the table in `.github/SECURITY.md` has each of these."""
 
-#: Seconds of one piece of long work, such as a search for the range of each of many blocks.
+#: Seconds of the processor of one piece of long work, such as a search for the range of each of many blocks.
 HEAVY_SECONDS = 20
-#: Pieces of long work at once, of all sessions.
-HEAVY_AT_ONCE = 1
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
+#: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
+RESULT_ROWS = 2**20
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept

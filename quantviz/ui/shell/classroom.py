@@ -59,7 +59,7 @@ def _asked_for() -> Classroom:
     except QuantVizError as problem:
         st.session_state[_PROBLEM] = problem
     try:
-        room = Classroom.parse(st.query_params.get(PARAMETER, ""))
+        room = Classroom.parse_all(st.query_params.get_all(PARAMETER))
     except QuantVizError as problem:
         st.session_state[_PROBLEM] = problem
     return dataclasses.replace(room, prompt=prompt)

@@ -415,8 +415,9 @@ def complaining(field: str) -> Iterator[None]:
 
 
 def forgive() -> None:
-    """Forget the complaints, once what they were about is put right."""
+    """Forget what was wrong, once it is put right or left behind."""
     st.session_state[_COMPLAINTS] = {}
+    st.session_state[_NAMED] = ()
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:

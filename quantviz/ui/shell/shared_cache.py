@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.ui.shell.heavy_work import heavily
 from quantviz.ui.shell.startup import turns
 
 if TYPE_CHECKING:
@@ -80,18 +79,16 @@ class Shared:
         with self._lock:
             return sum(kept.bytes for kept in self._kept.values())
 
-    def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False, heavy: bool = False) -> T:
+    def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
         """Return the value under `key`, never to be changed; made by the first who asks. Where making it
         fails, the next one tries.
 
         `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside
-        of Python. `heavy`: it is made as long work, see `heavy_work`.
+        of Python.
         """
         found = self._find(key)
         if found is not _NOTHING:
             return cast(T, found)
-        if heavy:
-            return cast(T, heavily(str(key), lambda: self.get(key, make)))
         with turns().leave() if aside else nullcontext(), self._one_maker(key):
             found = self._find(key)
             if found is not _NOTHING:
@@ -180,11 +177,11 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
     return _cache(TENSOR_BYTES).get(form, make, aside=True)
 
 
-def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False, heavy: bool = False) -> T:
+def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
     """Return what was found out about a shared tensor, read-only: `key` names the tensor and all that the
     value depends on.
     """
-    return _cache(FACT_BYTES).get(key, make, aside=aside, heavy=heavy)
+    return _cache(FACT_BYTES).get(key, make, aside=aside)
 
 
 @st.cache_resource(show_spinner=False)

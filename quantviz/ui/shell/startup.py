@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import ctypes
 import gc
 import itertools
 import threading
@@ -19,10 +20,9 @@ from quantviz.ui.shell import streamlit_private
 _AT_ONCE = 1
 #: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
 _PATIENCE = 3.0
-#: Seconds between two looks whether no run works.
-_BETWEEN_STEPS = 0.004
-#: Seconds between two looks for sessions that have ended, at most.
-_BETWEEN_LOOKS = 30.0
+#: Seconds between two looks for sessions that have ended, at most: with `server.disconnectedSessionTTL` what
+#: a closed tab held is let go within a minute.
+_BETWEEN_LOOKS = 10.0
 
 
 class Turns:
@@ -72,12 +72,6 @@ class Turns:
             yield
         finally:
             self._begin()
-
-    def wait_until_idle(self, most: float) -> None:
-        """Wait until no run works or waits for its turn, at most so many seconds."""
-        until = time.monotonic() + most
-        while (self._working or self._waiting) and time.monotonic() < until:
-            time.sleep(_BETWEEN_STEPS)
 
     def _begin(self) -> None:
         mine = threading.Event()
@@ -140,4 +134,11 @@ def _forget_now_and_then() -> None:
             gc.unfreeze()
             gc.collect()
             gc.freeze()
+            _hand_back()
         before = now
+
+
+def _hand_back() -> None:
+    """Give memory that is free inside this process back to the system, where its C library can do that."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -9,7 +9,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import streamlit
@@ -18,7 +17,7 @@ from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.session_state import Serialized, Value, WStates
@@ -81,11 +80,6 @@ def is_awaited() -> Callable[[], bool]:
         return not waiting and (not has_sessions() or runtime.get_instance().is_active_session(session))
 
     return awaited
-
-
-def share_run(thread: Thread) -> None:
-    """Let a thread look into this run's session."""
-    add_script_run_ctx(thread, get_script_run_ctx(suppress_warning=True))
 
 
 def end_if_asked() -> None:
@@ -179,6 +173,10 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
             if held.value.ByteSize() <= MOST_SAID and _has_form(held.value):
                 value = usual(states, widget_id)
                 if not _is_deeper(value, DEEPEST_SAID):
+                    # Streamlit passes over these in silence.
+                    if _names_of(held.value) - set(about.callbacks or ()):
+                        with uninterrupted():
+                            _drop("unknown name", _key_of(widget_id), held)
                     return value
         with uninterrupted():
             _drop(held.value.WhichOneof("value") or "", _key_of(widget_id), held)
@@ -205,6 +203,17 @@ def _has_form(widget: WidgetState) -> bool:
             )
         case _:
             return True
+
+
+def _names_of(widget: WidgetState) -> set[str]:
+    """Return the names of the messages of a component, of its state and of what has happened in it."""
+    match widget.WhichOneof("value"):
+        case "json_value":
+            return set(json.loads(widget.json_value))
+        case "json_trigger_value":
+            return {each["event"] for each in json.loads(widget.json_trigger_value) or ()}
+        case _:
+            return set()
 
 
 def _is_deeper(value: object, most: int) -> bool:

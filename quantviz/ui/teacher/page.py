@@ -23,6 +23,7 @@ from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
 from quantviz.lab.state import LabState, opening
+from quantviz.teaching.lessons import lessons
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import project
@@ -135,6 +136,7 @@ def _show_lessons(choice: Choice) -> None:
         return
     name = choice.lesson_in(found)
     steps = found[name].steps
+    numbers = tuple(lessons(language()))
     left, right = st.columns(2, gap="small")
     choose(
         left.selectbox,
@@ -142,9 +144,8 @@ def _show_lessons(choice: Choice) -> None:
         tuple(found),
         key=session.show("teacher_lesson", name),
         on_change=session.safely(lambda: change(lesson=st.session_state["teacher_lesson"], step=1)),
-        format_func=lambda each: (
-            f"{tuple(found).index(each) + 1} · {found[each].title}" if each in found else each
-        ),
+        # Numbered from 0, as their list is.
+        format_func=lambda each: f"{numbers.index(each)} · {found[each].title}" if each in found else each,
     )
     # Its own key for each lesson: the steps have other names.
     key = f"teacher_step_{name}"

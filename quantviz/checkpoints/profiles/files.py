@@ -1,0 +1,51 @@
+"""What the files of engines' tools are like, as far as their sizes depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a quantized weight is made up of in a file, besides codes and scales in use."""
+
+    #: Tensors that it is.
+    count: int = 2
+    #: Bytes of each weight: of shapes, tables, a scale of inputs, and more that the header says of it.
+    of_tensor: int = 0
+    #: Bytes of each row: of zero points that are 0.
+    of_row: int = 0
+
+
+@dataclass(frozen=True)
+class Files:
+    """What files are like."""
+
+    #: How their names end.
+    suffix: str
+    #: Bytes of which each tensor takes a multiple.
+    alignment: int = 1
+    #: Bytes of a value of a tensor that is kept; 0 where its dtype stays.
+    kept: int = 0
+    #: Bytes of a value of a tensor for whose rows there is no type; 0 where its dtype stays.
+    unfit: int = 0
+    #: Whether scales, and minima, have the dtype of the weights.
+    scales_as_weights: bool = False
+    #: Bytes of the header for each tensor in it, besides its name; 0 where the header is that of the file
+    #: which is quantized.
+    entry: int = 0
+    #: Bytes of the header for each quantized weight, besides those of its tensors.
+    described: int = 0
+    #: What a quantized weight is made up of by recipe, where that is not usual.
+    parts: Mapping[str, Parts] = field(default_factory=lambda: MappingProxyType({}))
+
+    def parts_of(self, recipe: str) -> Parts:
+        """Return what a weight is made up of under a recipe by id."""
+        return self.parts.get(recipe, Parts())
+
+
+#: What the entry of a tensor in the header of a .safetensors file takes, besides its name: dtype, shape and
+#: offsets, with the end of a part's name.
+SAFETENSORS_ENTRY = 70

@@ -1,0 +1,236 @@
+"""Searches of scales as lines of code: what finds the scale of a block, run once on names, and written as
+vector instructions that search 16 blocks side by side.
+
+The lines stand in an order of steps, as `quantviz/quantization/search_steps.py` has them: loops over a
+block's elements, over the numbers that are tried, over codes that move in turn. What is known of a block has
+a lane of a vector; so each block's sums are added up element after element, as the reference adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from quantviz.compiled.traced_values import Cell, Trace
+from quantviz.compiled.tracing import words_of
+from quantviz.compiled.vector_searches import GIVEN_TO_SEARCH
+from quantviz.quantization.scale_search import find_by
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.scale_search import ScaleSearch
+
+
+@dataclass(frozen=True, eq=False)
+class SearchCode:
+    """The search of one block, written down."""
+
+    #: The steps as plain values, see `_Recorded`.
+    steps: tuple[Any, ...]
+    #: The names of what is found.
+    results: tuple[str, ...]
+    #: How many lists of elements' values are kept, and whether the level of a run is asked for.
+    kept: int
+    reads_level: bool
+    floats: tuple[float, ...]
+    integers: tuple[int, ...]
+    tables: tuple[float, ...]
+
+
+def trace_search(search: ScaleSearch, fmt: NumberFormat, size: int, *, weighted: bool) -> SearchCode:
+    """Return the lines of a search in blocks of `size` elements, whose columns have weights or have none.
+
+    Raises:
+        Untraceable: It asks torch for what cannot be written down.
+    """
+    trace = _SearchTrace()
+    steps = _Recorded(trace, size)
+    x, weights = (Cell(trace, name, torch.float32, True) for name in ("x_", "w_"))
+    found = find_by(steps, x, weights if weighted else None, search, fmt)
+    return SearchCode(
+        tuple(trace.steps),
+        tuple(each.name for each in found),
+        len(set(trace.slots.values())),
+        trace.reads_level,
+        tuple(trace.floats),
+        tuple(trace.integers),
+        tuple(torch.cat(trace.tables).tolist()) if trace.tables else (),
+    )
+
+
+class _SearchTrace(Trace):
+    """The lines in steps. Those of elements are not among them: each loop has the lines that it needs."""
+
+    def __init__(self) -> None:
+        super().__init__(functions=_FUNCTIONS)
+        self.steps: list[Any] = []
+        #: The lines of elements' values by their names, in their order.
+        self.of_elements: dict[str, str] = {}
+        #: Where values are kept, by name, and which have been put there at this point.
+        self.slots: dict[str, int] = {}
+        self.stored: set[str] = set()
+        self.reads_level = False
+        self._count, self._in_turn = 0, False
+
+    def name(self) -> str:
+        self._count += 1
+        return f"t{self._count - 1}"
+
+    def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
+        of_cell = any(each.of_cell for each in inputs) and not self._in_turn
+        name = self._known.get(expression)
+        if name is None:
+            name = self.name()
+            self._known[expression] = name
+            if of_cell:
+                self.of_elements[name] = expression
+            else:
+                self.steps.append(("line", f"{name} = {expression}"))
+        return Cell(self, name, dtype, name in self.of_elements)
+
+    @contextmanager
+    def inside(self, *, in_turn: bool = False) -> Any:
+        """Gather the steps of a loop's body, whose values are gone after it."""
+        before = self.steps, dict(self._known), set(self.stored), self._in_turn
+        body: list[Any] = []
+        self.steps = body
+        self._in_turn = in_turn
+        yield body
+        self.steps, self._known, self.stored, self._in_turn = before
+
+    def read_by(self, names: Iterable[str]) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, int]]]:
+        """Return the lines of elements that some names need, in order; which kept values they read, and which
+        they put there.
+        """
+        wanted, reads, todo = set[str](), set[str](), list(names)
+        while todo:
+            name = todo.pop()
+            if name in self.stored:
+                reads.add(name)
+            elif name in self.of_elements and name not in wanted:
+                wanted.add(name)
+                todo += words_of(self.of_elements[name])
+        lines = [f"{name} = {line}" for name, line in self.of_elements.items() if name in wanted]
+        puts = [(name, self.slots[name]) for name in self.of_elements if name in wanted & self.slots.keys()]
+        self.stored |= {name for name, _ in puts}
+        return lines, [(name, self.slots[name]) for name in sorted(reads)], puts
+
+
+class _Recorded:
+    """The steps of a search, each written down:
+
+    ("line", line), of what is known of blocks;
+    ("folds", lines, reads, puts, ((result, kind, term), …)), a loop over elements;
+    ("tried", count, first, number, ((name, start), …), steps, results), a loop over numbers;
+    ("in_turn", rounds, slot, code, ((name, start), …), lines, reads, steps, (moves, code, results …)).
+    """
+
+    def __init__(self, trace: _SearchTrace, size: int) -> None:
+        self._trace, self._size = trace, size
+
+    def count(self, x: Cell) -> Cell:
+        return self._trace.number(self._size, torch.float32)
+
+    def sums(self, *terms: Cell) -> tuple[Cell, ...]:
+        return self._folded("sum", *terms)
+
+    def least(self, values: Cell) -> Cell:
+        return self._folded("least", values)[0]
+
+    def most(self, values: Cell) -> Cell:
+        return self._folded("most", values)[0]
+
+    def extreme(self, values: Cell) -> Cell:
+        return self._folded("extreme", values)[0]
+
+    def level(self, x: Cell, share: float) -> Cell:
+        self._trace.reads_level = True
+        return self._of_block("level")
+
+    def kept(self, values: Cell) -> Cell:
+        if values.name in self._trace.of_elements:
+            self._trace.slots.setdefault(values.name, len(set(self._trace.slots.values())))
+        return values
+
+    def tried(
+        self, numbers: Sequence[float], state: tuple[Cell, ...], attempt: Callable[..., tuple[Cell, ...]]
+    ) -> tuple[Cell, ...]:
+        trace = self._trace
+        first, number = len(trace.floats), trace.name()
+        trace.floats += map(float, numbers)
+        names = [trace.name() for _ in state]
+        with trace.inside() as body:
+            results = attempt(self._of_block(number), *map(self._of_block, names))
+        starts = tuple((name, each.name) for name, each in zip(names, state, strict=True))
+        trace.steps.append(
+            ("tried", len(numbers), first, number, starts, tuple(body), tuple(each.name for each in results))
+        )
+        return tuple(map(self._of_block, names))
+
+    def in_turn(
+        self,
+        rounds: int,
+        values: tuple[Cell, ...],
+        codes: Cell,
+        state: tuple[Cell, ...],
+        move: Callable[..., tuple[Cell, ...]],
+    ) -> tuple[Cell, ...]:
+        trace = self._trace
+        slot, code, names = trace.slots[codes.name], trace.name(), [trace.name() for _ in state]
+        # The kept codes are moved where they are: what they were before is made again where it is asked for.
+        trace.stored.discard(codes.name)
+        with trace.inside(in_turn=True) as body:
+            results = move(*values, self._of_block(code), *map(self._of_block, names))
+        words = set().union(*(words_of(line) for _, line in body), (each.name for each in results))
+        lines, reads, puts = trace.read_by(words)
+        trace.stored -= {name for name, _ in puts}
+        starts = tuple((name, each.name) for name, each in zip(names, state, strict=True))
+        trace.steps.append(
+            ("in_turn", rounds, slot, code, starts, tuple(lines), tuple(reads), tuple(body),
+             tuple(each.name for each in results))
+        )  # fmt: skip
+        moved = trace.name()
+        trace.of_elements[moved], trace.slots[moved] = codes.name, slot
+        trace.stored.add(moved)
+        return Cell(trace, moved, torch.float32, True), *map(self._of_block, names)
+
+    def _of_block(self, name: str) -> Cell:
+        return Cell(self._trace, name, torch.float32, False)
+
+    def _folded(self, kind: str, *terms: Cell) -> tuple[Cell, ...]:
+        lines, reads, puts = self._trace.read_by(each.name for each in terms)
+        results = [self._trace.name() for _ in terms]
+        folds = tuple((name, kind, each.name) for name, each in zip(results, terms, strict=True))
+        self._trace.steps.append(("folds", tuple(lines), tuple(reads), tuple(puts), folds))
+        return tuple(map(self._of_block, results))
+
+
+def _masked(x: Cell, mask: Cell, value: float) -> Any:
+    return torch.where(mask, value, x)  # type: ignore[call-overload]
+
+
+def _bits_of(x: Cell, dtype: torch.dtype) -> Cell:
+    return x.trace.line(f"bits({x.name})", dtype, (x,))
+
+
+#: What a search asks of tensors besides: names are values, so that nothing is changed in place.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add_": lambda x, other: x + other,
+    "sub_": lambda x, other: x - other,
+    "mul_": lambda x, other: x * other,
+    "abs_": lambda x: x.abs(),
+    "clamp_": lambda x, *ends, **named: x.clamp(*ends, **named),
+    "bitwise_and_": lambda x, other: x & other,
+    "masked_fill": _masked,
+    "sqrt": lambda x: x.trace.line(f"sqrt({x.name})", x.dtype, (x,)),
+    "view": _bits_of,
+}
+
+
+def source_of_search(code: SearchCode) -> str:
+    """Return the source of what is compiled for a search: it holds the steps, from which the loops follow."""
+    given = ", ".join(GIVEN_TO_SEARCH)
+    plain = {"steps": code.steps, "results": code.results}
+    return f"loops = searching({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"

@@ -1,0 +1,56 @@
+"""Names as people type them: case, spaces, hyphens and underscores do not count."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+#: What is left out of a name that is searched for, as a pattern that Python and JavaScript read alike.
+SEPARATORS = r"[\s_\-\u2010-\u2015]+"
+
+#: No name is longer: what is cannot be one, and is not compared with each.
+_LONGEST = 200
+
+
+def folded(name: str) -> str:
+    """Return a name as searches compare it.
+
+    >>> folded("LLM Compressor") == folded("llm-compressor") == folded("llmcompressor")
+    True
+    """
+    return re.sub(SEPARATORS, "", name).casefold()
+
+
+def contains(name: str, typed: str) -> bool:
+    """Return whether what was typed is part of a name.
+
+    >>> contains("TensorRT · integer inference", "tensor rt"), contains("Core ML", "core-ml")
+    (True, True)
+    """
+    return folded(typed) in folded(name)
+
+
+def has_words(name: str, typed: str) -> bool:
+    """Return whether what was typed is one whole word of a name, or several that follow each other.
+
+    >>> has_words("OpenVINO FakeQuantize", "fake quantize"), has_words("int4_g128", "int4_g12")
+    (True, False)
+    """
+    if len(typed) > _LONGEST:
+        return False
+    words = list(filter(None, map(folded, re.split(r"[^\w.]|_", name))))
+    spans = itertools.combinations(range(len(words) + 1), 2)
+    return folded(typed) in {"".join(words[first:end]) for first, end in spans}
+
+
+def ids_named(typed: str, names: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the ids of which a name is what was typed; `names` are pairs of a name and its id.
+
+    >>> ids_named("Q4-0", [("q4_0", "q4_0"), ("GGUF", "q4_0"), ("gguf", "q8_0")]), ids_named("a", [])
+    (('q4_0',), ())
+    """
+    if len(typed) > _LONGEST:
+        return ()
+    wanted = folded(typed)
+    return tuple(dict.fromkeys(own for name, own in names if folded(name) == wanted))

@@ -1,0 +1,45 @@
+"""Lists of engines and recipes in which names are found as people type them."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.names import SEPARATORS
+from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
+from quantviz.ui.components.scheme_words import convention_option
+from quantviz.ui.shell.words import language, say
+
+#: The keys of the lists' labels, of engines and of recipes. Each has `filter_mode="contains"`.
+_OF_ENGINES = ("arithmetic.label", "compare.lit")
+_OF_RECIPES = ("recipe.label", "checkpoints.recipes")
+_OF_BOTH = ("contest.add",)
+
+
+def search_names() -> None:
+    """Let lists of engines and recipes find a name whatever its spaces, hyphens and underscores."""
+    st.html(f"<script>{_script(language())}</script>", unsafe_allow_javascript=True)
+
+
+@functools.cache
+def _script(language_id: str) -> str:
+    """Return the script with the names in each list by its label, in the session's language."""
+    engines = list(map(convention_option, CONVENTIONS))
+    recipes = [recipe_name(name, language_id) for name in ALL_RECIPES]
+    lists = {
+        say(label): names
+        for labels, names in (
+            (_OF_ENGINES, engines),
+            (_OF_RECIPES, recipes),
+            (_OF_BOTH, [*recipes, *engines]),
+        )
+        for label in labels
+    }
+    told = json.dumps({"lists": lists, "separators": SEPARATORS})
+    # A name must not end the script that it is in.
+    told = told.replace("<", r"\u003c")
+    return f"window.__quantvizNames = {told};\n{read_script('name_search')}"

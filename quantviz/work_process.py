@@ -1,0 +1,241 @@
+"""Long work in a process of its own, which gets its turn after the server.
+
+Python lets one thread of a process compute at a time, so that all others would wait for a search in a thread
+again and again. Whoever asks here hands over a function that can be pickled, and waits for what it returns:
+
+    WorkProcess().ask(partial(gaussian_sqnr_db, scheme, shape), seconds=20.0)
+
+Both ends are of this package, so that they may speak pickle.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+from quantviz import own_process
+from quantviz.budget import Ended, Spending, spending
+from quantviz.compiled.background import at_once
+from quantviz.errors import QuantVizError
+
+T = TypeVar("T")
+
+#: Seconds between two looks whether somebody still waits.
+_LOOK = 0.1
+#: Seconds that work which was dropped has to come to its next look, before its process is killed; and those
+#: that a process may take beyond its work's own: to start, to wait for its turn, to read.
+_GRACE, _LATE = 3.0, 60.0
+#: Seconds after which a process that is asked nothing ends.
+_PATIENCE = 900.0
+#: What the process says when it has ended.
+_LOST = "lost", None
+
+
+class WorkProcess:
+    """A process that does one piece of work at a time, started when it is needed. Safe for many threads.
+
+    `ready_for` are modules that it imports at its start.
+    """
+
+    def __init__(self, ready_for: Iterable[str] = ()) -> None:
+        self._ready_for = tuple(ready_for)
+        self._running: _Running | None = None
+        self._asking, self._starting = threading.Lock(), threading.Lock()
+        atexit.register(self.close)
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the process; none where none runs."""
+        running = self._running
+        return running.process.pid if running and running.process.poll() is None else None
+
+    def prepare(self) -> None:
+        """Have the process start where none runs: that takes seconds."""
+        with self._starting:
+            # What is set in the environment counts from now on, as it does in this process.
+            settings = {name: value for name, value in os.environ.items() if name.startswith("QUANTVIZ_")}
+            if self.pid is None or (self._running and self._running.settings != settings):
+                self._end()
+                self._running = _Running(self._ready_for, settings)
+
+    def ask(self, work: Callable[[], T], seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> T:
+        """Return what the work gives, when all that others have asked for is done.
+
+        Raises:
+            Ended: It takes more than so many seconds of the processor, nobody waits for it any more, or its
+                process has ended.
+        """
+        while not self._asking.acquire(timeout=_LOOK):
+            if not is_wanted():
+                raise Ended("work.dropped")
+        try:
+            kind, found = self._answer(work, seconds, is_wanted)
+        finally:
+            self._asking.release()
+        if kind == "raised":
+            raise cast("BaseException", found)
+        if kind == "lost":
+            raise Ended("work.lost")
+        return cast(T, found)
+
+    def close(self) -> None:
+        """End the process."""
+        with self._starting:
+            self._end()
+
+    def _answer(
+        self, work: Callable[[], object], seconds: float, is_wanted: Callable[[], bool]
+    ) -> tuple[str, Any]:
+        running = self._told((work, seconds))
+        until = time.monotonic() + seconds + _LATE
+        while True:
+            with contextlib.suppress(queue.Empty):
+                answer = running.answers.get(timeout=_LOOK)
+                if answer == _LOST:
+                    self.close()
+                return answer
+            if not is_wanted():
+                self._drop(running)
+                raise Ended("work.dropped")
+            if time.monotonic() > until:
+                self.close()
+                raise Ended("work.too_long", seconds=f"{seconds:.3g}")
+
+    def _told(self, asked: object) -> _Running:
+        self.prepare()
+        running = self._running
+        assert running is not None
+        try:
+            running.tell(asked)
+        except BrokenPipeError:  # it had waited for long, and has just ended
+            self.close()
+            return self._told(asked)
+        except BaseException:  # half a message would be taken for the beginning of the next
+            self.close()
+            raise
+        return running
+
+    def _drop(self, running: _Running) -> None:
+        """Have the work end at its next look; kill a process that does not look."""
+        try:
+            running.tell(None)
+            running.answers.get(timeout=_GRACE)
+        except (BrokenPipeError, queue.Empty):
+            self.close()
+
+    def _end(self) -> None:
+        if self._running is not None:
+            self._running.end()
+            self._running = None
+
+
+class _Running:
+    """A process that has been started, and what it answers."""
+
+    def __init__(self, ready_for: Iterable[str], settings: dict[str, str]) -> None:
+        self.settings = settings
+        self.process: subprocess.Popen[bytes] = own_process.start(
+            "quantviz.work_process",
+            ready_for,
+            # A thread: two would only hinder those who answer meanwhile.
+            environment={"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.answers: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._hear, name="quantviz-work", daemon=True).start()
+
+    def tell(self, message: object) -> None:
+        assert self.process.stdin is not None
+        pickle.dump(message, self.process.stdin, protocol=5)
+        self.process.stdin.flush()
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as said:
+            try:
+                while True:
+                    self.answers.put(pickle.load(said))
+            except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+                self.answers.put(_LOST)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+# ---- the process itself --------------------------------------------------------------------------
+
+
+def serve(ready_for: Iterable[str]) -> None:
+    """Do what is asked for on stdin, one after the other, until nobody asks any more."""
+    own_process.stand_behind()
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Whatever is printed meanwhile is no answer.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]] = queue.SimpleQueue()
+    threading.Thread(target=_hear, args=(asked,), daemon=True).start()
+    for module in ready_for:
+        importlib.import_module(module)
+    while True:
+        try:
+            work, budget = asked.get(timeout=_PATIENCE)
+        except queue.Empty:
+            os._exit(0)
+        pickle.dump(_done(work, budget), answers, protocol=5)
+        answers.flush()
+        del work
+
+
+def _hear(asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> None:
+    budget = Spending(0.0)
+    while True:
+        try:
+            message = pickle.load(sys.stdin.buffer)
+        except BaseException as problem:
+            if not isinstance(problem, EOFError):
+                traceback.print_exc()
+            # The server has ended, or nothing that it says can be told from the rest any more.
+            os._exit(1)
+        if message is None:
+            budget.drop()
+        else:
+            work, seconds = message
+            # Its own seconds: whoever comes first takes none of them.
+            budget = Spending(seconds, clock=time.process_time)
+            asked.put((work, budget))
+
+
+def _done(work: Callable[[], object], budget: Spending) -> tuple[str, object]:
+    try:
+        with at_once(), spending(budget):
+            return "found", work()
+    except (Ended, QuantVizError) as problem:
+        return "raised", problem
+    except BaseException as problem:
+        # Raised where it is waited for, it would not tell where it comes from.
+        problem.add_note("".join(traceback.format_exception(problem)))
+        try:
+            pickle.dumps(problem)
+        except Exception:
+            return "raised", RuntimeError(f"{type(problem).__name__}: {problem}")
+        return "raised", problem
+
+
+if __name__ == "__main__":
+    # By its own name: what is pickled here is of that module.
+    importlib.import_module("quantviz.work_process").serve(sys.argv[1:])

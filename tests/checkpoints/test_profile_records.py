@@ -1,0 +1,69 @@
+"""Profiles against files that engines' own tools wrote: which tensors are quantized, and whole sizes."""
+
+import json
+import math
+
+import pytest
+
+from quantviz.checkpoints.file_size import file_sizes
+from quantviz.checkpoints.listing import Entry, Listing
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.recipes import recipes_named
+from quantviz.checkpoints.selection import Selection, selected
+from tests.helpers import ROOT
+
+#: What `tests/engines/record_profiles.py` recorded, by engine.
+RECORDED = json.loads((ROOT / "tests/engines/recorded/profiles.json").read_text(encoding="utf-8"))
+MODELS = RECORDED.pop("models")
+WIDTHS = {"bfloat16": 2, "float32": 4}
+#: Recipes that no tool on a CPU writes files of: what they need is in the profiles' page.
+NOT_RECORDED = {"torchao_int4_g128", "torchao_int4_g32", "torchao_fp8_per_tensor"}
+CASES = [(engine, model) for engine, answer in RECORDED.items() for model in answer["models"]]
+
+
+def entries_of(engine, model, path):
+    """Return the tensors that the tool was given, in a file of the size that it had."""
+    answer = RECORDED[engine]["models"][model]
+    source = path / f"source{PROFILES[engine].files.suffix}"
+    with source.open("wb") as file:
+        file.truncate(answer.get("source", 0))
+    width = WIDTHS[answer["dtype"]]
+    # A tool's file may have no tensor of some, such as biases that are parts of operations.
+    stored = next(iter(answer["recipes"].values()))["bytes"] if answer["recipes"] else ()
+    return [
+        Entry(name, str(source), answer["dtype"], tuple(shape), math.prod(shape) * width)
+        for (name, shape), size in zip(MODELS[model], stored, strict=bool(stored))
+        if size is not None
+    ]
+
+
+@pytest.mark.parametrize(("engine", "model"), CASES)
+def test_tensors_and_whole_files_are_those_of_the_tool(engine, model, tmp_path):
+    entries = entries_of(engine, model, tmp_path)
+    for recipe, written in RECORDED[engine]["models"][model]["recipes"].items():
+        named = recipes_named(recipe)
+        found = selected(Listing(tuple(entries[::-1])), Selection(engine), named).entries[::-1]
+        stored = [size for size in written["bytes"] if size is not None]
+        theirs = {each.name for each, size in zip(entries, stored, strict=True) if size != each.size}
+        ours = {each.name for each in found if each.unmeasured is None and each.schemes([named[0][1]])[0]}
+        assert ours == theirs, recipe
+        size = file_sizes(found, named, PROFILES[engine].files)[recipe]
+        assert size == pytest.approx(written["size"], rel=1e-3), recipe
+
+
+@pytest.mark.parametrize("engine", RECORDED)
+def test_every_recipe_of_a_profile_was_asked_of_the_tool(engine):
+    asked = {recipe for answer in RECORDED[engine]["models"].values() for recipe in answer["recipes"]}
+    assert set(PROFILES[engine].recipes) == asked | (set(PROFILES[engine].recipes) & NOT_RECORDED)
+
+
+def test_every_profile_has_a_record():
+    # That of llama.cpp's mixtures has its own, `llama_presets.json`.
+    assert set(PROFILES) == {*RECORDED, "llama_cpp"}
+
+
+def test_a_recipe_that_the_tool_refuses_has_no_size(tmp_path):
+    entry = Entry("a.q_proj.weight", str(tmp_path / "m.safetensors"), "float32", (8, 96), 8 * 96 * 4)
+    named = recipes_named(["w4a16_g128", "w8a8_per_row"])
+    found = selected(Listing((entry,)), Selection("vllm"), named).entries
+    assert set(file_sizes(found, named, PROFILES["vllm"].files)) == {"w8a8_per_row"}

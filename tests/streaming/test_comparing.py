@@ -1,0 +1,71 @@
+"""Codes and values of a file beside the nearest ones: compiled code finds what the reference finds."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.sources.layouts.weight import plain_scheme
+from quantviz.streaming import comparing
+from quantviz.streaming.comparing import Band
+
+SHAPE = (48, 512)
+SCHEMES = {
+    "blocks with a value of code 0": qv.RECIPES["q4_k"],
+    "a list of values": qv.RECIPES["iq4_nl"],
+    "short groups with zero points": plain_scheme("uint4", "asymmetric", qv.PerGroup(120), SHAPE),
+    "columns": plain_scheme("int8", "symmetric", qv.PerChannel(1), SHAPE),
+    "blocks of floats": plain_scheme("float8_e4m3fn", "symmetric", qv.PerBlock(16, 128), SHAPE),
+}
+
+
+def band_of(scheme, *, slack=(0.02, 0.0), empty=False):
+    """A band whose file was made of other values than the original's: some codes are not the nearest, some
+    values are beyond what scales reach.
+    """
+    g = torch.Generator().manual_seed(11)
+    x = torch.randn(SHAPE, generator=g)
+    x[3, 7], x[5] = 0.0, 0.0
+    made = qv.quantize(x, scheme)
+    scale = made.qparams.scale * 0.9
+    if empty:
+        scale = scale.clone()
+        scale.view(-1)[:3] = 0.0
+    safe = torch.where(scale == 0, 1.0, scale)
+    params = qv.QParams(safe, made.qparams.zero_point, zero_domain=scheme.zero_domain, stored=True)
+    other = qv.quantize(x + 0.3 * torch.randn(SHAPE, generator=g) * (x.abs() > 1), scheme, qparams=params)
+    return Band(scheme, x, other.q, other.x_hat, scale, made.qparams.zero_point, slack)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize("how", [{}, {"slack": (0.02, 0.05)}, {"empty": True}], ids=["", "folded", "empty"])
+def test_the_kernel_finds_what_the_reference_finds(scheme, how):
+    band = band_of(scheme, **how)
+    found, wanted = comparing._by_kernel(band), comparing.by_reference(band)
+    assert found is not None
+    assert torch.equal(found.near, wanted.near)
+    assert (found.blocks, found.saturated) == (wanted.blocks, wanted.saturated)
+    for each in dataclasses.fields(wanted.moments):
+        own, theirs = getattr(found.moments, each.name), getattr(wanted.moments, each.name)
+        torch.testing.assert_close(own, theirs, rtol=1e-9, atol=1e-9, msg=each.name)
+    exact = ("cells", "clipped", "zeros", "zeroed", "max_error", "codes_seen", "code_counts")
+    assert all(torch.equal(getattr(found.moments, n), getattr(wanted.moments, n)) for n in exact)
+    assert 0 < int(wanted.near.sum()) < band.x.numel()
+
+
+def test_what_is_not_finite_is_left_to_the_reference(monkeypatch):
+    band = band_of(SCHEMES["columns"])
+    band.x[1, 2] = torch.nan
+    monkeypatch.setattr(comparing, "_by_kernel", lambda band: pytest.fail("not all is finite"))
+    found = comparing.compared(band, finite=False, count=2**20)
+    assert found.moments.cells == band.x.numel() - 1
+
+
+def test_values_beyond_float32_are_refused_as_the_reference_refuses_them():
+    band = dataclasses.replace(band_of(SCHEMES["columns"]), scale=torch.full((1, SHAPE[1]), 2.2e38))
+    band.x[0, 0] = 3.4e38
+    assert comparing._by_kernel(band) is None
+    with pytest.raises(qv.QuantVizError) as refused:
+        comparing.compared(band, finite=True, count=2**20)
+    assert refused.value.key == "value_beyond_float32"
