@@ -68,7 +68,7 @@ class _Compared(Coder):
 
     def __init__(self, scheme: Scheme, r: QuantResult) -> None:
         super().__init__(scheme, r.qparams, r.shape)
-        self._x_hat, self._error = (each.reshape(-1).numpy() for each in (r.x_hat, r.error))
+        self._x_hat, self._error = (each.flatten().numpy() for each in (r.x_hat, r.error))
         #: Whether a cell's error is another than the result's, or that is not x_hat - x.
         self.differs = False
 
