@@ -780,7 +780,7 @@ ASKED_AFTER_A_MOVE = [
 
 def a_question_comes_where_it_has_its_room(page):
     """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen."""
-    for lesson, step, handle, language in of_today(ASKED_AFTER_A_MOVE, 2):
+    for lesson, step, handle, language in sample_of(ASKED_AFTER_A_MOVE, 2):
         gone(page, lesson, step, until=f"[data-handle={handle}]", lang=language)
         places = (".st-key-lesson_next", ".qv-ruler")
         before = [page.locator(each).first.bounding_box()["y"] for each in places]
