@@ -3,12 +3,12 @@
 Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look
 for more: `--hypothesis-profile random`, as often as one likes.
 
-Walks draw a sample of the day (`tests/helpers/offered.py`), which is told at the top of a run and where
-something failed. `-m all` runs the tries of `tests/fuzz` alone, and all of them. Compiled kernels are kept
-for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is set, from run to run.
+Walks take a fixed sample of all combinations (`tests/helpers/sample.py`); `-m all` takes every one.
+
+Compiled kernels are kept for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is
+set, from run to run.
 """
 
-import datetime
 import gc
 import os
 import shutil
@@ -23,11 +23,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")
 from tests.helpers.kernels import KERNELS, compiled_for_the_run, start_compiling  # noqa: E402
-
-#: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share
-#: what is compiled.
-DAY = "QUANTVIZ_TEST_DAY"
-os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
+from tests.helpers.sample import ALL  # noqa: E402
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
@@ -109,7 +105,7 @@ def pytest_configure(config):
     for each other.
     """
     if config.option.markexpr == "all":
-        os.environ[DAY] = "all"
+        os.environ[ALL] = "1"
     torch.set_num_threads(1)
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
@@ -139,8 +135,7 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        if _is_among(item.path, ("fuzz",)):
-            item.add_marker(pytest.mark.all)
+        item.add_marker(pytest.mark.all)
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
 
@@ -154,12 +149,3 @@ def pytest_runtest_setup(item):
 def pytest_collection_finish():
     """What was imported and collected stays until the end: no later look for garbage goes through it."""
     gc.freeze()
-
-
-def pytest_report_header():
-    return f"sample of the day: {DAY}={os.environ[DAY]}"
-
-
-def pytest_terminal_summary(terminalreporter):
-    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
-        terminalreporter.line(f"To draw the same sample again: {DAY}={os.environ[DAY]}")

@@ -22,7 +22,7 @@ from quantviz.schemes.engine_calibrations import (
 from tests.calibrations import ACIQ_FACTORS, CASES, digest, tensors
 from tests.calibrations.__main__ import COLUMNS, MARKS, README, lines
 from tests.calibrations.compare import KINDS, differences, record, tallies
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 TENSORS = tensors()
 
@@ -30,7 +30,7 @@ TENSORS = tensors()
 @pytest.mark.parametrize("package", CASES)
 def test_it_is_the_package(package):
     answers = record(package)["answers"]
-    for form in of_today(answers, 3):
+    for form in sample_of(answers, 3):
         for name, answer in answers[form].items():
             kinds = set(differences(qv.Scheme.parse(form), TENSORS[name], answer))
             assert kinds <= set(KINDS[:-1]), (form, name)

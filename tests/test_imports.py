@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 ROOT = Path(__file__).parent.parent
 BLOCK = """
@@ -88,7 +88,7 @@ def test_choosing_does_not_import_torch(module):
 
 @pytest.mark.parametrize(
     "page",
-    of_today(["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"], 3),
+    sample_of(["lab", "checkpoints", "lessons", "formats", "gallery", "golf", "teacher", "home"], 3),
 )
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
@@ -133,7 +133,7 @@ def test_the_core_needs_no_link_and_no_source():
 def test_the_arithmetic_of_the_browser_is_written_without_numba():
     code = """
 import quantviz as qv
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from quantviz.compiled.javascript import write_metrics, write_program
 assert "fround" in write_program(qv.Scheme("int4")).text and write_metrics().text
 """

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import quantviz as qv
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 #: Half of it so small that flushing makes it 0.
 _MADE = torch.Generator().manual_seed(1)
@@ -63,7 +63,7 @@ def usual():
 
 @pytest.mark.parametrize("state", STATES)
 def test_numbers_do_not_depend_on_what_a_process_has_set(usual, state):
-    for recipe in of_today(RECIPES, 3):
+    for recipe in sample_of(RECIPES, 3):
         with STATES[state]():
             found = answers(recipe)
         assert found == usual[recipe], recipe

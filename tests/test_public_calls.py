@@ -8,8 +8,8 @@ import torch
 
 import quantviz as qv
 from quantviz.door import kinds_of
-from tests.helpers.offered import of_today
 from tests.helpers.public_calls import WRONG, X, refused_or_answered, right_calls
+from tests.helpers.sample import sample_of
 
 FUNCTIONS = [
     name for name in qv.__all__ if callable(getattr(qv, name)) and not isinstance(getattr(qv, name), type)
@@ -50,7 +50,7 @@ def test_a_right_call_is_answered(calls, name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrong", of_today(WRONG, 4))
+@pytest.mark.parametrize("wrong", sample_of(WRONG, 4))
 def test_a_wrong_argument_gets_a_sentence(calls, wrong):
     refused = 0
     for name in FUNCTIONS:
@@ -63,7 +63,7 @@ def test_a_wrong_argument_gets_a_sentence(calls, wrong):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrong", of_today(WRONG, 4))
+@pytest.mark.parametrize("wrong", sample_of(WRONG, 4))
 def test_a_wrong_value_in_parameters_gets_a_sentence(wrong):
     for field in dataclasses.fields(qv.QParams):
         for scheme in ("int8_per_tensor", "nvfp4", "int8,asymmetric,per_tensor,min_max,course"):
@@ -74,7 +74,7 @@ def test_a_wrong_value_in_parameters_gets_a_sentence(wrong):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrong", of_today(WRONG, 4))
+@pytest.mark.parametrize("wrong", sample_of(WRONG, 4))
 def test_a_wrong_value_in_a_table_gets_a_sentence(calls, wrong):
     rows, table = calls["report"]["table"], calls["allocate"]["table"]
     for column in (*rows[0], "effective_bits", "kurtosis", "content", "low", "high", "max_error"):

@@ -6,8 +6,8 @@ import inspect
 import pytest
 
 import quantviz as qv
-from tests.helpers.offered import of_today
 from tests.helpers.public_calls import WRONG, X, refused_or_answered, right_calls
+from tests.helpers.sample import sample_of
 
 CLASSES = [name for name in qv.__all__ if isinstance(getattr(qv, name), type)]
 #: What the arithmetic gives its own objects.
@@ -76,7 +76,7 @@ def made_and_used(kind, given):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrong", of_today(WRONG, 4))
+@pytest.mark.parametrize("wrong", sample_of(WRONG, 4))
 def test_a_wrong_field_gets_a_sentence_when_it_is_given_or_used(instances, wrong):
     refused = 0
     for name in sorted(set(CLASSES) - {"Blocks"}):
@@ -96,7 +96,7 @@ def answered(method, arguments):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrong", of_today(WRONG, 4))
+@pytest.mark.parametrize("wrong", sample_of(WRONG, 4))
 def test_a_wrong_argument_of_a_method_gets_a_sentence(instances, wrong):
     refused = 0
     for instance in instances.values():

@@ -9,7 +9,7 @@ from quantviz.analysis.range_error import error_of_range, range_curve
 from quantviz.analysis.study import Study
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import MOST_WHOLE
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 
 def normal(*shape):
@@ -28,7 +28,7 @@ SCHEMES = (
 @pytest.mark.parametrize(
     ("rows", "scheme"),
     # The reference takes seconds for a tensor that is streamed.
-    [*((32, each) for each in SCHEMES), *((MOST_WHOLE // 256 + 8, each) for each in of_today(SCHEMES, 1))],
+    [*((32, each) for each in SCHEMES), *((MOST_WHOLE // 256 + 8, each) for each in sample_of(SCHEMES, 1))],
     ids=str,
 )
 def test_both_parts_are_those_of_the_reference(rows, scheme):

@@ -17,7 +17,7 @@ from quantviz.lab.state import read_link
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, healthy, numbers, opened
 
 #: Lengths that no label has for another reason.
@@ -80,7 +80,7 @@ def buttons(at):
 
 @pytest.mark.parametrize(
     "scheme",
-    of_today(
+    sample_of(
         ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"], 1
     ),
 )
@@ -145,7 +145,7 @@ BOXES = ("view_rows", "view_cols", "group_axis", "recipe", "convention", "format
 
 @pytest.mark.parametrize(
     ("key", "stale"),
-    of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 5),
+    sample_of(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 5),
 )
 def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypatch):
     """What a browser sends that still shows the tensor before, with a click on something else."""

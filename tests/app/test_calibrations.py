@@ -17,7 +17,7 @@ from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Range, starting
 from quantviz.text import catalogue
 from quantviz.ui.lab import sidebar
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
@@ -43,7 +43,7 @@ def codes_and_errors(at):
     return r
 
 
-@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 1))
+@pytest.mark.parametrize(("tensor", "mode"), sample_of(itertools.product(TENSORS, qv.MODES), 1))
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
     refused = set()

@@ -14,7 +14,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue, languages
 from quantviz.ui.formats.codes import listed_codes
 from tests.helpers import session
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy
 
 PAGE = "pages/learn/formats.py"
@@ -71,7 +71,7 @@ def told(cell):
     return float(cell.replace("≈ ", "").replace("−", "-").replace("∞", "inf"))
 
 
-@pytest.mark.parametrize("name", of_today(FORMATS, 8))
+@pytest.mark.parametrize("name", sample_of(FORMATS, 8))
 def test_every_format_opens_and_says_its_values(name):
     fmt, at = FORMATS[name], opened(a=name, b="none", x="0.3", lang="en")
     assert len(at.warning) == 0
@@ -128,7 +128,7 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     assert address(at)["t"] == "up"
 
 
-@pytest.mark.parametrize("name", of_today(FORMATS, 8))
+@pytest.mark.parametrize("name", sample_of(FORMATS, 8))
 def test_every_bit_can_be_turned_over(name):
     fmt = FORMATS[name]
     at = opened(a=name, b="none", x="0.3", lang="en")
@@ -156,7 +156,7 @@ def test_codes_that_are_no_numbers_are_in_the_address():
 
 @pytest.mark.parametrize(
     "name",
-    of_today(
+    sample_of(
         [
             "float16",
             "float8_e4m3fnuz",

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from quantviz.teaching.bug_handles import HANDLES, frames
 from quantviz.teaching.gallery import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address
 
 ALL = range(1, len(BUGS) + 1)
@@ -83,7 +83,7 @@ def answer(at, key, number):
 # ---- side by side -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("bug", "language"), of_today(itertools.product(BUGS, languages()), 7))
+@pytest.mark.parametrize(("bug", "language"), sample_of(itertools.product(BUGS, languages()), 7))
 def test_every_bug_is_shown_both_ways(bug, language):
     bug = BUGS[bug]
     at = opened(bug=bug.id, lang=language)
@@ -104,7 +104,7 @@ def test_every_bug_is_shown_both_ways(bug, language):
     assert bug.id in source(at)
 
 
-@pytest.mark.parametrize("bug", of_today(BUGS.values(), 5), ids=lambda bug: bug.id)
+@pytest.mark.parametrize("bug", sample_of(BUGS.values(), 5), ids=lambda bug: bug.id)
 def test_every_tensor_can_be_chosen_and_linked(bug):
     at = opened(bug=bug.id, lang="en")
     for case in bug.cases[1:]:
@@ -117,7 +117,7 @@ def test_every_tensor_can_be_chosen_and_linked(bug):
         assert np.array_equal(drawn(again, "broken")[0][1], drawn(at, "broken")[0][1], equal_nan=True)
 
 
-@pytest.mark.parametrize(("bug", "language"), of_today(itertools.product(HANDLES, languages()), 5))
+@pytest.mark.parametrize(("bug", "language"), sample_of(itertools.product(HANDLES, languages()), 5))
 def test_a_bug_is_dragged_into_view(bug, language):
     """A link opens each value; what is said is computed there, and Back and a bad link lose nothing."""
     found, words = frames(bug), catalogue(language)
@@ -216,7 +216,7 @@ def test_a_bad_link_is_a_sentence(params, key):
 # ---- spot the bug -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("number", "language"), of_today(itertools.product(ALL, languages()), 7))
+@pytest.mark.parametrize(("number", "language"), sample_of(itertools.product(ALL, languages()), 7))
 def test_every_puzzle_is_answered_wrong_and_right(number, language):
     bug, words = puzzle(number), catalogue(language)
     at = opened(spot=str(number), lang=language)

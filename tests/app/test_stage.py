@@ -20,7 +20,7 @@ from quantviz.text import text
 from quantviz.ui.components import refusals
 from quantviz.ui.lab import blame_tab, compare_tab, range_tab
 from quantviz.ui.shell import words
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, result, turned
 
 
@@ -58,7 +58,7 @@ def test_only_the_open_tab_is_computed(monkeypatch):
         assert set(made) == {name}
 
 
-@pytest.mark.parametrize("scenario", of_today(SCENARIOS, 4))
+@pytest.mark.parametrize("scenario", sample_of(SCENARIOS, 4))
 def test_the_range_s_button_brings_what_its_sentence_says(scenario):
     at = turned(opened(**write_link(opening(scenario), "en")), "range")
     buttons = [button for button in at.button if button.key == "range_use"]

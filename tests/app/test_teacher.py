@@ -29,7 +29,7 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.teacher.page import qr_image
 from quantviz.ui.teacher.state import OPENS
 from tests.helpers import session
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, turned
 
 NETWORK = "http://192.168.1.20:8501/teacher"
@@ -104,7 +104,7 @@ def whole():
     return unfolded(), turned(unfolded(), "compare")
 
 
-@pytest.mark.parametrize("part", of_today(HIDEABLE, 6))
+@pytest.mark.parametrize("part", sample_of(HIDEABLE, 6))
 def test_what_is_hidden_is_not_in_the_page(part, whole):
     room = Classroom(hidden=frozenset({part}))
     at, compared = unfolded(room), turned(unfolded(room), "compare")

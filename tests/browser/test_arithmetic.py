@@ -23,7 +23,7 @@ from quantviz.schemes.granularity import TAILS
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
 from tests.helpers.golden_codes import golden_schemes
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.walked import TENSORS, normal, thinned
 
 #: Where a search finds the range, or the zero points, the browser is handed what was found: it has no search
@@ -230,7 +230,7 @@ def fitting(scheme, x):
 def test_all_that_is_offered_has_the_bits_of_the_reference(page):
     # Searches of scales are left to the server.
     golden = (scheme for scheme in golden_schemes() if not scheme.search)
-    schemes = [*of_today(golden, 24), *of_today(calibrated_schemes(), 16)]
+    schemes = [*sample_of(golden, 24), *sample_of(calibrated_schemes(), 16)]
     walked = itertools.product(schemes, {**TENSORS, **HARD}.items())
     fits = ((scheme, *x) for scheme, x in walked if fitting(scheme, x[1]))
     faults = compared(page, fits)
@@ -322,7 +322,7 @@ def layouts():
 def test_blocks_are_those_of_the_layout(page):
     own = {"asymmetric": (qv.MinMax(), qv.Percentile(80.0)), "symmetric": (qv.AbsMean(), qv.Percentile(99.0))}
     cases, numbered, expected = [], [], []
-    for i, (shape, scheme) in enumerate(of_today(layouts(), 80)):
+    for i, (shape, scheme) in enumerate(sample_of(layouts(), 80)):
         layout = scheme.layout(shape)
         numbered.append(layout_spec(layout, shape))
         expected.append(blocks.block_ids(layout, shape).flatten().tolist())
@@ -374,7 +374,7 @@ def test_a_range_or_a_scale_by_hand_takes_the_place_of_the_calibration(page):
     bases = (qv.MinMax(), qv.Percentile(99.0), qv.MSE(), qv.Given(0.5))
     cases = []
     for convention in qv.CONVENTIONS.values():
-        for i, scheme in enumerate(of_today(thinned(convention), 2)):
+        for i, scheme in enumerate(sample_of(thinned(convention), 2)):
             for calibration in hands:
                 with contextlib.suppress(qv.QuantVizError):
                     base, own = (scheme.replace(calibration=each) for each in (bases[i % 4], calibration))

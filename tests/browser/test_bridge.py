@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.browser import wait_idle
-from tests.helpers.offered import of_today
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "panels_demo.py"
 PANELS = ("x", "q", "x_hat", "error")
@@ -233,7 +233,7 @@ def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
 
 
 @pytest.mark.parametrize(
-    ("by", "block"), of_today([("group", "4, 1"), ("row", "4"), ("tensor", "the whole tensor")], 1)
+    ("by", "block"), sample_of([("group", "4, 1"), ("row", "4"), ("tensor", "the whole tensor")], 1)
 )
 def test_a_pointer_in_a_large_matrix(open_demo, by, block):
     page = open_demo(f"n=256&by={by}", width=1920, height=900)
@@ -250,7 +250,7 @@ def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
     no_frame_is_empty_while_the_data_changes(page)
 
 
-@pytest.mark.parametrize("theme", of_today(["light", "dark"], 1))
+@pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
 def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, shot, theme):
     page = open_demo("n=8", width=390, height=844, theme=theme, touch=True)
     the_arrangement_follows_the_width(page, "single")

@@ -8,14 +8,14 @@ from playwright.sync_api import TimeoutError
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import wait_idle
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"
 
 
 #: Today's widths at which a hand moves the number.
-BY_HAND = of_today([1366, 390], 1)
+BY_HAND = sample_of([1366, 390], 1)
 
 
 def opened(page, address):
@@ -195,7 +195,7 @@ def a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page):
     assert not page.locator(".st-key-formats_ruler").count()
 
 
-@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
+@pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
 def test_pressing_and_dragging_on_a_laptop(new_page, serve, shot, language, theme):
     page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")
     what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme)

@@ -17,8 +17,8 @@ from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import server, wait_idle
-from tests.helpers.offered import of_today
 from tests.helpers.picture import address, drawn, middle, opened
+from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
 FIRST = opening()
@@ -132,7 +132,7 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
     page.on("websocket", lambda socket: socket.on("framesent", lambda _: sent.append(1)))
     shown = None
     # The ruler's own tests move them all, in each way.
-    for name in of_today(tuple(DRAGS), 3 if way == "mouse" else 1):
+    for name in sample_of(tuple(DRAGS), 3 if way == "mouse" else 1):
         _, _, state, part, wanted = DRAGS[name]
         if state != shown:
             open_lab(page, url, state)
@@ -444,7 +444,7 @@ def go_to(page, state):
 def test_a_visit_of_states_by_their_links(url, new_page):
     page = new_page()
     open_lab(page, url)
-    for source, scheme in of_today(PICTURES, 1):
+    for source, scheme in sample_of(PICTURES, 1):
         go_to(page, opening().with_source(source).with_scheme(scheme))
         the_panels_under_the_hand_are_those_that_the_server_then_draws(page)
     a_range_that_was_searched_for_is_where_the_hand_begins(page)

@@ -15,7 +15,7 @@ from quantviz.text import text
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import violations, wait_idle
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 #: What is drawn on a canvas of the front door, as one string.
 DRAWN = "element => element.toDataURL()"
@@ -287,7 +287,7 @@ def test_what_one_plays_with(new_page, url, shot):
     another_language_keeps_what_was_chosen(page)
 
 
-@pytest.mark.parametrize(("door", "path", "there"), of_today(DOORS, 1))
+@pytest.mark.parametrize(("door", "path", "there"), sample_of(DOORS, 1))
 def test_the_doors_and_who_returns(new_page, url, door, path, there):
     page = opened(new_page(), url)
     assert page.locator(".qv-continue").count() == 0, "nobody was here before"
@@ -300,14 +300,14 @@ def test_the_doors_and_who_returns(new_page, url, door, path, there):
     who_returns_goes_on_where_they_were(page, url)
 
 
-@pytest.mark.parametrize("language", of_today(["en", "zh"], 1))
+@pytest.mark.parametrize("language", sample_of(["en", "zh"], 1))
 def test_a_phone_that_opens_it(new_page, url, language):
     page = opened(new_page(390, 844, touch=True), url, f"lang={language}", still=False)
     the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page)
 
 
 @pytest.mark.parametrize(
-    ("size", "language"), of_today([((390, 844), "en"), ((390, 844), "zh"), ((1366, 625), "zh")], 1)
+    ("size", "language"), sample_of([((390, 844), "en"), ((390, 844), "zh"), ((1366, 625), "zh")], 1)
 )
 def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, language):
     page = new_page(*size, theme="dark" if language == "zh" else "light")

@@ -23,8 +23,8 @@ from quantviz.ui.shell import cold_start, streamlit_private
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import server, violations, wait_idle
-from tests.helpers.offered import of_today
 from tests.helpers.picture import address, drawn, opened
+from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
 PANELS = ("x", "q", "x_hat", "error")
@@ -139,7 +139,7 @@ def saved(page, button):
 # ---- a visit of the first example: a page is opened once, and one thing is done after another -----
 
 
-@pytest.mark.parametrize("language", of_today(["en", "zh"], 1))
+@pytest.mark.parametrize("language", sample_of(["en", "zh"], 1))
 def test_a_visit_of_the_first_example(new_page, url, shot, language):
     page, outside, received = new_page(1024, 700), [], []
     page.on(
@@ -310,7 +310,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", of_today(KINDS, 1))
+@pytest.mark.parametrize("kind", sample_of(KINDS, 1))
 def test_a_visit_in_two_languages(new_page, url, shot, kind):
     page = opened(new_page(language="zh-CN"), url, **KINDS[kind])
     the_language_of_the_browser_is_switched_in_place(page, shot)
@@ -639,7 +639,7 @@ SIZES = ((390, 844), (1366, 625), (1920, 1080))
 
 
 @pytest.mark.parametrize(
-    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 1)
+    ("size", "theme", "language"), sample_of(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 1)
 )
 def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
     width, height = size

@@ -12,8 +12,8 @@ from quantviz.teaching.lessons.model import HERE
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import server, violations, wait_idle
-from tests.helpers.offered import of_today
 from tests.helpers.picture import KEEP_WRITTEN, written_digits
+from tests.helpers.sample import sample_of
 
 PANELS = ".st-key-lesson_panels"
 #: Each step of each lesson, as its address names it.
@@ -347,7 +347,7 @@ def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
 
 @pytest.mark.parametrize(
     "broken",
-    of_today(
+    sample_of(
         [
             "Object.defineProperty(window, 'localStorage', "
             "{ get() { throw new DOMException('no', 'SecurityError'); } })",
@@ -368,7 +368,7 @@ def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url
 
 @pytest.mark.parametrize(
     "stored",
-    of_today(["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000], 1),
+    sample_of(["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000], 1),
 )
 def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
     page = new_page()
@@ -450,7 +450,7 @@ KINDS_OF_STEP = [
 
 def steps_of_each_kind_are_for_everybody(page):
     """A ruler whose sentence is not to be told yet was a picture without a name."""
-    for lesson, step, until in of_today(KINDS_OF_STEP, 2):
+    for lesson, step, until in sample_of(KINDS_OF_STEP, 2):
         gone(page, lesson, step, until=until)
         assert violations(page) == [], (lesson, step)
 
@@ -623,12 +623,12 @@ def a_term_is_explained_where_it_is_touched(page, shot):
 
 
 #: Today's widths at which an order is chosen.
-ORDERED_AT = of_today([1366, 390], 1)
+ORDERED_AT = sample_of([1366, 390], 1)
 
 
 @pytest.mark.parametrize(
     ("width", "height", "theme", "language"),
-    of_today([(1366, 625, "dark", "en"), (1920, 1000, "light", "zh")], 1),
+    sample_of([(1366, 625, "dark", "en"), (1920, 1000, "light", "zh")], 1),
 )
 def test_a_step_on_a_wide_screen(new_page, url, shot, width, height, theme, language):
     page = opened(new_page(width, height, theme), url, l="symmetric", p=1, lang=language)
@@ -656,7 +656,7 @@ def another_comb_glides_to_its_places(page):
         wait_idle(page)
 
 
-@pytest.mark.parametrize(("width", "theme"), of_today([(1920, "dark"), (390, "light")], 1))
+@pytest.mark.parametrize(("width", "theme"), sample_of([(1920, "dark"), (390, "light")], 1))
 def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width, theme):
     page = opened(new_page(theme=theme), url, l="symmetric", p=1, lang="en", k="shown")
     the_address_is_the_step_and_the_lab_opens_from_it(page)
@@ -671,7 +671,7 @@ def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width
 
 
 def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
-    (theme,) = of_today(["light", "dark"], 1)
+    (theme,) = sample_of(["light", "dark"], 1)
     page = opened(new_page(1366, 625, theme), url, l="range_to_grid", p=4, lang="en")
     a_zero_point_is_dragged_wrongly_then_right(page, shot)
     if 1366 in ORDERED_AT:
@@ -679,7 +679,7 @@ def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
     a_range_that_was_dragged_too_far_can_be_dragged_back(page)
     steps_of_each_kind_are_for_everybody(page)
     paths = ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
-    for path in of_today(paths, 2):
+    for path in sample_of(paths, 2):
         headings_are_headings_in_their_order(page, path)
 
 
@@ -748,7 +748,7 @@ BELOW_THE_FOLD = [("w8a32", 3), ("bits_and_sqnr", 1), ("per_group", 2), ("outlie
 
 
 def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
-    for lesson, step in of_today(BELOW_THE_FOLD, 1):
+    for lesson, step in sample_of(BELOW_THE_FOLD, 1):
         gone(page, lesson, step, until=".st-key-lesson_hand [data-handle]", lang="en")
         ask = page.locator(".st-key-lesson_ask_0").bounding_box()
         ruler = page.locator(".qv-ruler").first.bounding_box()
@@ -799,7 +799,7 @@ def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):
 
 
 @pytest.mark.parametrize(
-    ("room", "theme"), of_today(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
+    ("room", "theme"), sample_of(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
 )
 def test_a_projector(new_page, url, shot, room, theme):
     page = new_page(1280, 720, theme)
@@ -807,7 +807,7 @@ def test_a_projector(new_page, url, shot, room, theme):
     opened(page, url, l="range_to_grid", p=7, lang="en", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
     a_step_is_on_one_screen(page)
-    for lesson, step in [*of_today(HIGHEST, 2), *of_today(EVERY_STEP, 2)]:
+    for lesson, step in [*sample_of(HIGHEST, 2), *sample_of(EVERY_STEP, 2)]:
         gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
         a_step_is_on_one_screen(page)
         assert violations(page) == [], (lesson, step)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import quantviz as qv
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 
 @pytest.mark.parametrize(
     ("granularity", "block"),
-    of_today(
+    sample_of(
         [
             (qv.PerChannel(0), "block 1"),
             (qv.PerChannel(1), "block 2"),

@@ -13,7 +13,7 @@ from quantviz.browser import FOLDER, join_modules
 from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.ui.components.ruler import ruler_settings
 from tests.helpers.browser import violations, wait_idle
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 APP = Path(__file__).parent / "ruler_demo.py"
 DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize(("name", "by"), of_today(itertools.product(MOVES, ("mouse", "touch", "keys")), 6))
+@pytest.mark.parametrize(("name", "by"), sample_of(itertools.product(MOVES, ("mouse", "touch", "keys")), 6))
 def test_each_handle_tells_its_owner(ruler, name, by):
     page = ruler(touch=by == "touch", width=1000)
     pixels, key, expected, holds = MOVES[name]
@@ -356,7 +356,7 @@ LABELS = """() => {
 
 @pytest.mark.parametrize(
     ("width", "bits", "asymmetric"),
-    of_today(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 5),
+    sample_of(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 5),
 )
 def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
     page = ruler(width=width)
@@ -659,7 +659,7 @@ def test_a_closed_ruler_leaves_nothing(ruler):
 
 @pytest.mark.parametrize(
     ("language", "theme", "width"),
-    of_today(itertools.product(("en", "zh"), ("light", "dark"), (390, 1366)), 2),
+    sample_of(itertools.product(("en", "zh"), ("light", "dark"), (390, 1366)), 2),
 )
 def test_the_ruler_looks_right(ruler, shot, width, theme, language):
     page = ruler(width=width, theme=theme, language=language, hi=2, lo=-2)

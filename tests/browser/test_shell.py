@@ -10,7 +10,7 @@ from quantviz.text import languages, text
 from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import server, wait_idle
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
 #: An address of each page, and what its tab is called.
@@ -120,7 +120,7 @@ def is_not_told_by_streamlit(page):
     assert page.locator("[data-testid=stException], [data-testid=stDialog]").count() == 0
 
 
-@pytest.mark.parametrize("path", of_today(["n%20o", "%3Cb%3E", "LAB"], 1))
+@pytest.mark.parametrize("path", sample_of(["n%20o", "%3Cb%3E", "LAB"], 1))
 def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, path):
     page = new_page()
     page.goto(f"{url}/{path}?lang=en")
@@ -132,7 +132,7 @@ def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, 
     a_puzzle_s_tab_does_not_tell_the_bug(page)
 
 
-@pytest.mark.parametrize("visitors", of_today(itertools.permutations(("en", "zh")), 1), ids="-".join)
+@pytest.mark.parametrize("visitors", sample_of(itertools.permutations(("en", "zh")), 1), ids="-".join)
 def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visitors):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
     with server(APP, tmp_path / "log") as cold:
@@ -190,7 +190,7 @@ def visited(page, url, places):
 
 def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
     page = new_page(1024, 900)
-    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 2)):
+    for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
             page.set_viewport_size({"width": width, "height": 900})
@@ -206,7 +206,7 @@ def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(n
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
-    for name, language in visited(page, url, of_today(itertools.product(PAGES, languages()), 2)):
+    for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         page.wait_for_timeout(600)
         shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)

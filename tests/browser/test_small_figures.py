@@ -11,7 +11,7 @@ from quantviz.figures.recipe_plot import recipe_plot_figure
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.streaming.measuring import measured
 from quantviz.text import languages
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 WIDTHS = (340, 700, 1100)
 
@@ -76,7 +76,7 @@ def figures(r, language):
     )
 
 
-@pytest.mark.parametrize("language", of_today(languages(), 1))
+@pytest.mark.parametrize("language", sample_of(languages(), 1))
 def test_the_plots_have_room_on_a_phone(new_page, shot, language):
     from plotly.offline import get_plotlyjs
 

@@ -12,8 +12,8 @@ import segno
 from quantviz.text import catalogue
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
-from tests.helpers.offered import of_today
 from tests.helpers.picture import KEEP_WRITTEN, drawn, written_digits
+from tests.helpers.sample import sample_of
 
 APP = ROOT / "app.py"
 #: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the
@@ -54,7 +54,7 @@ def smallest_text(page):
     )
 
 
-@pytest.mark.parametrize(("language", "theme"), of_today([("en", "light"), ("zh", "dark")], 1))
+@pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
 def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
     page = new_page(1280, 720, theme=theme)
     page.add_init_script(KEEP_WRITTEN)
@@ -223,7 +223,7 @@ def a_printed_page_is_what_is_handed_out(page, link):
     page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("theme", of_today(["light", "dark"], 1))
+@pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
 def test_a_phone_in_class(new_page, url, shot, theme):
     """Large letters, a lost connection and paper, on a page of the Lab."""
     page = new_page(390, 844, theme=theme)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from quantviz.figures.arrangement import MOST_PIXELS
-from tests.helpers.offered import of_today
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.sample import sample_of
 
 DEMO = Path(__file__).parent / "zoom_demo.py"
 ROWS, COLS = 1000, 3000
@@ -326,7 +326,7 @@ def the_mini_map_moves_the_window(page):
     page.wait_for_selector(".qv-minimap", state="detached")
 
 
-@pytest.mark.parametrize("how", of_today(["mean", "rms"], 1))
+@pytest.mark.parametrize("how", sample_of(["mean", "rms"], 1))
 def test_a_mean_has_no_place(open_demo, how):
     page = open_demo(f"n={ROWS}.{COLS}&how={how}")
     lines = told(page, 0, 500, 1500)
@@ -346,7 +346,7 @@ def a_phone_shows_one_panel_of_the_window(page, shot):
     shot(page, "phone")
 
 
-@pytest.mark.parametrize("form", of_today(["int8", "float8_e4m3fn"], 1))
+@pytest.mark.parametrize("form", sample_of(["int8", "float8_e4m3fn"], 1))
 def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     page = open_demo(f"n={ROWS}.{COLS}&format={form}", width=1920, height=1000)
     # As many pixels as there are for any matrix, and noise, which no PNG makes smaller.

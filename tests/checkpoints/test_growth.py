@@ -19,14 +19,14 @@ from quantviz.checkpoints.tensor_names import place_of_name, short_names
 from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.names import LONGEST_NAME
 from tests.helpers.growth import RECIPES, SHAPES, WORKS, both, calls_of, columns_of, model_of, rows_of
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 #: Tensors that are counted with, and the calls that twice as many may make: nearly four times as many is what
 #: grows with their square.
 COUNT, MOST = 150, 2.4
 
 
-@pytest.mark.parametrize(("work", "shape"), of_today(itertools.product(WORKS, SHAPES), 16))
+@pytest.mark.parametrize(("work", "shape"), sample_of(itertools.product(WORKS, SHAPES), 16))
 def test_twice_the_tensors_take_twice_the_calls(work, shape):
     def calls(count):
         work_of = WORKS[work](SHAPES[shape](count))

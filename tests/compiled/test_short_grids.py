@@ -12,7 +12,7 @@ from quantviz.compiled.tracing import trace_cell
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.result import steps_of_error
 from quantviz.streaming.programs import types_of_scheme
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 FORMATS = [name for name, fmt in qv.FORMATS.items() if fmt.kind != "integer" and fmt.bits <= 8]
 #: What the lines can name, of numpy's arrays.
@@ -83,7 +83,7 @@ def test_short_lines_give_the_references_numbers(format_id):
     assert done >= (5 if named else 0)
 
 
-@pytest.mark.parametrize("recipe", of_today(["nf4_64", "mxfp4", "mxfp8_e4m3", "nvfp4"], 1))
+@pytest.mark.parametrize("recipe", sample_of(["nf4_64", "mxfp4", "mxfp8_e4m3", "nvfp4"], 1))
 @pytest.mark.parametrize("size", [1.0, 1e-38, 1e-42, 3e37])
 def test_blocks_that_short_lines_are_not_for_are_measured_all_the_same(recipe, size):
     # The last block is not full; of the smallest values the scale has no exact inverse.

@@ -16,7 +16,7 @@ from quantviz.sources.hubs.limits import HubLimits
 from quantviz.text import languages
 from tests.helpers.damage import damaged
 from tests.helpers.hub import COMMIT, REPO, Hub
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 TRIES, A_RUN = 4000, 150
 URL = "https://hub.example/a/b"
@@ -68,7 +68,7 @@ def test_a_damaged_answer_is_what_was_asked_for_or_a_sentence(monkeypatch):
 
     monkeypatch.setattr(connection, "_connected", connected)
     fates, raw = collections.Counter(), []
-    for seed in of_today(range(TRIES), A_RUN):
+    for seed in sample_of(range(TRIES), A_RUN):
         chance = random.Random(seed)
         answers[:] = [damaged(chance.choice(ANSWERS), ANSWERS, chance) for _ in range(3)]
         asked.clear()
@@ -96,7 +96,7 @@ def test_a_damaged_listing_is_a_model_or_a_sentence():
         listing = json.dumps(hub.listing()).encode()
     listings = (listing, *(json.dumps(each).encode() for each in LISTINGS))
     understood = 0
-    for seed in of_today(range(TRIES), 2 * A_RUN):
+    for seed in sample_of(range(TRIES), 2 * A_RUN):
         chance = random.Random(seed)
         model = models._model(
             "hub.example", Place(REPO, COMMIT), damaged(chance.choice(listings), listings, chance)

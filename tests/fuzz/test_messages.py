@@ -15,7 +15,7 @@ from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
 from quantviz.lab.state import opening, write_link
 from quantviz.sources.typed import Typed
 from tests.helpers.messages import components, damaged, events_of, right, send, state_of, written
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.session import opened
 
 TRIES, A_RUN = 3000, 60
@@ -32,7 +32,7 @@ DECLARED = {
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_message_is_decoded_or_does_not_fit(name):
     shape, fates = DECLARED[name], collections.Counter()
-    for seed in of_today(range(TRIES), A_RUN):
+    for seed in sample_of(range(TRIES), A_RUN):
         chance = random.Random(f"{name} {seed}")
         whole = right(shape, chance)
         assert decoded(shape, decoded(shape, whole)) == decoded(shape, whole)
@@ -116,13 +116,13 @@ def forged(at, chance):
             yield WidgetState(id=element.proto.id, string_value=written(said, chance))
 
 
-@pytest.mark.parametrize("page", of_today(PAGES, 1))
+@pytest.mark.parametrize("page", sample_of(PAGES, 1))
 def test_a_page_goes_on_whatever_is_sent_to_it(page, caplog):
     file, params, tab = PAGES[page]
     at = opened(file, **params)
     if tab:
         at.segmented_control(key="stage_tab").set_value(tab).run()
-    for seed in of_today(range(ROUNDS), ROUNDS_A_RUN):
+    for seed in sample_of(range(ROUNDS), ROUNDS_A_RUN):
         chance = random.Random(f"{page} {seed}")
         send(at, *forged(at, chance))
         failed = [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -23,7 +23,7 @@ from quantviz.checkpoints.table_files import read_table
 from quantviz.text import languages
 from tests.fuzz.results_files import NAMES, RECIPES, write_results
 from tests.helpers.damage import damaged
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 TABLES = {
     "scans": SCAN_COLUMNS,
@@ -132,7 +132,7 @@ def looked(file):
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value"), of_today(VALUE_TRIES, 24), ids=lambda each: str(each).replace(" ", "_")
+    ("table", "column", "value"), sample_of(VALUE_TRIES, 24), ids=lambda each: str(each).replace(" ", "_")
 )
 def test_a_value_that_is_none_is_a_problem_and_the_rest_is_shown(file, wanted, table, column, value):
     first = {
@@ -199,7 +199,7 @@ def test_tables_that_are_not_ours_are_refused_before_anything_is_done(file, name
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", of_today(range(400), 24))
+@pytest.mark.parametrize("seed", sample_of(range(400), 24))
 def test_a_file_that_is_damaged_at_random_gives_rows_or_a_sentence(file, whole, seed):
     chance = random.Random(seed)
     content = whole.read_bytes()

@@ -24,7 +24,7 @@ from quantviz.checkpoints.typed_tables import PARSERS
 from quantviz.cli.output import Output, write
 from quantviz.text import languages
 from tests.helpers.damage import damaged
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 RECIPES = ("int4_g32", "int8_per_row")
 TENSORS = ("a.weight", "b.weight", "c.weight")
@@ -105,7 +105,7 @@ def used(table):
     return said, page
 
 
-@pytest.mark.parametrize(("column", "value"), of_today(TRIES, 40), ids=str)
+@pytest.mark.parametrize(("column", "value"), sample_of(TRIES, 40), ids=str)
 def test_a_value_that_is_none_is_named_and_the_rest_is_reported(column, value):
     rows = records()
     rows[2][column] = VALUES[value]
@@ -244,7 +244,7 @@ def written(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("seed", of_today(range(400), 40))
+@pytest.mark.parametrize("seed", sample_of(range(400), 40))
 def test_a_table_that_is_damaged_at_random_is_used_or_named(tmp_path, written, seed):
     chance = random.Random(seed)
     form = FORMS[seed % len(FORMS)]

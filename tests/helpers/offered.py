@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-import random
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import quantviz as qv
 from quantviz.schemes.granularity import GRANULARITIES, Granularity
@@ -65,22 +62,3 @@ def variant(convention: qv.Convention, name: str, value: object) -> qv.Conventio
         if problem.key != "convention_lacks":
             raise
         return None
-
-
-_T = TypeVar("_T")
-#: The day whose sample is drawn, as 2026-11-22, or "all": `tests/conftest.py` sets it for all processes of a
-#: run.
-DAY = "QUANTVIZ_TEST_DAY"
-
-
-def of_today(items: Iterable[_T], count: int) -> list[_T]:
-    """Draw `count` of `items`, other ones each day, so that all are visited in time and a run takes no longer
-    for it.
-
-    A failure is repeated with `QUANTVIZ_TEST_DAY=2026-11-22`; `QUANTVIZ_TEST_DAY=all` takes every one.
-    """
-    listed, day = list(items), os.environ[DAY]
-    if day == "all" or len(listed) <= count:
-        return listed
-    chosen = set(random.Random(day).sample(range(len(listed)), count))
-    return [item for i, item in enumerate(listed) if i in chosen]

@@ -15,7 +15,7 @@ from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, HQQ, MSELL
 from quantviz.streaming import kernel_access, limits, programs, ranges
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors.lazy import InMemory
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 PLACES = (
     "per_tensor",
@@ -52,12 +52,12 @@ def test_each_has_its_function():
     assert set(COMPUTED) == {qv.MSE, qv.CALIBRATIONS["searched"], *ENGINE_CALIBRATIONS}
 
 
-@pytest.mark.parametrize("calibration", of_today(OWN, 4), ids=lambda each: each.id)
+@pytest.mark.parametrize("calibration", sample_of(OWN, 4), ids=lambda each: each.id)
 def test_every_path_finds_the_same(calibration, monkeypatch):
     """The reference, the kernels in small pieces, and neither; values that are left out, too."""
     monkeypatch.setattr(limits, "BAND", 256)
     monkeypatch.setattr(limits, "SMALL", 0)
-    for k, place in enumerate(of_today(PLACES, 2)):
+    for k, place in enumerate(sample_of(PLACES, 2)):
         x, more = values(24, 48), {"nonfinite": "ignore"} if k else {}
         if k:
             x[5, 7], x[20, 0], x[9] = math.nan, math.inf, math.nan

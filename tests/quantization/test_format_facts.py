@@ -26,7 +26,7 @@ from quantviz.quantization.format_facts import (
 )
 from quantviz.quantization.grids import GRIDS, TIES, nearest
 from quantviz.schemes.formats import FORMATS
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 ALL = [pytest.param(fmt, id=name) for name, fmt in FORMATS.items()]
 #: From the standards (IEEE 754, OFP8 1.0, MX 1.0): largest, smallest normal, smallest subnormal, finite
@@ -89,7 +89,7 @@ def test_why_a_float_ends_where_it_does(fmt):
         assert code_kind(fmt, end.code) == end.reason
 
 
-@pytest.mark.parametrize("fmt", of_today([each for each in ALL if each.values[0].bits <= LISTED_BITS], 8))
+@pytest.mark.parametrize("fmt", sample_of([each for each in ALL if each.values[0].bits <= LISTED_BITS], 8))
 def test_at_one_reach_a_number_lands_on_the_same_code(fmt):
     one, top = brought_to_one(fmt), reach(fmt)
     values = finite_values(one)
@@ -167,7 +167,7 @@ def probes(fmt):
     ]
 
 
-@pytest.mark.parametrize(("name", "ties"), of_today(itertools.product(FORMATS, TIES), 50))
+@pytest.mark.parametrize(("name", "ties"), sample_of(itertools.product(FORMATS, TIES), 50))
 def test_a_number_lands_where_the_grid_rounds_it(name, ties):
     fmt = FORMATS[name]
     values, numbers = finite_values(fmt), probes(fmt)

@@ -21,8 +21,9 @@ from quantviz.sources.files import open_tensors
 from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import InMemory, Matrix, Rounded, as_stored
 from tests.helpers.golden_codes import half_schemes
-from tests.helpers.offered import of_today, offered_schemes
+from tests.helpers.offered import offered_schemes
 from tests.helpers.replay import replay
+from tests.helpers.sample import sample_of
 from tests.helpers.walked import TENSORS, normal
 
 INT8 = qv.Scheme("int8", granularity=PerChannel(0), convention="torchao")
@@ -248,7 +249,7 @@ def test_a_cell_that_is_set_has_the_dtype_of_its_tensor(tmp_path, monkeypatch):
 HALF_SCHEMES = [scheme for each in qv.CONVENTIONS.values() for scheme in half_schemes(each)]
 
 
-@pytest.mark.parametrize("scheme", of_today(HALF_SCHEMES, 24), ids=str)
+@pytest.mark.parametrize("scheme", sample_of(HALF_SCHEMES, 24), ids=str)
 def test_every_step_in_half_precision_replays(scheme):
     """The derivation names each cast to half precision and from it, without which its lines give other
     numbers.

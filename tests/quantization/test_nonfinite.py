@@ -23,8 +23,9 @@ from quantviz.streaming import coding
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import NonFinite, as_input
 from quantviz.tensors.lazy import InMemory
-from tests.helpers.offered import of_today, one_of, problems
+from tests.helpers.offered import one_of, problems
 from tests.helpers.replay import replay
+from tests.helpers.sample import sample_of
 
 SHAPE = (4, 6)
 GRANULARITIES = (qv.PerTensor(), qv.PerChannel(0), qv.PerGroup(3), qv.PerBlock(2, 3))
@@ -405,7 +406,7 @@ CODED = [
 ]
 
 
-@pytest.mark.parametrize(("form", "fields", "granularity", "choice"), of_today(CODED, 5))
+@pytest.mark.parametrize(("form", "fields", "granularity", "choice"), sample_of(CODED, 3))
 def test_compiled_codes_are_those_of_the_reference(form, fields, granularity, choice):
     x = torch.randn(3, 40, generator=torch.Generator().manual_seed(2))
     x[:, ::7] = torch.tensor([math.nan, -math.nan, math.inf, -math.inf, 0.0, 1e38])

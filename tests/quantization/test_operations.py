@@ -151,9 +151,15 @@ def operations_of(scheme, given=False):
     )
 
 
+#: Values that go only together.
+TOGETHER = qv.CONVENTIONS["mlx_nvfp4"].replace(
+    order="divide_level_multiply_round", **{"scale.global_rule": "absmax_and_inverse"}
+)
+
+
 def thinned():
     """Of every convention each kind of format and mode once, by each granularity."""
-    for convention in qv.CONVENTIONS.values():
+    for convention in (*qv.CONVENTIONS.values(), TOGETHER):
         seen = set()
         for scheme in offered_schemes(convention):
             fmt = scheme.number_format

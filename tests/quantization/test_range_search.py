@@ -17,8 +17,9 @@ from quantviz.streaming import coding, kernel_access, limits, measuring, program
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
-from tests.helpers.offered import of_today, offered_schemes
+from tests.helpers.offered import offered_schemes
 from tests.helpers.replay import replay
+from tests.helpers.sample import sample_of
 from tests.helpers.walked import TENSORS, thinned
 
 #: What a search leaves to be found: a range takes the place of another only where it takes off more.
@@ -63,7 +64,7 @@ def rows_of(n, kinds=4):
     return x
 
 
-@pytest.mark.parametrize(("format_id", "n"), of_today(itertools.product(FORMATS, (5, 32, 300, 2000)), 12))
+@pytest.mark.parametrize(("format_id", "n"), sample_of(itertools.product(FORMATS, (5, 32, 300, 2000)), 12))
 def test_no_fraction_of_the_whole_range_has_less_error(format_id, n):
     scheme, x = qv.Scheme(format_id, granularity=qv.PerChannel(0), calibration=qv.MSE()), rows_of(n)
     found = noise(qv.quantize(x, scheme))
@@ -93,7 +94,7 @@ def test_no_two_ends_on_a_grid_have_less_error(format_id, n):
 
 
 @pytest.mark.parametrize("mode", qv.MODES)
-@pytest.mark.parametrize("convention", of_today(RANGED, 5), ids=str)
+@pytest.mark.parametrize("convention", sample_of(RANGED, 5), ids=str)
 def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mode):
     offered = [scheme for scheme in offered_schemes(qv.CONVENTIONS[convention]) if scheme.mode == mode]
     for scheme, name in zip(offered[:: max(len(offered) // 2, 1)], ("normal", "one_sided"), strict=False):
@@ -106,7 +107,7 @@ def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mo
             )
 
 
-@pytest.mark.parametrize("convention", of_today(RANGED, 4), ids=str)
+@pytest.mark.parametrize("convention", sample_of(RANGED, 4), ids=str)
 def test_the_compiled_path_finds_the_same_ranges_and_codes(convention, monkeypatch):
     monkeypatch.setattr(limits, "BAND", 512)
     names = itertools.cycle(("normal", "zero_blocks", "ties", "tiny", "constant"))
@@ -132,7 +133,7 @@ FORMS = (
 LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)", "flat(size=96)")
 
 
-@pytest.mark.parametrize(("form", "granularity"), of_today(itertools.product(FORMS, LAYOUTS), 1))
+@pytest.mark.parametrize(("form", "granularity"), sample_of(itertools.product(FORMS, LAYOUTS), 1))
 def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form, granularity):
     monkeypatch.setattr(limits, "BAND", 512)
     x, scheme = normal(40, 96) ** 3, qv.Scheme.parse(form.format(granularity))
@@ -159,7 +160,7 @@ TRIED = (
 
 @pytest.mark.parametrize(
     ("form", "granularity", "nonfinite"),
-    of_today(
+    sample_of(
         itertools.product(
             TRIED,
             (*LAYOUTS, "per_group(size=8,axis=0)", "per_block(rows=8,cols=24)"),

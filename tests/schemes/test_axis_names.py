@@ -20,7 +20,7 @@ from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import InMemory, Stored
 from quantviz.tensors.views import View
 from quantviz.text import languages
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 SHAPES = [(64, 3, 7, 7), (512, 512, 3, 3), (258, 1, 256), (128, 129, 3), (5, 2)]
 
@@ -121,7 +121,7 @@ def test_a_window_reads_its_own_cells_only():
     assert stored.count_read == 32 * 32
 
 
-@pytest.mark.parametrize("recipe", of_today(["q4_0", "nvfp4", "int4_g32", "int4_per_row", "nf4_64"], 1))
+@pytest.mark.parametrize("recipe", sample_of(["q4_0", "nvfp4", "int4_g32", "int4_per_row", "nf4_64"], 1))
 def test_a_large_weight_is_measured_as_its_matrix(tmp_path, recipe):
     """Streaming over the mapped file gives what quantizing the matrix as engines do gives."""
     x = draw((512, 512, 3, 3))

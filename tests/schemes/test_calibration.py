@@ -21,7 +21,7 @@ from quantviz.schemes.calibration import Context, ModeContext, Range
 from quantviz.streaming import kernel_access, limits, measuring, programs, ranges
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.tensors.lazy import InMemory
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 PLACES = (
     qv.PerTensor(),
@@ -219,7 +219,7 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
     ):
         with contextlib.suppress(qv.QuantVizError):
             offered.append(qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite))
-    for scheme in of_today((scheme for scheme in offered if not scheme.problems(x.shape)), 1):
+    for scheme in sample_of((scheme for scheme in offered if not scheme.problems(x.shape)), 1):
         tried = {}
 
         @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.image import CHANNELS, MOST_SCANS, image_tensor, read_image
 from quantviz.text import languages
 from tests.helpers import ROOT
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 
 def encoded(picture, kind="PNG", **options):
@@ -190,7 +190,7 @@ print(*read_image(data, "all")[0].shape)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
-@pytest.mark.parametrize("mode", of_today(["RGB", "RGBA", "LA", "I;16"], 1))
+@pytest.mark.parametrize("mode", sample_of(["RGB", "RGBA", "LA", "I;16"], 1))
 def test_the_largest_picture_takes_little_more_than_its_pixels(mode):
     """2^25 pixels of 4 bytes are 128 MB; it took over 400."""
     exif = Image.Exif()

@@ -22,7 +22,7 @@ from quantviz.sources.layouts.named import NAMED
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
 from tests.helpers import ROOT, layouts
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 from tests.helpers.written_layouts import CASES, SAID, TENSORS, written
 
 
@@ -335,7 +335,7 @@ def misfits():
                 yield case, {**own, name: torch.tensor(2**31 - 1, dtype=torch.int32)}, said
 
 
-@pytest.mark.parametrize(("case", "tensors", "said"), of_today(list(misfits()), 40))
+@pytest.mark.parametrize(("case", "tensors", "said"), sample_of(list(misfits()), 40))
 def test_parts_of_another_length_are_told_or_read_in_bounds(tmp_path, case, tensors, said):
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, tmp_path / "x.safetensors", metadata=said["header"] or None)

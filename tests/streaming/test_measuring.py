@@ -40,7 +40,8 @@ from quantviz.streaming.threads import THREADS_VARIABLE, default_threads
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
 from quantviz.tensors.lazy import InMemory
-from tests.helpers.offered import of_today, offered_schemes, variant
+from tests.helpers.offered import offered_schemes, variant
+from tests.helpers.sample import sample_of
 
 ROOT = Path(__file__).parents[2]
 #: Elements read at a time: far fewer than there are, so that borders lie inside rows and blocks.
@@ -184,11 +185,11 @@ def loud_and_quiet(rows, columns):
 COMPILED = (partial(check, paths=("fused",), errors_alone=False), check_errors, check_sums)
 
 
-@pytest.mark.parametrize("convention", of_today(qv.CONVENTIONS, 8))
+@pytest.mark.parametrize("convention", sample_of(qv.CONVENTIONS, 4))
 def test_every_scheme_is_compiled_to_what_the_reference_gives(convention, monkeypatch):
     monkeypatch.setattr(limits, "LANES", 2)
     offered = list(itertools.product(offered_schemes(qv.CONVENTIONS[convention]), COMPILED))
-    done, sample = 0, of_today(offered, 1)
+    done, sample = 0, sample_of(offered, 1)
     for scheme, holds in sample:
         if scheme.problems((12, 256)):
             x = torch.randn(2, 4096) if holds is check_sums else tensor(2, 4096)
@@ -269,7 +270,7 @@ def refuses(x, scheme):
     return False
 
 
-@pytest.mark.parametrize("field", of_today(FIELDS, 5))
+@pytest.mark.parametrize("field", sample_of(FIELDS, 5))
 def test_every_field_of_the_arithmetic_is_compiled(field):
     formats = ("uint4", "float8_e4m3fn") if field in OF_FLOATS else ("uint4",)
     variants = filter(None, (variant(qv.CONVENTIONS["course"], field, value) for value in CHOICES[field]))
@@ -282,10 +283,10 @@ def test_every_field_of_the_arithmetic_is_compiled(field):
     x = tensor(12, 256)
     # What the reference refuses has nothing to compare: the sample is of the others, and of these apart.
     answers = [scheme for scheme in schemes if not refuses(x, scheme)]
-    assert all(check(x, scheme, paths=("fused",)) for scheme in of_today(answers, 1))
+    assert all(check(x, scheme, paths=("fused",)) for scheme in sample_of(answers, 1))
     assert answers
     others = [scheme for scheme in schemes if scheme not in answers]
-    assert not any(check(x, scheme, paths=("fused",)) for scheme in of_today(others, 1))
+    assert not any(check(x, scheme, paths=("fused",)) for scheme in sample_of(others, 1))
 
 
 SHAPES = [(5003,), (1,), (7, 1), (1, 9), (37, 61), (5, 7, 13), (3, 4, 5, 6)]
@@ -405,7 +406,7 @@ BAD = [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()]
 
 
 @pytest.mark.parametrize(
-    ("nonfinite", "bad"), of_today(itertools.product(["refuse", "clip", "ignore"], BAD), 3), ids=str
+    ("nonfinite", "bad"), sample_of(itertools.product(["refuse", "clip", "ignore"], BAD), 3), ids=str
 )
 def test_what_is_not_finite(nonfinite, bad):
     x = tensor(20, 256)
@@ -760,7 +761,7 @@ SUMMED = (
 
 @pytest.mark.parametrize(
     ("form", "shape"),
-    of_today(itertools.product(SUMMED, [(1500, 1111), (3, 700, 900), (2**21 + 5,)]), 3),
+    sample_of(itertools.product(SUMMED, [(1500, 1111), (3, 700, 900), (2**21 + 5,)]), 3),
     ids=str,
 )
 def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
@@ -877,7 +878,7 @@ def walked(plain):
     ]
     first = "int4,asymmetric,per_group(size=32),min_max,torchao"
     ignoring = [str(qv.Scheme.parse(form).replace(nonfinite="ignore")) for form in (first, *others)]
-    forms = [first, *of_today([*others, *ignoring], 1)]
+    forms = [first, *sample_of([*others, *ignoring], 0)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "QUANTVIZ_PLAIN_NUMBA": plain}
     done = subprocess.run(
         [sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env

@@ -23,7 +23,7 @@ from quantviz.teaching.golf import (
     total,
     write_round,
 )
-from tests.helpers.offered import of_today
+from tests.helpers.sample import sample_of
 
 BELL = HOLES["bell"]
 
@@ -44,7 +44,7 @@ def test_what_takes_exactly_the_budget_counts_and_a_second_level_is_over_it():
     assert tried[1].sqnr_db > tried[0].sqnr_db
 
 
-@pytest.mark.parametrize("hole", of_today(HOLES.values(), 2), ids=lambda hole: hole.id)
+@pytest.mark.parametrize("hole", sample_of(HOLES.values(), 2), ids=lambda hole: hole.id)
 def test_par_is_the_best_of_all_recipes_within_the_budget(hole):
     x, best = hole.source.tensor(), -1.0
     for recipe in RECIPES.values():
@@ -73,7 +73,7 @@ def test_each_hole_has_a_winner_of_its_own():
     assert len({form for form, _ in WINNERS.values()}) == len(HOLES)
 
 
-@pytest.mark.parametrize("name", of_today(WINNERS, 1))
+@pytest.mark.parametrize("name", sample_of(WINNERS, 1))
 def test_par_can_be_beaten(name):
     form, least = WINNERS[name]
     x = HOLES[name].source.tensor()
