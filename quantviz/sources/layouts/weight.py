@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -88,7 +87,6 @@ def values_only(x_hat: torch.Tensor) -> Coded:
     return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
 
 
-@functools.lru_cache(maxsize=256)  # a model's weights are of few shapes, and a check takes a millisecond
 def plain_scheme(
     fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:

@@ -189,7 +189,7 @@ def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _headers(path: str, engine: str, mark: object) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
-    """Return the tensors of a checkpoint, whose files have that mark, and of each whether it is left aside."""
+    """Return the tensors of a checkpoint, whose files have that mark, and whether each is left aside."""
     from quantviz.checkpoints.listing import list_checkpoint
     from quantviz.checkpoints.selection import Selection, selected
 
