@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.export.allocations import export_allocation, quantizer_attributes, weight_arguments
+from quantviz.export.allocations import export_allocation, quantizer_attributes, suited, weight_arguments
 from quantviz.schemes.recipes import ALL_RECIPES
 from tests.helpers.allocations import NAMES, allocation
 from tests.helpers.meaningful_names import NAMES as NAMES_THAT_MEAN_SOMETHING
@@ -70,6 +70,20 @@ def test_modelopt_reads_its_configuration():
     assert by_recipe["int8_per_row"].cfg.axis == 0
     module = f"model.layers.{recipes.index('int4_g128')}.mlp.down_proj"
     assert by_recipe["int4_g128"].quantizer_name == f"{module}.weight_quantizer"
+
+
+@pytest.mark.parametrize(
+    ("form", "recipe", "joins"),
+    [
+        ("llmcompressor", "w4a16_g128", True),
+        # Its export_hf_checkpoint refuses query, key and value in several formats.
+        ("modelopt", "modelopt_int4_g128", True),
+        ("llama", "q4_0", False),
+    ],
+)
+def test_a_tool_that_joins_layers_needs_one_recipe_for_them(form, recipe, joins):
+    table = {"tensor": NAMES[:3], "recipe": [recipe] * 3, "bits": [100] * 3, "cost": [1.0] * 3}
+    assert suited(table, form).joins is joins
 
 
 def test_names_are_no_patterns_and_no_classes_to_the_tools():

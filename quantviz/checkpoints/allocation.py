@@ -171,6 +171,7 @@ def allocate(
     excluded: str | Iterable[str] = (),
     sensitivities: Sensitivities = None,
     among: Iterable[str] | None = None,
+    files_of: str | None = None,
 ) -> Allocation:
     """Return the recipe for each tensor with the smallest weight error within a budget of bits.
 
@@ -202,6 +203,9 @@ def allocate(
             `tensor, alpha`, or of llama.cpp's importance matrix. What is not in it weighs 1. Costs are
             multiplied by it.
         among: The recipes to choose among; by default all of the table.
+        files_of: The engine whose tool's files are counted, such as "vllm": scales in the dtype that it
+            stores them in, and the header, as far as that follows from the tensors. By default bits are the
+            recipes' own.
 
     Raises:
         QuantVizError: The budget is below the least possible, which it tells; or the table or an argument
@@ -228,6 +232,7 @@ def allocate(
         excluded=excluded,
         sensitivities=sensitivities,
         among=among,
+        files_of=files_of,
     )
     return allocated(choices, _budget(choices, budget_bits, bits_per_weight, gigabytes))
 

@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from quantviz.checkpoints.file_size import as_written
 from quantviz.checkpoints.fused import fused_groups
 from quantviz.checkpoints.knapsack import MOST_BITS
 from quantviz.checkpoints.offers import Offer, Rows, Sensitivities, Table
+from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.sensitivities import alphas
 from quantviz.errors import QuantVizError
 
@@ -104,6 +106,7 @@ def choices_of(
     excluded: str | Iterable[str] = (),
     sensitivities: Sensitivities = None,
     among: Iterable[str] | None = None,
+    files_of: str | None = None,
 ) -> Choices:
     """Return what there is to choose among; the arguments are those of `allocate`.
 
@@ -112,6 +115,8 @@ def choices_of(
             not fit the table.
     """
     rows = Rows.of(table)
+    if files_of is not None:
+        rows = as_written(rows, profile_named(files_of))
     names = dict.fromkeys(rows.tensors)
     weigh = alphas(sensitivities, rows)
     offers = rows.offers(weigh)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from quantviz.checkpoints.listing import Entry
+from quantviz.checkpoints.offers import Rows
 from quantviz.checkpoints.profiles.files import Files
-from quantviz.checkpoints.recipes import recipe_id, refusal_of
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.recipes import recipe_id, refusal_of, seen_shape
+from quantviz.checkpoints.selection import kept_by
 from quantviz.evaluation.metric_formulas import stored_size
+from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address
 
@@ -36,6 +42,46 @@ def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], fi
             size = sizes[at]
             sizes[at] = None if size is None or stored is None else size + stored
     return {name: size for (name, _), size in zip(named, sizes, strict=True) if size is not None}
+
+
+def as_written(rows: Rows, profile: Profile) -> Rows:
+    """Return a table's rows with the bits that tensors take in the files of an engine's tool, each with its
+    part of the header. Bits that are not those of the row's scheme stay as they are.
+
+    Args:
+        rows: The rows of a scan's table.
+        profile: The engine's profile.
+    """
+    files, shapes, columns = profile.files, rows.shapes(), rows.columns
+    if files is None or "scheme" not in columns:
+        return rows
+    bits = list(columns["bits"])
+    for at, (name, given, scheme) in enumerate(
+        zip(rows.tensors, columns["bits"], columns["scheme"], strict=True)
+    ):
+        if given is not None and scheme and name in shapes:
+            dtype = str(rows.dtype(name))
+            bits[at] = _as_written(name, shapes[name], dtype, Scheme.parse(scheme), given, files)
+    kept_by_engine = kept_by(profile, shapes)
+    kept: dict[str, int] = {}
+    for name, shape in shapes.items():
+        size = rows.stored_bits(name)
+        if name in kept_by_engine and files.kept and not rows.file(name).endswith(files.suffix):
+            size = 8 * files.kept * math.prod(shape)
+        if size is not None:
+            kept[name] = 8 * _with_entries(name, 1, -(-size // 8), files)
+    return replace(rows, columns={**columns, "bits": bits}, kept=kept)
+
+
+def _as_written(name: str, shape: Shape, dtype: str, scheme: Scheme, given: int, files: Files) -> int:
+    """Return the bits of a quantized tensor in a tool's files where a table has `given` for it."""
+    # A table does not tell which axis is that of the outputs: its bits do.
+    for outputs in ((0,), (1,)):
+        if len(shape) > outputs[0]:
+            seen = seen_shape(shape, outputs)
+            if stored_size(scheme, seen) == given:
+                return 8 * _quantized(name, seen, dtype, scheme, files)
+    return given
 
 
 def has_header(entries: Sequence[Entry], files: Files) -> bool:
@@ -65,15 +111,24 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
     does not fit.
     """
     if entry.unmeasured is not None or scheme is None:
-        named = len(entry.name.encode()) + files.entry if files.entry else 0
-        return _padded(_kept(entry, files), files) + named
+        return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
         return None
+    return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
+
+
+def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: Files) -> int:
+    """Return the bytes that a quantized tensor takes, read in `dtype` and quantized in the shape `seen`."""
     parts = files.parts_of(recipe_id(scheme))
-    rows = math.prod(entry.seen[:-1])
-    size = -(-stored_size(_with_scales(scheme, entry, files), entry.seen) // 8)
-    named = parts.count * (len(entry.name.encode()) + files.entry) if files.entry else 0
-    return _padded(size + parts.of_tensor + parts.of_row * rows, files) + named + files.described
+    size = -(-stored_size(_with_scales(scheme, dtype, files), seen) // 8)
+    size += parts.of_tensor + parts.of_row * math.prod(seen[:-1])
+    return _with_entries(name, parts.count, size, files) + files.described
+
+
+def _with_entries(name: str, count: int, size: int, files: Files) -> int:
+    """Return the bytes of a tensor in so many parts, with the header's entries of these."""
+    named = count * (len(name.encode()) + files.entry) if files.entry else 0
+    return _padded(size, files) + named
 
 
 def _kept(entry: Entry, files: Files) -> int:
@@ -85,10 +140,10 @@ def _kept(entry: Entry, files: Files) -> int:
     return math.prod(entry.shape) * files.kept
 
 
-def _with_scales(scheme: Scheme, entry: Entry, files: Files) -> Scheme:
+def _with_scales(scheme: Scheme, dtype: str, files: Files) -> Scheme:
     """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
     arithmetic = scheme.arithmetic
-    if not files.scales_as_weights or entry.dtype_read != "float32" or arithmetic.scale_bits != _HALF:
+    if not files.scales_as_weights or dtype in HALVES or arithmetic.scale_bits != _HALF:
         return scheme
     zero = _FULL if arithmetic.zero_bits == _HALF else arithmetic.zero_bits
     return scheme.replace(convention=arithmetic.replace(scale_bits=_FULL, zero_bits=zero))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from quantviz.checkpoints.typed_tables import TypedTable, typed_table
@@ -44,6 +44,8 @@ class Rows:
     columns: Mapping[str, Sequence[Any]]
     #: The first row of each tensor.
     first: Mapping[str, int]
+    #: Bits of tensors that stay, where those are not of their shape and dtype alone.
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table) -> Rows:
@@ -103,6 +105,8 @@ class Rows:
 
     def stored_bits(self, name: str) -> int | None:
         """Return the bits that a tensor takes as it is stored; None where that is not known."""
+        if name in self.kept:
+            return self.kept[name]
         count = self._count(name)
         bits = _DTYPE_BITS.get(str(self.dtype(name)).lower().removeprefix("torch."))
         return None if count is None or bits is None else count * bits
@@ -117,6 +121,10 @@ class Rows:
         """Return the dtype that a tensor is stored in; None where that is not known."""
         found: str | None = self.columns["dtype"][self.first[name]] if "dtype" in self.columns else None
         return found
+
+    def file(self, name: str) -> str:
+        """Return the file that a tensor lies in; "" where that is not known."""
+        return str(self.columns["file"][self.first[name]] or "") if "file" in self.columns else ""
 
     def relative_errors(self) -> Mapping[str, tuple[float, float]]:
         """Return one finite (mse, sqnr_db) of each tensor that has one."""

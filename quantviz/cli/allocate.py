@@ -99,6 +99,7 @@ def allocate(
         excluded=(*excluded, *own.kept),
         sensitivities=alpha,
         among=own.recipes,
+        files_of=own.engine,
     )
     if own.dropped:
         say("cli.allocate.dropped", tool=tool, recipes=", ".join(own.dropped), own=", ".join(own.recipes))

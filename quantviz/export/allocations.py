@@ -81,6 +81,8 @@ class Suited:
     kept: tuple[str, ...]
     #: Whether it needs one recipe for tensors that are joined.
     joins: bool
+    #: The engine whose files it writes; none where the export is for no tool.
+    engine: str | None = None
 
 
 def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
@@ -103,7 +105,8 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
             "allocate.none_of_tool", tool=profile.name, got=", ".join(recipes), own=", ".join(profile.recipes)
         )
     kept = tuple(kept_by(profile, rows.shapes()))
-    return Suited(own, tuple(name for name in recipes if name not in own), kept, profile.joins)
+    dropped = tuple(name for name in recipes if name not in own)
+    return Suited(own, dropped, kept, profile.joins, profile.id)
 
 
 def _is_own(recipe: str, profile: Profile) -> bool:

@@ -190,11 +190,11 @@ def measure(
     moments = tally.moments()
     missing = {name for name in reads if getattr(moments, name) is None}
     if missing:
-        params = _params_of_whole(stored, scheme, qparams, known)
-        moments = dataclasses.replace(
-            moments,
-            **_more_moments(stored, Coder(scheme, params, stored.shape, path), missing, scheme, threads),
-        )
+        coder = None
+        if not missing.isdisjoint(OF_CELLS):
+            params = _params_of_whole(stored, scheme, qparams, known)
+            coder = Coder(scheme, params, stored.shape, path)
+        moments = dataclasses.replace(moments, **more_moments(stored, coder, missing, scheme, threads))
     return Measured(
         scheme,
         stored.shape,
@@ -216,6 +216,8 @@ ONE_PASS = frozenset(
     for each in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), each.name) is not None
 )
+#: Those of its other fields that codes or errors are made again for.
+OF_CELLS = frozenset({"abs_e", "code_counts"})
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
@@ -241,23 +243,23 @@ def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
     return "quantviz.compiled.compiler" in sys.modules and bool(is_compiled(scheme, shape, by_axis=by_axis))
 
 
-def _more_moments(
-    x: Stored, coder: Coder, wanted: Collection[str], scheme: Scheme, threads: int | None
+def more_moments(
+    x: Stored, coder: Coder | None, wanted: Collection[str], scheme: Scheme, threads: int | None = None
 ) -> dict[str, torch.Tensor]:
-    """Return those fields of `Moments` that take one more pass, which makes the cells again where their codes
-    or errors are asked for.
+    """Return those fields of `Moments` that take one more pass, in which the coder makes the cells again.
+
+    There need be none where nothing `OF_CELLS` is asked for.
     """
     pieces = list(runs_between(x.count, limits.PIECE))
     found: list[Moments | None] = [None] * len(pieces)
-    of_cells = not {"abs_e", "code_counts"}.isdisjoint(wanted)
 
     def work(numbers: Iterator[int]) -> None:
-        made = Buffers(limits.CHUNK if of_cells else 0)
+        made = Buffers(limits.CHUNK if coder else 0)
         for k in numbers:
             for start, stop in runs_between(pieces[k][1] - pieces[k][0], limits.CHUNK):
                 start, stop = start + pieces[k][0], stop + pieces[k][0]
                 own, part = x.run(start, stop), made.part(0, stop - start)
-                if of_cells:
+                if coder is not None:
                     coder.put(own, start, part)
                 moments, before = _moments_of_chunk(own, part, wanted, scheme), found[k]
                 found[k] = moments if before is None else before.join(moments)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
+from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from quantviz.door import public
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments
+from quantviz.quantization.input_dtype import on_stored
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
+from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
+from quantviz.streaming.coding import Coder
 from quantviz.streaming.kernel_access import has_kernels
-from quantviz.streaming.measuring import measure
+from quantviz.streaming.measuring import ONE_PASS, measure, more_moments
+from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.readiness import scheme_ready
-from quantviz.streaming.threads import runs_between
-
-#: Sums of one arithmetic agree to this.
-_SAME = 1e-9
+from quantviz.tensors.lazy import InMemory
 
 
 @public
@@ -31,21 +34,58 @@ def metrics(r: QuantResult) -> dict[str, float]:
     >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
     170.8753
     """
+    made = _by_kernels(r) if isinstance(r, QuantResult) and r.x.numel() > limits.SMALL else None
+    if made is not None:
+        return made
     refuse_other_than_results(r)
-    made = _by_kernels(r) if r.x.numel() > limits.SMALL else None
-    return made or metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
+    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
 
 
 def _by_kernels(r: QuantResult) -> dict[str, float] | None:
     """Return the metrics of what the result's scales give, made anew by kernels, which takes less time than
-    adding up what is there; None where that is not what is there.
+    adding up what is there; None where that is not, cell by cell, what is there.
     """
     ours = not r.own_codes and r.whole is None and r.counted is None
     if not ours or not has_kernels() or not scheme_ready(r.scheme, r.shape):
         return None
-    done = measure(r.x, r.scheme, qparams=r.qparams, metrics=METRICS)
-    error = r.error.flatten()
-    parts = [error[start:stop] for start, stop in runs_between(len(error), limits.CHUNK // 2)]
-    norm = math.hypot(*(float(torch.linalg.vector_norm(part, dtype=torch.float64)) for part in parts))
-    is_same = math.isclose(done.metrics["l2_norm_error"], norm, rel_tol=_SAME)
-    return dict(done.metrics) if is_same else None
+    x, scheme, _ = on_stored(InMemory(r.x), r.scheme)
+    given = ONE_PASS | ({"code_counts"} if scheme.number_format.bits <= 8 else set())
+    asked = [name for name, metric in METRICS.items() if metric.reads <= given]
+    given = ONE_PASS.union(*(METRICS[name].reads for name in asked))
+    more = {name for metric in METRICS.values() for name in metric.reads} - given
+    compared = _Compared(scheme, r)
+    # What was changed since is found before anything else is said of it.
+    sums = more_moments(x, compared, more, scheme)
+    if compared.differs:
+        return None
+    one_pass = measure(r.x, r.scheme, qparams=r.qparams, metrics=asked).moments
+    moments = dataclasses.replace(one_pass, **sums)
+    return metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), METRICS)
+
+
+class _Compared(Coder):
+    """What becomes of runs of a result's tensor, compared with what the result holds."""
+
+    def __init__(self, scheme: Scheme, r: QuantResult) -> None:
+        super().__init__(scheme, r.qparams, r.shape)
+        self._x_hat, self._error = (each.flatten().numpy() for each in (r.x_hat, r.error))
+        #: Whether a cell's error is another than the result's, or that is not x_hat - x.
+        self.differs = False
+
+    def put(self, values: npt.NDArray[Any], start: int, made: Buffers) -> None:
+        """Put the errors of `values` into `made`, and compare them."""
+        if self.differs:
+            return
+        if self.is_compiled:
+            from quantviz.compiled import driving
+
+            address, place, of_blocks = self.errors(start, start + len(values))
+            driving.put(address, values, 0, len(values), start, place, of_blocks, made.arrays, 0)
+        else:
+            super().put(values, start, made)
+        _, spare, errors, *_ = made.arrays
+        here = slice(start, start + len(values))
+        held = self._error[here]
+        is_same = np.array_equal(errors, held)
+        np.subtract(self._x_hat[here], values, out=spare)
+        self.differs |= not (is_same and np.array_equal(spare, held))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import sqlite3
 import subprocess
 import sys
@@ -106,6 +107,12 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert "layers.1.[x](javascript:alert(1))&lt;b&gt;" in said
     assert len(squares(at)) == 4
     assert not any("<b>.weight" in each for each in squares(at))
+    # The table begins with the worst; a tensor without a number, which lies first in the file, is last.
+    table = next(each.value for each in at.dataframe if "sqnr_db" in each.value.columns)
+    ranked = table["sqnr_db"].tolist()
+    assert table["tensor"].iloc[0] == "model.layers.0.down.weight"
+    assert [math.isnan(each) for each in ranked] == [False] * 4 + [True]
+    assert ranked[:4] == sorted(ranked[:4])
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -347,3 +347,10 @@ def test_all_of_some_parts_that_are_to_blame_together_are_named():
     """Of six columns two were "2 more", and no table said which."""
     state = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
     assert blame_tab._names(qv.PerChannel(1), range(6), state).endswith("0, 1, 2, 3, 4, 5")
+    # Of more than one sentence holds, a fold names all.
+    few, many = (SimpleNamespace(k=k, numbers=tuple(range(k))) for k in (8, 12))
+    blame = SimpleNamespace(parts=qv.PerChannel(1), choice=few)
+    assert not blame_tab._all_chosen(blame, state)
+    blame.choice = many
+    assert "4 more" in blame_tab._names(blame.parts, many.numbers, state)
+    assert blame_tab._all_chosen(blame, state).endswith(", ".join(map(str, range(12))))

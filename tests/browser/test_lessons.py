@@ -585,7 +585,7 @@ def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
     page.get_by_text("One more try.").wait_for()
 
 
-def a_mark_is_set_by_keys(page):
+def a_mark_is_set_by_keys(page, then="lo"):
     """One that is only looked for is not set: the arrow keys move it, Enter sets it."""
     mark = page.locator("[data-handle=mark]")
     mark.focus()
@@ -596,7 +596,7 @@ def a_mark_is_set_by_keys(page):
     mark.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    page.locator("[data-handle=lo]").wait_for()
+    page.locator(f"[data-handle={then}]").wait_for()
     wait_idle(page)
 
 
@@ -719,6 +719,7 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
     ruler = page.locator(".qv-ruler")
     top, low = (ruler.bounding_box()[each] for each in ("y", "height"))
+    tiles = page.locator(".st-key-lesson_tiles").bounding_box()["y"]
     mark = page.locator("[data-handle=mark]").bounding_box()
     page.touchscreen.tap(mark["x"] + 0.7 * mark["width"], mark["y"] + mark["height"] / 2)
     page.locator("[data-handle=hi]").wait_for()
@@ -728,6 +729,8 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     # The curve is as high as dots and comb, and one sees it with the question.
     box = ruler.bounding_box()
     assert box["y"] == pytest.approx(top, abs=1.5), "what was tapped stays where it is"
+    opened_tiles = page.locator(".st-key-lesson_tiles").bounding_box()["y"]
+    assert opened_tiles == pytest.approx(tiles, abs=4), "the curve has its room before"
     assert box["height"] - low == pytest.approx(84 - 36 + 2, abs=3)
     assert box["y"] + box["height"] <= 844
     sure, guess = (page.locator(f".st-key-{name} button") for name in ("commit", "commit_guess"))
@@ -765,15 +768,29 @@ def rows_to_choose_from_are_as_high_as_a_finger(page):
     assert min(box["width"] for box in boxes) >= 340
 
 
-def a_question_comes_into_view_when_something_was_moved(page):
-    """It came below the picture, off the screen: for who had moved something nothing had changed."""
-    gone(page, "w8a32", 1, until="[data-handle=value]")
-    dragged_by_keys(page, "value", "ArrowRight", 2)
-    page.wait_for_function(
-        "document.querySelector('.st-key-lesson_ask_0')?.getBoundingClientRect().bottom <= innerHeight + 1"
-    )
-    ruler = page.locator(".qv-ruler").first.bounding_box()
-    assert ruler["y"] >= 0, "what was moved stays in view"
+#: Steps that ask once something was moved: a choice, a number, an order, a direction, a cell.
+ASKED_AFTER_A_MOVE = [
+    ("w8a32", 1, "value", "en"),
+    ("zero_point_out_of_range", 4, "lo", "en"),
+    ("asymmetric", 3, "lo", "en"),
+    ("asymmetric", 4, "zero", "zh"),
+    ("per_group", 1, "group", "en"),
+]
+
+
+def a_question_comes_where_it_has_its_room(page):
+    """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen."""
+    for lesson, step, handle, language in sample_of(ASKED_AFTER_A_MOVE, 2):
+        gone(page, lesson, step, until=f"[data-handle={handle}]", lang=language)
+        places = (".st-key-lesson_next", ".qv-ruler")
+        before = [page.locator(each).first.bounding_box()["y"] for each in places]
+        assert page.get_by_role("heading", level=2).count() == 0, "nothing is asked before"
+        dragged_by_keys(page, handle, "ArrowLeft", 2)
+        page.locator(".st-key-lesson_commit").wait_for()
+        wait_idle(page)
+        after = [page.locator(each).first.bounding_box()["y"] for each in places]
+        assert after == pytest.approx(before, abs=4), (lesson, step)
+        assert after[0] < after[1] < 844
 
 
 def test_steps_on_a_phone(new_page, url, shot):
@@ -781,7 +798,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
     a_step_has_room_and_is_for_everybody(page, shot, "light", "zh")
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
-    a_question_comes_into_view_when_something_was_moved(page)
+    a_question_comes_where_it_has_its_room(page)
     a_question_and_what_it_asks_to_move_are_seen_at_once(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
@@ -796,6 +813,23 @@ def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):
     the_list_closes_over_the_lesson_that_a_phone_chose(page)
     if 390 in ORDERED_AT:
         an_order_is_chosen_and_committed_by_one_press_each(page, shot)
+
+
+def a_wall_has_room_for_what_was_committed(page):
+    """After a first try its words took half of the picture, and no tile said whose it was."""
+    gone(page, "w8a32", 4, until="[data-handle=mark]", k="projector", lang="en")
+    a_mark_is_set_by_keys(page, then="hi")
+    dragged_by_keys(page, "hi", "ArrowRight", 2)
+    page.locator(".st-key-commit button").click()
+    page.get_by_text("One more try.").wait_for()
+    wait_idle(page)
+    a_step_is_on_one_screen(page)
+    page.locator(".st-key-lesson_tell button").click()
+    page.locator(".qv-whose").first.wait_for()
+    wait_idle(page)
+    a_step_is_on_one_screen(page)
+    cut = "each => each.scrollWidth > each.clientWidth"
+    assert not any(each.evaluate(cut) for each in page.locator(".qv-whose").all())
 
 
 @pytest.mark.parametrize(
@@ -814,6 +848,8 @@ def test_a_projector(new_page, url, shot, room, theme):
     gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
     a_projector_shows_the_picture_and_the_question(page, shot)
     the_room_votes(page)
+    a_wall_has_room_for_what_was_committed(page)
+    gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
     for size in ({"width": 1920, "height": 1080}, {"width": 1280, "height": 720}):
         page.set_viewport_size(size)
         a_projector_shows_the_picture_and_the_question(page, shot)

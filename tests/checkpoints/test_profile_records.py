@@ -5,11 +5,13 @@ import math
 
 import pytest
 
+from quantviz.checkpoints.allocation import allocate
 from quantviz.checkpoints.file_size import file_sizes
 from quantviz.checkpoints.listing import Entry, Listing
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.recipes import recipes_named
 from quantviz.checkpoints.selection import Selection, selected
+from quantviz.checkpoints.table import row_of
 from tests.helpers import ROOT
 
 #: What `tests/engines/record_profiles.py` recorded, by engine.
@@ -49,6 +51,25 @@ def test_tensors_and_whole_files_are_those_of_the_tool(engine, model, tmp_path):
         assert ours == theirs, recipe
         size = file_sizes(found, named, PROFILES[engine].files)[recipe]
         assert size == pytest.approx(written["size"], rel=1e-3), recipe
+
+
+@pytest.mark.parametrize(("engine", "model"), [case for case in CASES if PROFILES[case[0]].export])
+def test_an_allocation_for_a_tool_counts_what_the_tool_writes(engine, model, tmp_path):
+    entries = entries_of(engine, model, tmp_path)
+    for recipe, written in RECORDED[engine]["models"][model]["recipes"].items():
+        named = recipes_named(recipe)
+        rows = []
+        for entry in selected(Listing(tuple(entries)), Selection(engine), named).entries:
+            base = {"tensor": entry.name, "recipe": recipe, "scheme": str(named[0][1]), "file": entry.file}
+            base |= {"shape": entry.shape, "dtype": entry.dtype}
+            is_ok = entry.unmeasured is None and entry.schemes([named[0][1]])[0] is not None
+            row = row_of(base, "ok" if is_ok else "left_aside", None, {"max_abs_error": 1.0})
+            rows.append(row | {"cost": 1.0})
+        if not any(row["status"] == "ok" for row in rows):
+            continue
+        table = {name: [row[name] for row in rows] for name in rows[0]}
+        found = allocate(table, gigabytes=1.0, files_of=engine)
+        assert (found.bits + found.choices.kept_bits) / 8 == pytest.approx(written["size"], rel=1e-3), recipe
 
 
 @pytest.mark.parametrize("engine", RECORDED)

@@ -80,6 +80,11 @@ def test_a_tool_gets_what_it_has(folder, tmp_path):
     write(Output("parquet", tmp_path / "scan.parquet"), table)
     done = run(tmp_path / "scan.parquet", "--bits", 13, "--for", "llmcompressor")
     assert "q4_0, int4_g128" in done.stderr
+    # Each weight is three tensors of its file, with entries in the header, and what stays has one.
+    own = {"among": recipes[:2], "excluded": "lm_head.weight", "fused": "engine", "files_of": "vllm"}
+    found = qv.allocate(table, bits_per_weight=13, **own)
+    assert f"{found.bits:,} bits of {found.budget_bits:,}" in done.stderr
+    assert found.bits > qv.allocate(table, bits_per_weight=13, **own | {"files_of": None}).bits
     read = yaml.safe_load(done.stdout)["quant_stage"]["quant_modifiers"]["QuantizationModifier"]
     assert sorted(read["ignore"]) == ["lm_head", "model.norm"]
     assert [sorted(group["targets"]) for group in read["config_groups"].values()] == [

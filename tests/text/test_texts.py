@@ -13,7 +13,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.conventions import FIELDS
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
-from quantviz.text import catalogue, languages
+from quantviz.text import catalogue, languages, text
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [
@@ -38,6 +38,23 @@ def test_the_languages_have_the_same_sentences(language):
     for key, sentence in KEYS.items():
         assert placeholders(sentence) == placeholders(other[key]), key
         assert other[key].strip() or not sentence.strip(), key
+
+
+def test_one_bit_is_no_bits():
+    """“1 bits” stood on the front door; a sentence with a bare plural has its singular beside it."""
+    assert text("home.bit", levels=2).startswith("1 bit ")
+    assert text("home.few_one") == "1 bit"
+    counted = [key for key, sentence in KEYS.items() if "{bits:bit|bits}" in sentence]
+    assert counted
+    for key in counted:
+        values = {name: 1 for name, _ in placeholders(KEYS[key])}
+        said = text(key, **values)
+        assert re.search(r"\b1 bit\b", said), key
+        assert "1 bits" not in said, key
+    assert {key for key in KEYS if key.startswith("home.") and "{bits} bits" in KEYS[key]} == {
+        "home.bits",
+        "home.few",
+    }
 
 
 def literal_keys():

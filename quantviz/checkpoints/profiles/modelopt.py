@@ -2,7 +2,8 @@
 
 Source: nvidia-modelopt 0.47, modelopt_recipes/configs/ptq: the presets enable the weight quantizers of all
 modules, which nn.Linear and nn.Conv2d have, and units/default_disabled_quantizers.yaml disables the head,
-routers and embeddings again, and the parts of names below.
+routers and embeddings again, and the parts of names below. Its export_hf_checkpoint joins layers of one input
+and refuses them in several formats: torch/export/quant_utils.py, preprocess_linear_fusion.
 """
 
 from __future__ import annotations
@@ -35,4 +36,5 @@ MODELOPT = Profile(
     ),
     export="modelopt",
     arithmetic="modelopt",
+    joins=True,
 )

@@ -332,6 +332,17 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         "after": "%.1f",
     }
     _table("blame_suspects", columns, formats, "part", len(lines))
+    named = _all_chosen(blame, state)
+    if named:
+        with st.expander(say("blame.each")):
+            st.text(named)
+
+
+def _all_chosen(blame: Blame, state: LabState) -> str:
+    """Return the names of all chosen parts where a sentence names only some; nothing where it names all."""
+    if blame.choice is None or blame.choice.k <= _MOST_TOGETHER:
+        return ""
+    return _names(blame.parts, blame.choice.numbers, state, blame.choice.k)
 
 
 def _show_blocks(study: Study, state: LabState) -> None:
@@ -466,14 +477,14 @@ def _kind(parts: Granularity, state: LabState) -> str:
     return say(f"blame.kinds.{form}", axis=axis)
 
 
-def _names(parts: Granularity, numbers: Sequence[int], state: LabState) -> str:
-    """Return parts by name: "column 5", "columns 5, 9 and 3 more"."""
+def _names(parts: Granularity, numbers: Sequence[int], state: LabState, most: int = _MOST_TOGETHER) -> str:
+    """Return parts by name, at most so many of them: "column 5", "columns 5, 9 and 3 more"."""
     form, axis = _form(parts, state)
-    listed = [str(each) for each in numbers[:_MOST_TOGETHER]]
+    listed = [str(each) for each in numbers[:most]]
     if form == "cell":
-        places = (np.unravel_index(each, state.source.shape) for each in numbers[:_MOST_TOGETHER])
+        places = (np.unravel_index(each, state.source.shape) for each in numbers[:most])
         listed = [f"({', '.join(str(int(at)) for at in place)})" for place in places]
     what = ", ".join(listed)
-    if len(numbers) > _MOST_TOGETHER:
-        what = say("blame.and_more", what=what, count=len(numbers) - _MOST_TOGETHER)
+    if len(numbers) > most:
+        what = say("blame.and_more", what=what, count=len(numbers) - most)
     return say(f"blame.{'one' if len(numbers) == 1 else 'many'}.{form}", what=what, axis=axis)

@@ -221,10 +221,13 @@ def show_tile(tile: Tile, *, line: bool = True) -> None:
     )
 
 
-def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "") -> None:
-    """Show one tile whose number follows a hand on the ruler; `whose` says below it whose number it is."""
+def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "", short: bool = False) -> None:
+    """Show one tile whose number follows a hand on the ruler; `whose` says below it whose number it is, and
+    `short` gives it its short name.
+    """
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
-    name = term(say(f"tiles.{tile.key}.name"), explained, key=f"tile_{tile.key}")
+    called = say(f"tiles.{tile.key}.{'short' if short else 'name'}")
+    name = term(called, explained, key=f"tile_{tile.key}")
     below = f"<small>{html.escape(tile.line)}</small>" if line and tile.line else ""
     below += f'<small class="qv-whose">{html.escape(whose)}</small>' if whose else ""
     value = f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>'

@@ -35,12 +35,7 @@ def _told_key(now: Now, i: int) -> str:
 
 def show_questions(now: Now) -> None:
     if not _is_asked(now):
-        with st.container(key="lesson_move_first"):
-            st.info(say("lessons.move_first"))
-        # On paper nothing can be moved.
-        with st.container(key="lesson_on_paper"):
-            for question in now.step.questions:
-                st.markdown(f"## {question.ask.say(now.scenes)}")
+        _show_room(now)
         return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
         with st.container(key=f"lesson_ask_{i}"):
@@ -64,6 +59,20 @@ def show_questions(now: Now) -> None:
         st.info(say("lessons.withheld_not_kept" if refused() else "lessons.withheld"))
 
 
+def _show_room(now: Now) -> None:
+    """Ask to move something first, and keep the room of what is asked then. On paper, where nothing can be
+    moved, it is asked at once.
+    """
+    questions.stand_above_the_ruler()
+    with st.container(key="lesson_room"):
+        with st.container(key="lesson_move_first"):
+            st.info(say("lessons.move_first"))
+        with st.container(key="lesson_on_paper"):
+            for question in now.step.questions:
+                st.markdown(f"## {question.ask.say(now.scenes)}")
+                questions.show_on_paper(question, now.scenes)
+
+
 def _is_asked(now: Now) -> bool:
     """Return whether the questions appear: where something can be moved, first it has to be."""
     first = next(iter(now.step.questions), None)
@@ -75,18 +84,26 @@ def open_question(now: Now, i: int, question: Question) -> None:
     """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)
     tries = now.tries[i]
+    if now.step.move:
+        questions.stand_above_the_ruler()
     if now.is_blind(i):
         assert isinstance(question, Drag)
         questions.ask_for_mark(question)
         questions.complaint(key)
         return
-    if tries:
+    on_wall = classroom().projector and tries
+    if on_wall:
+        # One line: more would take its height from the picture.
+        with st.container(key=_told_key(now, i)):
+            st.markdown(_first_try(now, question, tries[-1], short=True))
+    elif tries:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
             st.warning(_first_try(now, question, tries[-1]))
     elif now.mark(i) is not None:
         st.caption(say("lessons.marked"))
-    questions.ask(question, now.scenes, key)
+    if not (on_wall and isinstance(question, Drag)):
+        questions.ask(question, now.scenes, key)
     questions.complaint(key)
     # Two buttons alike: how sure one is is asked, not assumed.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
@@ -107,11 +124,15 @@ def _you_said(now: Now, question: Question, answer: Answer) -> None:
     st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
 
-def _first_try(now: Now, question: Question, answer: Answer) -> str:
-    """Return what is said to a wrong answer that can be given once more."""
-    diagnosis = question.judge(answer.given, now.scenes).diagnosis
+def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
+    """Return what is said to a wrong answer that can be given once more: in `short` without the hint, where
+    something else is said.
+    """
+    diagnosis = question.judge(answer.given, now.scenes).diagnosis or ""
     hint = question.hint.say(now.scenes) if question.hint else ""
-    return sentences(say("lessons.wrong"), diagnosis or "", hint, say("lessons.once_more"))
+    if short and diagnosis:
+        hint = ""
+    return sentences(say("lessons.wrong"), diagnosis, hint, say("lessons.once_more"))
 
 
 def _commit(now: Now, i: int, question: Question, sure: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -20,7 +21,6 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
-from quantviz.ui.lessons.focus import question_comes
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -85,6 +85,8 @@ def show_hand_ruler(
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
     shown = now.step.show - now.covered
+    if "curve" in now.step.show & now.covered and not classroom().projector:
+        st.html(Path(__file__).with_name("curve_room.css"))
     label = ""
     # Of sliders alone nothing is drawn on an axis.
     if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
@@ -161,9 +163,6 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep what a hand's message makes of the state in hand."""
     state = moved_by(in_hand(now), message, now.step.move)
-    asked = now.open_question
-    if asked is not None and not isinstance(now.step.questions[asked], Drag) and not has_moved(now):
-        question_comes(f"{now.id}/{now.attempt}")
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     session.forgive()
 

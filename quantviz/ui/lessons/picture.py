@@ -67,7 +67,8 @@ def show_picture(now: Now) -> None:
     places = part_places(now, len(panels))
     with places["scheme"]:
         if "scheme" in show - covered:
-            st.caption(plain(scheme_words(state.scheme, state.source)))
+            with st.container(key="lesson_scheme" if now.step.move else None):
+                st.caption(plain(scheme_words(state.scheme, state.source)))
     with places["tiles"]:
         _tiles(now, r, state)
     with places["panels"]:
@@ -142,7 +143,13 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
                 cover_tile(part.removeprefix("tiles."))
             elif now.step.move:
                 told = say(f"lessons.whose.{_whose(now)}", value=right[part].value) if right else ""
-                show_live_tile(computed[part], line="tile_lines" in now.step.show, whose=told)
+                # On the wall it stands on one line with whose it is.
+                show_live_tile(
+                    computed[part],
+                    line="tile_lines" in now.step.show,
+                    whose=told,
+                    short=bool(told) and classroom().projector,
+                )
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
 

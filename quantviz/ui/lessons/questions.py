@@ -145,20 +145,18 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
 def ask_for_mark(question: Drag) -> None:
     """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
     with st.container(key="lesson_blind"):
-        _stand_above_the_ruler()
         where = "axis" if question.marked_on == "axis" else "slider"
         st.markdown(say(f"lessons.mark_{where}"))
 
 
-def _stand_above_the_ruler() -> None:
+def stand_above_the_ruler() -> None:
+    """Have a narrow screen show what is asked above the ruler, and both above the panels."""
     st.html(Path(__file__).with_name("drag_above.css"))
 
 
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Drag)
-    with st.container():
-        _stand_above_the_ruler()
-        st.caption(question.tolerance.say(question.told(scenes)))
+    st.caption(question.tolerance.say(question.told(scenes)))
 
 
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
@@ -171,6 +169,20 @@ _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
         "order": _ask_order,
     }
 )
+
+
+def show_on_paper(question: Question, scenes: Scenes) -> None:
+    """Show what can be answered as it stands on paper. On a screen it is not seen: it keeps the room."""
+    if isinstance(question, Choice):
+        texts = [option.text.say(scenes) for option in question.options]
+    elif isinstance(question, Direction):
+        texts = [say(f"lessons.directions.{name}") for name in DIRECTIONS]
+    elif isinstance(question, Order):
+        texts = [item.text.say(scenes) for item in question.items]
+    else:
+        texts = []
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+    st.html(f'<ul class="qv-room qv-room-{question.kind}">{items}</ul>')
 
 
 # ---- answers in words ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import show_words_with_terms, term
 from quantviz.ui.lessons.answering import show_questions
-from quantviz.ui.lessons.focus import show_focus, show_question_that_comes
+from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
@@ -125,7 +125,6 @@ def _header(now: Now) -> None:
             _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
         )
         show_focus()
-        show_question_that_comes()
         st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
 

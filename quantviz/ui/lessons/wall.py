@@ -111,4 +111,7 @@ def _height(now: Now) -> float:
         return height
     if isinstance(question, Order | Cell):
         return height - _TWO_LINES
-    return height - _CONTROL * (not isinstance(question, Choice | Direction | Drag))
+    if not isinstance(question, Choice | Direction | Drag):
+        # After a first try a line says what became of it.
+        height -= _CONTROL + _SECOND_LINE * bool(now.tries[-1])
+    return height
