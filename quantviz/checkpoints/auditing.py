@@ -264,7 +264,7 @@ def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> Te
             return TensorAudit(item.name, "", layout, status, why, item.shape)
         # Of a file on another machine small tensors come together.
         quantized.expect((item.name,))
-        original.expect(tensor_of(original.names, each.name)[0] for each in pair.partners)
+        original.expect(tensor_of(original, each.name)[0] for each in pair.partners)
         if weight is None:
             return _of_plain(pair, quantized, original)
         x, found = _original(pair, weight, quantized, original)

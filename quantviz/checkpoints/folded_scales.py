@@ -126,7 +126,7 @@ def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Cata
 
 
 def _has(catalog: Catalog, name: str, columns: int) -> bool:
-    return name in catalog.names and catalog.info(name).shape == (columns,)
+    return name in catalog and catalog.info(name).shape == (columns,)
 
 
 def _sqnr_db(weight: QuantizedWeight, x: Original) -> float:

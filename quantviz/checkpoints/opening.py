@@ -233,7 +233,7 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         file = beside(found.index, shard)
         if shard in failed:
             unread[name] = file, failed[shard]
-        elif name not in shards[shard].names:
+        elif name not in shards[shard]:
             unread[name] = file, index.lacks(name)
         else:
             holders[name], files[name] = shards[shard], file

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -171,7 +171,7 @@ class Expert(Stored):
         return self._x.read((self._number, *index))
 
 
-def tensor_of(names: Collection[str], name: str) -> tuple[str, int | None]:
+def tensor_of(names: Container[str], name: str) -> tuple[str, int | None]:
     """Return the tensor that a name means, and which of its experts: `name[2]` is one, unless a tensor has
     that very name.
 
@@ -186,7 +186,7 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     """Return a tensor, or an expert of one, as it is; one of more axes as a matrix, its first axis by all
     others.
     """
-    tensor, expert = tensor_of(catalog.names, name)
+    tensor, expert = tensor_of(catalog, name)
     stored, orientation = catalog.stored(tensor), catalog.orientation(tensor)
     if expert is not None:
         # The outputs of one expert are an axis of its own matrix.

@@ -281,12 +281,15 @@ openvino_int8_sym; or Scheme('int8').
         return named
     if not isinstance(named, str):
         raise QuantVizError("scheme_wanted", got=type(named).__name__)
-    for names in _names():
-        for called in ids_named(named, names):
-            return ALL_RECIPES[called]
+    ids, in_words = _names()
+    for called in ids_named(named, ids):
+        return ALL_RECIPES[called]
+    # A format's name is its own, though a recipe may be called by it in words.
     for called in ids_named(named, ((name, name) for name in FORMATS)):
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
+    for called in ids_named(named, in_words):
+        return ALL_RECIPES[called]
     if "," in named:
         return Scheme.parse(named.strip())
     partly = _named_partly(named) if named.strip() else ()

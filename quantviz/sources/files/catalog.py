@@ -177,6 +177,10 @@ class Catalog(ABC):
         """Return the tensors' names, in the file's order."""
         return tuple(self._infos)
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether a tensor has that name; to look through `names` takes as long as there are names."""
+        return name in self._infos
+
     def info(self, name: str) -> TensorInfo:
         """Return what is known of a tensor without loading it; `QuantVizError` for an unknown name."""
         if not isinstance(name, str) or name not in self._infos:

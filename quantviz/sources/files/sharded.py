@@ -83,14 +83,14 @@ class ShardedCatalog(InSeveral):
     def holder(self, name: str) -> Catalog:
         """Return the shard that holds the tensor `name` of the index."""
         shard = self._shards[name]
-        if name not in self.shard(shard).names:
+        if name not in self.shard(shard):
             raise self.lacks(name)
         return self.shard(shard)
 
     def lacks(self, name: str) -> QuantVizError:
         """Return the error that the shard of a tensor does not hold it; it names an open one that does."""
         shard = self._shards[name]
-        where = next((each for each, opened in self._open.items() if name in opened.names), None)
+        where = next((each for each, opened in self._open.items() if name in opened), None)
         if where is None:
             return self._data.error("shard_lacks", name=clipped(name), shard=clipped(shard))
         return self._data.error(

@@ -133,7 +133,7 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
 
 def _absmax(catalog: Catalog, weight: str, state: Mapping[str, Any]) -> torch.Tensor:
     """Return each block's largest magnitude, float32."""
-    if f"{weight}.nested_absmax" not in catalog.names:
+    if f"{weight}.nested_absmax" not in catalog:
         return catalog.read(f"{weight}.absmax").tensor.flatten()
     codes = catalog.cut(f"{weight}.absmax").flatten()
     size = int(state["nested_blocksize"])

@@ -119,7 +119,7 @@ class ModelTensors(Catalog):
         holders: dict[str, str] = {}
         for weight in weights:
             name = weight.name
-            if name in catalog.names and name not in weight.parts:  # an ordinary tensor has that name
+            if name in catalog and name not in weight.parts:  # an ordinary tensor has that name
                 name += DECODED
             made[name] = weight
             for part in weight.parts:

@@ -51,7 +51,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     before = expert * shape[0] * a_row
     split = SPLITS.get(kind.name)
     apart = scale_name(tensor)
-    second = apart if apart in catalog.names else None
+    second = apart if apart in catalog else None
 
     # Codes that stand for vectors are no scheme's.
     scheme = RECIPES[split.recipe] if split else None

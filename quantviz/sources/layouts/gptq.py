@@ -104,7 +104,7 @@ def _version(config: Config) -> str:
 def _bits(catalog: Catalog, base: str, rows: int, groups: int, config: Config) -> int:
     """Return the bits of a code; 0 where the shapes fit none. Few rows or columns may fit several."""
     words, zeros = (catalog.info(f"{base}.{part}").shape for part in ("qweight", "qzeros"))
-    listed = catalog.info(f"{base}.g_idx").count if f"{base}.g_idx" in catalog.names else 0
+    listed = catalog.info(f"{base}.g_idx").count if f"{base}.g_idx" in catalog else 0
     fitting = [
         bits
         for bits in BITS
@@ -118,7 +118,7 @@ def _order(catalog: Catalog, base: str, columns: int, groups: int) -> tuple[torc
     """Return the columns group by group, none where they are so already, and the columns of a group."""
     group = -(-columns // groups)
     in_place = torch.arange(columns) // group
-    if f"{base}.g_idx" not in catalog.names:
+    if f"{base}.g_idx" not in catalog:
         return None, group
     found = catalog.cut(f"{base}.g_idx").to(torch.int64)
     if torch.equal(found, in_place):

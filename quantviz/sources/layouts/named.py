@@ -12,7 +12,7 @@ def _is_eetq(claim: Claim) -> bool:
 
 
 def _is_vptq(claim: Claim) -> bool:
-    return f"{claim.module}.centroids.weight" in claim.catalog.names
+    return f"{claim.module}.centroids.weight" in claim.catalog
 
 
 #: The form of each layout: what its codes and one tensor beside them are called.

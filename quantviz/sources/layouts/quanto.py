@@ -67,7 +67,7 @@ def _few_bits(claim: Claim) -> QuantizedWeight:
     lines, width = scales[0], packed[1]
     bits = next((n for n in (4, 2) if packed[0] == -(-lines * n // 8)), 0)
     bias = f"{claim.module}.bias"
-    of_bias = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog.names else 0
+    of_bias = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog else 0
     rows = of_bias or _rows_by_config(claim, lines * width, width)
     if not bits or (rows and lines % rows):
         raise claim.misfit(_SCALE)

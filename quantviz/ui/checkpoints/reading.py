@@ -180,9 +180,16 @@ def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
     return names_of(scan) == state.recipes and scan.selection == Selection(state.engine)
 
 
-@st.cache_data(ttl=_LISTING_SECONDS, max_entries=4, show_spinner=False)
-def _headers(path: str, engine: str) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
-    """Return the tensors of a checkpoint, and of each whether it is left aside."""
+def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what differs once a file of a checkpoint is another: the headers of many take long to read."""
+    folder = path if path.is_dir() else path.parent
+    found = ((each.name, each.stat()) for each in sorted(folder.iterdir()) if each.is_file())
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _headers(path: str, engine: str, mark: object) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
+    """Return the tensors of a checkpoint, whose files have that mark, and whether each is left aside."""
     from quantviz.checkpoints.listing import list_checkpoint
     from quantviz.checkpoints.selection import Selection, selected
 
@@ -201,7 +208,8 @@ def _headers(path: str, engine: str) -> list[tuple[str, tuple[int, ...], str, st
 
 def look_at_headers(state: CheckpointsState) -> Model:
     """Return a checkpoint of which nothing is measured yet, as its files' headers tell it."""
-    listed = _headers(str(path_of(state.chosen)), state.engine)
+    path = path_of(state.chosen)
+    listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
         {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
         for name, _, _, file, is_aside in listed

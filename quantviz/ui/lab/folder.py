@@ -120,7 +120,7 @@ def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[
     """Show the choice of a dtype in the widget `key`, where the file does not tell the chosen array's."""
     from quantviz.sources.files.npy import dtypes_of
 
-    offered = dtypes_of(catalog.info(name).problem) if name in catalog.names else ()
+    offered = dtypes_of(catalog.info(name).problem) if name is not None and name in catalog else ()
     if offered:
         choose(
             st.selectbox,
