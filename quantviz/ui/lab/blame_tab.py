@@ -369,10 +369,10 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         "remedy": [_remedy_words(each, blame, state) for each in remedies],
         "whole": [each.whole_after_db for each in remedies],
         "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
+        "runs": ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies],
         "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
         "bits": [_bits(each, state) for each in remedies],
         "scheme": ["✓" if each.scheme else "–" for each in remedies],
-        "runs": ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies],
     }
     formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
     what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)
