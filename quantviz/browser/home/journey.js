@@ -3,7 +3,7 @@
 
 import { sharpen } from "./canvas.js";
 import { paintComb } from "../ruler/comb.js";
-import { RulerPainter } from "../ruler/painter.js";
+import { noMarks, RulerPainter } from "../ruler/painter.js";
 import { Axis, NARROW, teethOf } from "../ruler/places.js";
 
 // When each part of the way ends, of all of it.
@@ -64,7 +64,7 @@ export class JourneyPainter {
       held: null,
       words: {},
       teeth: teethOf(levels, axis),
-      marks: { teeth: [], ends: [] },
+      marks: noMarks(bands),
       picture: { levels, codes, zero, selected: 0, landed: [journey.x_hat], single: null },
     });
     paintComb(painter);

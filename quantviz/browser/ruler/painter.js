@@ -17,6 +17,9 @@ const SMALL = 12;
 // Pixels between two labels side by side.
 const GAP = 3;
 
+// Where things are drawn on the ruler, before any is.
+export const noMarks = (bands) => ({ teeth: [], dot: null, ends: [], knobs: bands.top + 9, taken: [] });
+
 // Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
 export class RulerPainter {
   constructor(context, { colors, writing, wall }) {
@@ -35,7 +38,7 @@ export class RulerPainter {
     context.clearRect(0, 0, axis.right + axis.left, bands.height);
     context.textBaseline = "alphabetic";
     this.teeth = draws(picture, "codes") ? teethOf(picture.levels, axis) : [];
-    this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9, taken: [] };
+    this.marks = noMarks(bands);
     if (draws(picture, "dots")) this.paintAxis();
     if (bands.sliders) paintSliders(this);
     paintMark(this);
