@@ -508,6 +508,8 @@ def test_a_visit_of_a_large_tensor(new_page, url, shot):
 
 def it_is_drawn_as_images_and_still_exact(page, shot):
     """Its own panels, and the schemes compared side by side: zoom, cross-hair and mark are one for all."""
+    # What comes above the panels moves them: a place that is taken before that is another cell's.
+    wait_idle(page)
     # A pixel stands for four cells, and shows the one of largest magnitude.
     page.mouse.click(*cell_at(page, 0, 200, 31))
     wait_address(page, "c", "200.31")
