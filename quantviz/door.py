@@ -52,10 +52,7 @@ class _Arguments:
 
     @functools.cached_property
     def _kinds(self) -> dict[str, Any]:
-        return {
-            name: Any if name in self._own else _kind(each.annotation, self._function)
-            for name, each in self._parameters.items()
-        }
+        return _kinds_of(self._function, self._own)
 
     def _checked(self, name: str, value: Any) -> Any:
         fitting = _fitted(value, self._kinds.get(name, Any))
@@ -138,11 +135,8 @@ public = public_but()
 
 
 def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the parameters of a function want, by their names; the annotation's text where it is not
-    known.
-    """
-    inner = inspect.unwrap(function)
-    return {name: _kind(each.annotation, inner) for name, each in inspect.signature(inner).parameters.items()}
+    """Return the types of a function's parameters, by their names."""
+    return _kinds_of(inspect.unwrap(function))
 
 
 def check_fields(value: Any) -> None:
@@ -185,11 +179,20 @@ def checked_fields(kind: type[_T]) -> type[_T]:
 # ---- arguments -------------------------------------------------------------------------------------
 
 
-def _kind(annotation: Any, function: Callable[..., Any]) -> Any:
-    """Return an annotation as a type; `Any` where a parameter has none."""
-    if annotation is inspect.Parameter.empty:
-        return Any
-    return eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation
+def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the types of a function's parameters; `Any` of those without an annotation, and of `skipped`.
+
+    What it returns is left out: that may be imported for type checkers alone.
+    """
+    parameters = inspect.signature(function).parameters
+    annotations = {
+        name: each.annotation
+        for name, each in parameters.items()
+        if name not in skipped and each.annotation is not inspect.Parameter.empty
+    }
+    annotated: Any = types.SimpleNamespace(__annotations__=annotations)
+    hints = typing.get_type_hints(annotated, function.__globals__)
+    return {name: hints.get(name, Any) for name in parameters}
 
 
 def _fitted(value: Any, kind: Any) -> Any:
