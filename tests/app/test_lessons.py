@@ -997,20 +997,26 @@ def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_le
     assert second_looks(at) == []
     healthy(at.button(key="lesson_once_more").click().run())
     assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
-    assert words["lessons.second_look.asked"].encode() in everything(at)
-    scenes = steps[i].scenes(1)
-    not_told(at, steps[i], scenes)
-    if steps[i].move:
-        moved(at, name, i, 1, scenes[HERE].state)
-    for k, each in enumerate(steps[i].questions):
-        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
-        commit(at)
+    answered_once_more(at, name, i, language)
     assert at.button(key="lesson_next").label == words["lessons.second_look.back"].format(number=4)
     healthy(at.button(key="lesson_next").click().run())
     assert asked(at, "l") == later
     # Once, and no more.
     assert not [b for b in at.button if b.key == "lesson_once_more"]
     assert second_looks(at_the_end(name, at.session_state["lesson_answers"])) == []
+
+
+def answered_once_more(at, name, i, language):
+    """Answer the questions of a step right at their second look."""
+    step = lessons(language)[name].steps[i]
+    assert catalogue(language)["lessons.second_look.asked"].encode() in everything(at)
+    scenes = step.scenes(1)
+    not_told(at, step, scenes)
+    if step.move:
+        moved(at, name, i, 1, scenes[HERE].state)
+    for k, each in enumerate(step.questions):
+        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
+        commit(at)
 
 
 def sure_of(name, i, question, given):
@@ -1051,14 +1057,7 @@ def test_the_last_lessons_are_asked_once_more_from_the_list(name, language):
     assert button.label == words["lessons.second_look.ask"].format(number=number_)
     healthy(button.click().run())
     assert (asked(at, "l"), asked(at, "p")) == (name, str(i + 1))
-    assert words["lessons.second_look.asked"].encode() in everything(at)
-    scenes = steps[i].scenes(1)
-    not_told(at, steps[i], scenes)
-    if steps[i].move:
-        moved(at, name, i, 1, scenes[HERE].state)
-    for k, each in enumerate(steps[i].questions):
-        answer(at, each, right_answer(each, scenes), f"answer_{name}_{i}_{k}_1")
-        commit(at)
+    answered_once_more(at, name, i, language)
     assert at.button(key="lesson_next").label == words["lessons.second_look.back_to_list"]
     healthy(at.button(key="lesson_next").click().run())
     assert "l" not in address(at)
