@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS tensors (
     scan INTEGER, position INTEGER, tensor TEXT, file TEXT, dtype TEXT, shape TEXT, size INTEGER,
     content TEXT, status TEXT, reason TEXT, PRIMARY KEY (scan, position)) WITHOUT ROWID;
 """
+#: What makes an empty file one of results.
+_FILLED = f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={VERSION};COMMIT;"
 #: Seconds to wait for another process that writes.
 _WAIT = 60.0
 #: SQLite calls back after so many instructions.
@@ -64,6 +66,8 @@ class ResultFile:
         self._steps_left = 0
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         with self._sentences():
+            if not read_only and not path.exists():
+                self._put_down_empty()
             self._connect()
 
     def close(self) -> None:
@@ -191,6 +195,18 @@ class ResultFile:
 
     # ---- opening -------------------------------------------------------------------------------------
 
+    def _put_down_empty(self) -> None:
+        """Put down a file without rows, its tables and all at once: whoever looks meanwhile finds no file or
+        one that can be read. On a disk without hard links `_check_tables` fills it where it lies.
+        """
+        path = self.path.resolve()
+        with tempfile.TemporaryDirectory(prefix=".quantviz_results_", dir=path.parent) as folder:
+            new = Path(folder) / path.name
+            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as filled:
+                filled.executescript(_FILLED)
+            with contextlib.suppress(OSError):  # another process was first, or there are no links
+                os.link(new, path)
+
     def _connect(self) -> None:
         self._seen = _state_of(self.path, self._log)
         self._is_immutable = False
@@ -273,7 +289,7 @@ class ResultFile:
         self._open.execute("PRAGMA journal_mode=WAL")
         self._open.execute("PRAGMA synchronous=NORMAL")
         if is_new:
-            self._open.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={VERSION};COMMIT;")
+            self._open.executescript(_FILLED)
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

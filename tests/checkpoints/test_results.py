@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import quantviz as qv
+from quantviz.checkpoints.result_file import ResultFile
 from quantviz.checkpoints.results import Results
 from tests.fuzz.results_files import NAMES, RECIPES, write_results
 
@@ -80,3 +81,32 @@ def test_what_was_read_while_the_file_was_replaced_is_read_again(tmp_path, monke
         monkeypatch.setattr(looking._file, "_fetch", always)
         with pytest.raises(qv.QuantVizError, match="again and again"):
             looking.scans()
+
+
+def test_whoever_looks_while_the_first_scan_begins_finds_no_file_or_one_that_can_be_read(
+    tmp_path, monkeypatch
+):
+    path, found = tmp_path / "r.sqlite", []
+    usual = ResultFile._check_tables
+
+    def looked_at(self):
+        if not self._read_only:
+            with Results(path, read_only=True) as looking:
+                found.append(looking.scans())
+        usual(self)
+
+    monkeypatch.setattr(ResultFile, "_check_tables", looked_at)
+    Results(path).close()
+    assert found == [()]
+    assert list(files(tmp_path)) == ["r.sqlite"]
+
+
+def test_without_hard_links_a_new_file_is_filled_where_it_lies(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    write_results(tmp_path / "r.sqlite")
+    with Results(tmp_path / "r.sqlite", read_only=True) as looking:
+        assert len(looking.scans()) == 2
+    assert list(files(tmp_path)) == ["r.sqlite"]
