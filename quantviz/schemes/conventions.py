@@ -243,6 +243,12 @@ class Convention(Arithmetic):
                 "mirrored_end",
             ),
             (
+                "reduce_range",
+                self.reduce_range == "stretched" and self.scale.rule != "mirrored_end",
+                "scale.rule",
+                "mirrored_end",
+            ),
+            (
                 "unsigned_zero",
                 # Only a range that is made for it has a lower end in symmetric mode.
                 self.unsigned_zero == "lower_end" and self.scale.rule != "mirrored_end",
@@ -422,6 +428,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code", "zero_on_code"),
         "scale.width_dtype": ("scale_math", *HALVES),
+        "scale.ends_format": (None, *HALVES),
         "scale.floor_rule": (
             "at_least",
             "replace_zero",
@@ -490,7 +497,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         ),
         "narrow_range": (False, True),
         "narrow_unsigned": ("none", "smallest", "largest"),
-        "reduce_range": ("none", "half", "half_and_one"),
+        "reduce_range": ("none", "half", "half_and_one", "stretched"),
         "narrow_clamp": (True, False),
         "cast_before_clamp": ("none", "int64"),
         "block_cast_before_clamp": ("same", "none", "int64"),

@@ -170,7 +170,8 @@ class Scheme:
         spared.
         """
         fmt = self.number_format
-        return self.arithmetic.reduce_range != "none" and fmt.kind == "integer" and fmt.levels > 3
+        reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
+        return reduced and fmt.kind == "integer" and fmt.levels > 3
 
     @property
     def _narrow(self) -> bool:
@@ -563,6 +564,10 @@ class Scheme:
                 got="multiply_absmax",
                 other="mode",
                 allowed="symmetric",
+            )
+        if self.mode == "asymmetric" and self.convention.reduce_range == "stretched":
+            yield QuantVizError(
+                "convention_lacks", field="reduce_range", got="stretched", other="mode", allowed="symmetric"
             )
         if self.mode == "asymmetric" and self.convention.scale.global_rule in (
             "absmax_over_range_joined",
