@@ -234,7 +234,7 @@ def _mirrored_end(scheme: Scheme) -> Operations:
             f"lo = where(one_sided, 0, {below})",
             lambda v: torch.where(v["one_sided"] != 0, 0, low_end(v)),
         )
-    ends = (low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+    ends: Operations = (low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
     if stretched:
         ends += tuple(_stretched(name, (levels - 1) / (made_for - 1)) for name in ("lo", "hi"))
     return (*absmax, *ends)
