@@ -195,9 +195,17 @@ def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> di
     return {name: hints.get(name, Any) for name in parameters}
 
 
+@functools.cache
+def _parts_of(kind: Hashable) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a type is made of: `dict` and `(str, int)` of `dict[str, int]`."""
+    return typing.get_origin(kind), typing.get_args(kind)
+
+
 def _fitted(value: Any, kind: Any) -> Any:
     """Return a value as a type has it; `_ANY` where it is none of it."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if type(value) is kind and kind is not int:  # as nearly all are
+        return value
+    origin, inner = _parts_of(kind)
     if kind is Any or isinstance(kind, TypeVar):
         return value
     if kind is None or kind is type(None):
