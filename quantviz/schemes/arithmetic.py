@@ -40,6 +40,9 @@ class ScaleSpec:
     asymmetric_rule: str = "width_over_steps"
     #: Dtype that the width of an asymmetric range is rounded to; "scale_math", that of the scale.
     width_dtype: str = "scale_math"
+    #: Float format that the ends of a range are rounded to before the scale is made of them, at most its
+    #: largest value; none where they are kept as they are.
+    ends_format: str | None = None
     #: A range of asymmetric mode that is no wider than this is widened by as much at each end; 0 for none.
     widened_up_to: float = 0.0
     #: The least part of the tensor's largest magnitude that is taken for a block's, where the rule makes a
@@ -242,7 +245,8 @@ class Arithmetic:
     #: Whether the range is made for half of an integer format's codes, so that sums of products fit where
     #: they are added up in 16 bits: "none"; "half", -64 ... 63 or 0 ... 127 of 8 bits; "half_and_one", with
     #: one more above 0 from 8 signed bits on, -64 ... 64, and the zero point of symmetric unsigned in the
-    #: middle of these.
+    #: middle of these; "stretched", the ends of a symmetric range that is made for half of the codes are
+    #: stretched to all of them, so that the outer codes stay empty.
     reduce_range: str = "none"
     #: Whether codes are clamped to what the range is made for, or to all the codes of the format.
     narrow_clamp: bool = True

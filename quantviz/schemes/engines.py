@@ -438,6 +438,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        # What is float16 in the graph are the input, the ends and the output.
+        half_input=(_half("scale__ends_format", "result_dtype", dtypes=("float16",)),),
         purpose="integer_inference",
         known_as=("OpenVINO", "NNCF", "Intel", "POT"),
         offer=Offer(_ids("uint4", "uint8"), granularities=("per_tensor", "per_channel")),

@@ -324,15 +324,15 @@ def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
     """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
 
-    NaN and Inf are left aside.
+    Recipes that engines share come before an engine's own. NaN and Inf are left aside.
     """
     current = current.replace(nonfinite="refuse")
-    exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
+    exact = next((name for name, scheme in ALL_RECIPES.items() if scheme == current), None)
     if len(shape) == 1 and needs_lines(current):
         return None
     if exact or current.problems(shape):
         return exact
-    return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+    return next((name for name, scheme in ALL_RECIPES.items() if _same_effect(scheme, current, shape)), None)
 
 
 def needs_lines(recipe: Scheme) -> bool:

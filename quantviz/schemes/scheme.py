@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -89,7 +90,8 @@ class Scheme:
         >>> Scheme.parse(form).arithmetic.apply_dtype
         'bfloat16'
         """
-        return self.chosen.in_effect(self.format)
+        # Every step asks for it, and nearly every input is float32.
+        return self.chosen.in_effect(self.format) if self.chosen.input_dtype in HALVES else self.chosen
 
     def on_input(self, dtype: str) -> Scheme:
         """Return the scheme for an input of `dtype`: with that in the convention where it changes the
@@ -170,7 +172,8 @@ class Scheme:
         spared.
         """
         fmt = self.number_format
-        return self.arithmetic.reduce_range != "none" and fmt.kind == "integer" and fmt.levels > 3
+        reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
+        return reduced and fmt.kind == "integer" and fmt.levels > 3
 
     @property
     def _narrow(self) -> bool:
@@ -355,7 +358,13 @@ class Scheme:
         >>> [problem.key for problem in scheme.problems((4, 6))]
         ['group_does_not_divide']
         """
-        return tuple(self._problems(shape))
+        own = () if self._is_sound else tuple(self._own_problems())
+        return own or tuple(self._shape_problems(shape) if shape is not None else ())
+
+    @functools.cached_property
+    def _is_sound(self) -> bool:
+        """Whether it can be used on a tensor of some shape: asked once of each, since fields stay."""
+        return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
         """Return the blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
@@ -518,7 +527,8 @@ class Scheme:
         )
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
-    def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        """Yield why it can be used on no tensor."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
@@ -564,6 +574,10 @@ class Scheme:
                 other="mode",
                 allowed="symmetric",
             )
+        if self.mode == "asymmetric" and self.convention.reduce_range == "stretched":
+            yield QuantVizError(
+                "convention_lacks", field="reduce_range", got="stretched", other="mode", allowed="symmetric"
+            )
         if self.mode == "asymmetric" and self.convention.scale.global_rule in (
             "absmax_over_range_joined",
             "reach_over_absmax",
@@ -594,16 +608,17 @@ class Scheme:
                 )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
-        granularity_problems = tuple(self.granularity.problems())
-        yield from granularity_problems
-        if shape is not None:
-            if not 1 <= len(shape) <= 4:
-                yield QuantVizError("input_dims", got=len(shape), shape=shape)
-            elif 0 in shape:
-                yield QuantVizError("input_empty", shape=shape)
-            elif not granularity_problems:
-                shape_problems = tuple(self.granularity.shape_problems(shape, self.convention.tail))
-                yield from shape_problems or self._run_problems(shape)
+        yield from self.granularity.problems()
+
+    def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+        """Yield why it cannot be used on a tensor of `shape`."""
+        if not 1 <= len(shape) <= 4:
+            yield QuantVizError("input_dims", got=len(shape), shape=shape)
+        elif 0 in shape:
+            yield QuantVizError("input_empty", shape=shape)
+        else:
+            problems = tuple(self.granularity.shape_problems(shape, self.chosen.tail))
+            yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
         """Yield an error where the calibration is the engine's own search and there is none, or where there
