@@ -783,8 +783,8 @@ ASKED_AFTER_A_MOVE = [
 
 
 def a_question_comes_where_it_has_its_room(page, steps=2):
-    """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen; on a
-    laptop it moved *Next* by up to 127.
+    """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen; on
+    a laptop it moved *Next* by up to 127.
     """
     width, height = page.viewport_size["width"], page.viewport_size["height"]
     for lesson, step, handle, language in sample_of(ASKED_AFTER_A_MOVE, steps):
@@ -808,7 +808,7 @@ ASK_NOTHING = [("block_formats", 3, "value"), ("float_formats", 4, "bit"), ("per
 
 
 def the_way_on_is_in_reach_and_stays_where_it_is(page):
-    """About 13 steps began with *Next* below the fold; what came on a release moved the rest by up to 47 px."""
+    """Some 13 steps began with *Next* below the fold; what came on a release moved what is below by 47 px."""
     bar, code = ".st-key-lesson_onward", ".st-key-lesson_code"
     for lesson, step, moved in sample_of(ASK_NOTHING, 2):
         gone(page, lesson, step, until=code)
