@@ -35,17 +35,10 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 
 @dataclass(frozen=True)
-class MinMax:
+class MinMax(Calibration):
     """From the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         lo, hi = blocks.min_max()
@@ -56,7 +49,7 @@ class MinMax:
 
 
 @dataclass(frozen=True)
-class Percentile:
+class Percentile(Calibration):
     """Leaves out the values beyond the `p`-th percentile, 50 < p ≤ 100.
 
     Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
@@ -65,11 +58,6 @@ class Percentile:
 
     p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_plain(self, p=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -92,14 +80,12 @@ class Percentile:
 
 
 @dataclass(frozen=True)
-class AbsMean:
+class AbsMean(Calibration):
     """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al.
     2024).
     """
 
     id: ClassVar[str] = "abs_mean"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -139,17 +125,12 @@ class Searched(Computed):
 
 
 @dataclass(frozen=True)
-class ManualRange:
+class ManualRange(Calibration):
     """The range `lo` to `hi`, set by hand for every block."""
 
     lo: float
     hi: float
     id: ClassVar[str] = "manual_range"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_plain(self, lo=float, hi=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -165,7 +146,7 @@ class ManualRange:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Calibration):
     """Scale and zero point set by hand, the same for every block.
 
     The notebooks' hard-coded pair is `Given(3.5, -70)`.
@@ -176,10 +157,9 @@ class Given:
     zero_point: int | float = 0
     id: ClassVar[str] = "given"
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_plain(self, scale=float)
+        super().__post_init__()
         as_plain(self, zero_point=float)
         as_plain(self, zero_point=int)
 
@@ -200,28 +180,16 @@ class Given:
     def calibrate(self, blocks: BlockValues, context: Context) -> QParams:
         return context.qparams(self.scale, self.zero_point)
 
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
-
 
 @dataclass(frozen=True)
-class External:
+class External(Calibration):
     """Scale and zero point were handed to `quantize(..., qparams=...)`: no text form, no cache."""
 
     id: ClassVar[str] = "external"
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> NoReturn:
         raise QuantVizError("external_without_qparams")
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
 
 
 #: Every calibration that can be chosen, by id.

@@ -1,11 +1,12 @@
-"""What a calibration answers and is told: the protocols that `calibration` and `engine_calibrations` fill."""
+"""What a calibration answers and is told: what `calibration` and `engine_calibrations` build on."""
 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QParams
     from quantviz.schemes.conventions import Convention
     from quantviz.schemes.formats import NumberFormat
+
+
+#: The kinds of numbers that a field may declare, also where annotations are not evaluated.
+_PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,48 +147,53 @@ class Context(ModeContext):
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
 
-class Calibration(Protocol):
-    """What every calibration answers."""
+class Calibration(ABC):
+    """From the values of a block to its clipping range: a frozen dataclass, whose fields are its parameters.
+
+    Everything but `id` and `calibrate` has a default.
+    """
 
     id: ClassVar[str]
     #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
     #: `ModeContext`, and a range that was found once serves other formats too. What any other one finds is
     #: kept for the one scheme.
-    of_values: ClassVar[bool]
+    of_values: ClassVar[bool] = True
     #: Whether it is asked of all blocks of a tensor together, as one whose search looks at the whole tensor
     #: must be. Any other is asked of some blocks at a time: what a block is given depends on no other block.
-    together: ClassVar[bool]
+    together: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Convert numbers to the kind that their field declares, see `as_plain`."""
+        plain = {each.name: _PLAIN.get(each.type) for each in fields(self)}  # type: ignore[arg-type]
+        as_plain(self, **{name: kind for name, kind in plain.items() if kind})
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
         """Yield what is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
+        return iter(())
 
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        """Return the clipping range of each block, or its scale and zero point."""
+    @abstractmethod
+    def calibrate(self, blocks: BlockValues, context: Any) -> Range | QParams:
+        """Return the clipping range of each block, or its scale and zero point.
+
+        `context` is a `ModeContext` where the range is `of_values`, else a `Context`.
+        """
 
     def lines(self, mode: str) -> tuple[str, str]:
         """Return how `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them,
         so that they are shown as they were found.
         """
+        return "", ""
 
 
-class Computed:
+class Computed(Calibration):
     """A calibration whose range, or scale and zero point, the function computes that stands for its class."""
 
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        return context.compute(self, blocks, context)  # type: ignore[arg-type]
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
+        return context.compute(self, blocks, context)
 
 
 def is_number(value: object) -> bool:

@@ -18,12 +18,19 @@ import torch
 import quantviz as qv
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.calibration import starting
 from quantviz.schemes.conventions import CHOICES
-from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, HQQ
+from quantviz.schemes.engine_calibrations import HQQ
 from tests.helpers import ROOT
 from tests.helpers.offered import offered_schemes, variant
 
 RECORD = ROOT / "tests" / "data" / "golden_codes.json"
+
+#: Calibrations whose fields are not recorded as they begin.
+FIELDS: dict[str, tuple[qv.Calibration, ...]] = {
+    "manual_range": (qv.ManualRange(-0.5, 0.75),),
+    "given": (qv.Given(0.03125, 3), qv.Given(0.03125)),
+}
 
 
 def golden_tensor(rows: int = 12, columns: int = 256) -> torch.Tensor:
@@ -49,16 +56,7 @@ def golden_schemes() -> Iterator[qv.Scheme]:
         yield from offered_schemes(convention)
         yield from half_schemes(convention)
     yield from qv.RECIPES.values()
-    calibrations = (
-        qv.Percentile(99.0),
-        qv.MSE(),
-        qv.AbsMean(),
-        qv.ManualRange(-0.5, 0.75),
-        qv.Given(0.03125, 3),
-        qv.Given(0.03125),
-    )
-    of_engines = (kind() for kind in ENGINE_CALIBRATIONS)
-    for calibration, mode in itertools.product((*calibrations, *of_engines), qv.MODES):
+    for calibration, mode in itertools.product(golden_calibrations(), qv.MODES):
         try:
             yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)
         except qv.QuantVizError:
@@ -69,6 +67,12 @@ def golden_schemes() -> Iterator[qv.Scheme]:
             convention = variant(qv.CONVENTIONS["course"], field, value)
             schemes = offered_schemes(convention, (format_id,)) if convention else ()
             yield from (scheme for scheme in schemes if scheme.granularity.id == "per_group")
+
+
+def golden_calibrations() -> Iterator[qv.Calibration]:
+    """Yield each calibration that there is, with the numbers that it begins with or those of `FIELDS`."""
+    for name, kind in qv.CALIBRATIONS.items():
+        yield from FIELDS.get(name, (starting(kind, {}),))
 
 
 def half_schemes(convention: qv.Convention) -> Iterator[qv.Scheme]:
