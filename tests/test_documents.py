@@ -174,7 +174,9 @@ def test_the_folders_are_told_in_their_own_words():
     for path in (ROOT / "quantviz").rglob("*/__init__.py"):
         says = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         own[path.parent.relative_to(ROOT).as_posix()] = " ".join(says.partition("\n\n")[0].split())
-    assert told == own
+    missing = [f"| `{folder}/` | {says} |" for folder, says in own.items() if told.get(folder) != says]
+    assert not missing, f"these lines belong in 'Where things are' of CONTRIBUTING.md: {missing}"
+    assert told.keys() == own.keys()
 
 
 # ---- the page of files and settings ---------------------------------------------------------------
@@ -213,8 +215,9 @@ def test_the_defaults_of_what_is_shared_are_those_of_the_code():
 
 
 def test_every_suffix_that_is_read_is_told():
-    told = [suffix for row in rows("What can be read") for suffix in row[0].split(", ")]
-    assert sorted(told) == sorted([*READERS, ".png", ".jpg", ".jpeg"])
+    told = {suffix for row in rows("What can be read") for suffix in row[0].split(", ")}
+    other = told ^ {*READERS, ".png", ".jpg", ".jpeg"}
+    assert not other, f"the table 'What can be read' of {FILES} and READERS differ in {sorted(other)}"
 
 
 # ---- the bounds ------------------------------------------------------------------------------------

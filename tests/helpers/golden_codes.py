@@ -1,8 +1,8 @@
 """The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it
 was.
 
-`python -m tests.helpers.golden_codes` writes the record anew, which is right only after
-`quantviz.quantization.quantizer.ARITHMETIC` was raised, or where schemes were added.
+`python -m tests.helpers.golden_codes` writes the record: all of it after
+`quantviz.quantization.quantizer.ARITHMETIC` was raised, else the schemes that were added.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -103,14 +104,33 @@ def digest(scheme: qv.Scheme, x: torch.Tensor) -> str:
     return found.hexdigest()[:12]
 
 
+def recorded() -> dict[str, Any]:
+    """Return the record: the number of the arithmetic, and each scheme's digest by its text form."""
+    return dict(json.loads(RECORD.read_text(encoding="utf-8")))
+
+
+def forms() -> dict[str, qv.Scheme]:
+    """Return the schemes whose codes are recorded, by their text forms."""
+    return {str(scheme): scheme for scheme in golden_schemes()}
+
+
 def digests() -> dict[str, str]:
     """Return each scheme's digest by its text form."""
-    return {str(scheme): digest(scheme, golden_tensor()) for scheme in golden_schemes()}
+    return {form: digest(scheme, golden_tensor()) for form, scheme in forms().items()}
+
+
+def record_anew() -> None:
+    """Write the record. Under the same number of the arithmetic what was recorded stays, and only schemes
+    that were added are computed: a code that changed is noticed as before.
+    """
+    kept = recorded()["digests"] if recorded()["arithmetic"] == ARITHMETIC else {}
+    found = {
+        form: kept.get(form) or digest(scheme, golden_tensor()) for form, scheme in sorted(forms().items())
+    }
+    RECORD.write_text(
+        json.dumps({"arithmetic": ARITHMETIC, "digests": found}, indent=0) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
-    RECORD.parent.mkdir(exist_ok=True)
-    RECORD.write_text(
-        json.dumps({"arithmetic": ARITHMETIC, "digests": dict(sorted(digests().items()))}, indent=0) + "\n",
-        encoding="utf-8",
-    )
+    record_anew()
