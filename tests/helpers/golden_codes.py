@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,7 @@ def recorded() -> dict[str, Any]:
     return dict(json.loads(RECORD.read_text(encoding="utf-8")))
 
 
+@cache
 def forms() -> dict[str, qv.Scheme]:
     """Return the schemes whose codes are recorded, by their text forms."""
     return {str(scheme): scheme for scheme in golden_schemes()}

@@ -35,7 +35,7 @@ def test_codes_change_only_with_the_number_of_the_arithmetic(record):
 
 def test_every_calibration_is_recorded():
     """Those that need a convention or a mode of their own have a line in `golden_schemes`."""
-    recorded = {scheme.calibration.id for scheme in golden_codes.golden_schemes()}
+    recorded = {scheme.calibration.id for scheme in golden_codes.forms().values()}
     missing = sorted(qv.CALIBRATIONS.keys() - recorded)
     assert not missing, (
         f"no golden scheme takes {missing}: add one with it to golden_schemes of "
