@@ -133,9 +133,9 @@ class LabState:
     def with_source(self, source: Source) -> LabState:
         """Return the state with another tensor.
 
-        The chosen scheme is kept as far as it fits; parts that belong to the old tensor are dropped. A picture
-        has no values below 0: codes without a sign stand in for those of another tensor there, and the other
-        way round.
+        The chosen scheme is kept as far as it fits; parts that belong to the old tensor are dropped. A
+        picture has no values below 0: codes without a sign stand in for those of another tensor there, and
+        the other way round.
         """
         shape = source.shape
         kept = (
