@@ -31,14 +31,14 @@ class FormatFacts:
     largest: float
     #: The most negative value, or the smallest one where there are no negative values.
     lowest: float
-    #: Next to 0 on the positive side.
+    #: The value next to 0 on the positive side.
     smallest_positive: float
-    #: Of float formats: the smallest value with a full mantissa, and the smallest one below it.
+    #: The smallest positive value with a full mantissa, and the smallest one below it; of float formats only.
     smallest_normal: float | None
     smallest_subnormal: float | None
-    #: How many finite values there are; 0 and -0 are one.
+    #: The number of finite values; 0 and -0 count as one.
     values: int
-    #: The codes that are no finite number, and those of 0, smallest first.
+    #: The codes of Inf, of NaN and of 0, smallest first.
     inf_codes: tuple[int, ...]
     nan_codes: tuple[int, ...]
     zero_codes: tuple[int, ...]
@@ -113,7 +113,7 @@ class End:
 
 @functools.cache
 def float_end(fmt: NumberFormat) -> End | None:
-    """Return why a float format has no value above its largest; none for other formats.
+    """Return the reason why a float format has no value above its largest; none for other formats.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> float_end(FORMATS["float8_e4m3fn"])

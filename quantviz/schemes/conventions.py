@@ -129,7 +129,7 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether there is no problem."""
+        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:

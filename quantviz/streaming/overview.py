@@ -161,7 +161,7 @@ def pooled(
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """Return the picture, in at most `pixels`, of matrices that are there already, whoever made them.
+    """Return the picture, in at most `pixels`, of matrices that were quantized before.
 
     It shows the "largest" of all their cells. `x` and `x_hat` are float32.
 

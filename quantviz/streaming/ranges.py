@@ -72,7 +72,7 @@ def ranges(
             part = layout_of_rows(layout, first, last) if alone else layout
             band = Band(x, first * length, part.view_shape) if alone else x
             trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
-            # Of a tensor of one axis a band is some of its columns.
+            # A band of a tensor of one axis is some of its columns.
             own = (
                 importance[first:last]
                 if importance is not None and len(layout.view_shape) == 1
