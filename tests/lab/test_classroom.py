@@ -97,8 +97,8 @@ ASKED = [
 
 
 def damages(form):
-    """A link's word with one sign lost, doubled, replaced, added or turned round, and with an end cut off: one
-    that was cut off exactly between two words opened what the lost ones had closed.
+    """A link's word with one sign lost, doubled, replaced, added or turned round, and with an end cut off:
+    one that was cut off exactly between two words opened what the lost ones had closed.
     """
     for i in range(len(form)):
         yield form[:i] + form[i + 1 :]
