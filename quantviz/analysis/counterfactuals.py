@@ -282,7 +282,7 @@ class Counterfactuals:
             self._parts[number] = float(values.to(torch.float64).square().sum()), float(errors.square().sum())
         return self._parts[number]
 
-    # ---- what is tried ------------------------------------------------------------------------
+    # ---- trials -------------------------------------------------------------------------------
 
     def noise_without(self, numbers: Numbers) -> float:
         """Return Σe² of the other cells when scales are found without some parts."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
-#: Gives what is known by a name, or what the function makes.
+#: Returns the kept result of a name, or calls the function for it.
 Keep = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -79,7 +79,7 @@ class Study:
     #: Of a small tensor, the result for all of it.
     result: QuantResult | None
     notes: tuple[Note, ...]
-    #: Keeps what takes a pass over the tensor, for this scheme and for others.
+    #: Keeps results that take a pass over the tensor, for this scheme and for others.
     keep: Keep
 
     @classmethod
@@ -138,7 +138,7 @@ class Study:
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
         """Return the study of a tensor under the scales of its own file.
 
-        Its codes are the file's too, for each value is what its code stands for.
+        Its codes are the file's too, for each value is that of its code.
         """
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
@@ -433,7 +433,7 @@ def ask_study(
 def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
-    """Return tensor and scheme as they go together, notes on that, and what is known of the tensor then."""
+    """Return tensor and scheme as they go together, notes on that, and the facts of this tensor."""
     given = x
     x, scheme, said = on_stored(given, scheme)
     for problem in scheme.problems(given.shape):

@@ -1,4 +1,4 @@
-"""The compiler of a scheme's own arithmetic: schemes that differ in numbers only share what it makes."""
+"""The compiler of a scheme's own arithmetic: schemes that differ in numbers only share its functions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Compiler:
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
-        #: Seconds spent compiling, or reading what was compiled before.
+        #: Seconds spent compiling, or reading functions that were compiled before.
         self.seconds = 0.0
 
     def cells(self, code: CellCode, by_element: bool) -> int:
@@ -134,7 +134,7 @@ class Compiler:
             return int(self._made[source].address)
 
     def _finish(self) -> None:
-        """Compile what is called with it, for arrays of these types alone."""
+        """Compile the kernels that call the cells' arithmetic, for arrays of these types alone."""
         if drive.signatures:
             return
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
@@ -168,7 +168,7 @@ def compiler() -> Compiler:
 
 
 def _path(source: str) -> str:
-    """Return the file that some source is said to be of. numba keeps compiled code by it."""
+    """Return the file name that a source is compiled under. numba keeps compiled code by it."""
     folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     return f"<{name}>" if folder is None else str(folder / name)
 

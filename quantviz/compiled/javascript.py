@@ -173,7 +173,7 @@ class _Known:
 
 
 def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
-    """Return a metric's function: lines before, lines of each code, and what is made of their sums."""
+    """Return the text of a metric's function: lines before, lines of each code, and lines on their sums."""
     sums = {line.partition(" = ")[0]: line for line in trace.of_block if " = total(" in line}
     late = set(sums)
     for line in trace.of_block:

@@ -117,8 +117,8 @@ class PanelsData:
     shown_error: Array
     #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and
-    #: of the error.
+    #: The colour scale of x and x_hat, of q (the format's codes, or their values before any scale) and of the
+    #: error.
     value_range: Span
     code_range: Span
     error_range: Span
@@ -256,7 +256,7 @@ class PanelsData:
         return printing_styles(self.printed(name), like=self.x if name == "x_hat" else None)
 
     def extent(self) -> tuple[float, float, float, float]:
-        """Return where what is shown begins and ends: left, right, top and bottom, half a cell beyond the
+        """Return the edges of the shown window, in cells: left, right, top and bottom, half a cell beyond the
         middles of the last ones.
         """
         rows, cols = self.seen

@@ -32,8 +32,8 @@ VERSIONS = MappingProxyType({"1": 1, "2": 2})
 VERSION = "2"
 #: A longer link was not made by us.
 LONGEST = 4000
-#: Schemes that are held against each other at most, the present one among them, and what stands between two
-#: of them in a link: no scheme's text has it.
+#: Most schemes that are compared, the present one among them, and the character between two of them in a
+#: link: no scheme's text has it.
 MOST_HELD = 8
 _BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
@@ -113,8 +113,8 @@ class LabState:
         return dataclasses.replace(self, **changes)
 
     def _chosen_under(self, scheme: Scheme) -> Scheme | None:
-        """Return the chosen scheme, still waiting for a tensor that it fits, when only the range or what is
-        done with NaN and Inf has changed.
+        """Return the chosen scheme, still waiting for a tensor that it fits, if only the range or the rule
+        for NaN and Inf has changed.
         """
         same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
         return (
@@ -200,9 +200,9 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
 def read_link(
     params: Mapping[str, str], *, present: bool = True
 ) -> tuple[LabState, tuple[QuantVizError, ...]]:
-    """Return the state a link asks for, and by name what of it cannot be had.
+    """Return the state of a link, and an error for each part of it that could not be used.
 
-    A tensor in a file that is not there cannot, unless it need not be `present`.
+    A tensor in a file that is not there cannot be used, unless it need not be `present`.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS

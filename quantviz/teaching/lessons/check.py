@@ -45,7 +45,7 @@ def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator
                 yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
 
 
-# ---- what a lesson keeps to ---------------------------------------------------------------------
+# ---- the rules of a lesson ----------------------------------------------------------------------
 
 
 def words_in(text: str) -> float:

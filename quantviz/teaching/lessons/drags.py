@@ -45,7 +45,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
     """Return the state after a hand's message about one of the handles `moves`.
 
     Raises:
-        QuantVizError: The message is about another handle, or what it asks for cannot be.
+        QuantVizError: The message is about another handle, or its move is not possible.
     """
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
