@@ -437,7 +437,7 @@ _Tried = tuple[str, float | None, float, float, Scheme | None]
 
 
 def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
-    """Yield id, Σe² of the others (none where cells are mixed), Σe² of all, bits added and the scheme."""
+    """Yield each remedy: id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, scheme."""
     rest, count = tried.noise_without(numbers), tried.x.count
     stored, telling = stored_bits(tried.scheme), tried.place_bits(numbers)
     of_scale = stored.scale + stored.zero_point

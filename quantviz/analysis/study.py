@@ -215,8 +215,8 @@ class Study:
         )
 
     def measured_part(self, index: Window) -> Measured:
-        """Return the same of the part at `index`; it is made as a whole, so it should not be larger than
-        `MOST_PART`.
+        """Return the measurement of the part at `index`, by axis; it is made as a whole, so it should not be
+        larger than `MOST_PART`.
         """
         return measuring.measured(self.part(index), by_axis=True)
 
@@ -231,13 +231,13 @@ class Study:
 
     @property
     def value_histogram(self) -> ValueHistogram | None:
-        """Return how many values of the tensor lie where, whatever the scheme; none where all are one."""
+        """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
         return None if fine is None else fine.joined(value_histogram.BARS)
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
-        """Return the same in many more bars, to compute with."""
+        """Return the histogram of the tensor's values in many more bars, to compute with."""
         found = self.keep(
             f"value histogram {self.scheme.nonfinite}",
             lambda: value_histogram.histogram_of(

@@ -88,16 +88,16 @@ class Compiler:
         return self._address(source_of_cells(code, by_element))
 
     def errors(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of the same that gives errors alone."""
+        """Return the address of a cell's arithmetic that stores errors alone."""
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
 
     def steps(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of the same that gives steps in place of errors in steps."""
+        """Return the address of a cell's arithmetic that stores steps in place of errors in steps."""
         return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
 
     def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
-        """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
-        as they are; 0 where there is none of them. With `counted` the codes are given too.
+        """Return the addresses of the sums-only kernel, and of that for cells which saturation leaves as they
+        are; 0 for a kernel that does not exist. With `counted` they put down the codes too.
         """
         sources = sources_of_sums(code, by_element, counted=counted)
         addresses = [self._address(source) for source in sources]

@@ -61,7 +61,7 @@ class Program:
     facts: Mapping[str, Any]
 
     def packed(self) -> dict[str, Any]:
-        """Return the same as plain values that JSON can hold: numbers that it has not are words.
+        """Return the program as plain values for JSON: numbers that JSON does not have are words.
 
         >>> packed = write_program(Scheme("int4", calibration=Given(0.5))).packed()
         >>> sorted(packed), packed["facts"]["given"]

@@ -92,7 +92,7 @@ class Arrangement:
     enlarged: float = 1.0
 
     def times(self, factor: float) -> Arrangement:
-        """Return the same, `factor` times as large."""
+        """Return the arrangement `factor` times as large."""
         boxes = tuple(
             Box(
                 factor * box.left,

@@ -129,7 +129,7 @@ class RulerPicture:
     stage: str = "all"
 
     def alone(self) -> RulerPicture:
-        """Return the same with the selected value alone, for where the others' codes are hidden."""
+        """Return the picture with the selected value alone, for pages that hide the others' codes."""
         own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
         return replace(
             self,

@@ -107,7 +107,7 @@ class LabState:
         return self.replace(baseline=first, others=tuple(others))
 
     def replace(self, **changes: Any) -> LabState:
-        """Return the same state but for `changes`; another scheme is a choice of its own."""
+        """Return the state with `changes`; another scheme is a choice of its own."""
         if "scheme" in changes and "chosen" not in changes:
             changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
@@ -236,7 +236,7 @@ def read_link(
         params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
 
     def fitting(form: str) -> Scheme:
-        # One that was made for the tensor that cannot be had need not fit this one.
+        # A scheme for the tensor that could not be opened need not fit this one.
         return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
 
     scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
@@ -283,7 +283,7 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
         for scheme in named
         for key in mends_since(number, scheme, tensor)
     )
-    # Of several schemes the same may have been mended.
+    # Several schemes may have the same correction.
     return tuple({str(note): note for note in found}.values())
 
 
@@ -319,7 +319,7 @@ def _read_view(form: str, shape: Shape) -> View:
     )
     if len(corner) not in (2, 4) or len(axes) > 2:
         raise QuantVizError("link.place", got=form)
-    # Links of before have a corner alone, and the window that there was then.
+    # Old links have a corner alone, and the window of their time.
     lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
     view = View(
         axes[0] if len(axes) == 2 else None,

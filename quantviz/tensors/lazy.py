@@ -70,7 +70,7 @@ class Stored(ABC):
 
     @property
     def own_scheme(self) -> Scheme | None:
-        """Return the scheme under which it lies quantized in its file; none where it does not."""
+        """Return the scheme by which the tensor is quantized in its file; None if it is not."""
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:

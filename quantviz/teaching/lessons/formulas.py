@@ -172,7 +172,7 @@ def _output_mse(weights: Scene, inputs: Scene) -> float:
 
 
 def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """Return the same with x̂ = s·q + z, as notebook 003 has it."""
+    """Return the mean squared error of the layer's output with x̂ = s·q + z, as notebook 003 has it."""
     r = weights.result
     from quantviz.tensors import blocks
 
