@@ -138,6 +138,9 @@ class Context(ModeContext):
     absmax: Callable[[], torch.Tensor]
     #: What an error counts in each column, where the caller says so.
     importance: torch.Tensor | None = None
+    #: Returns between which values x̂ lies in the blocks of a list of ranges, as `trial` takes it; none where
+    #: that is not known.
+    reach: Callable[[Range, torch.Tensor], tuple[torch.Tensor, torch.Tensor] | None] | None = None
     #: Finds what an engine's own search finds of each block by itself; none for the reference's way.
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
