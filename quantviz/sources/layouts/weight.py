@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
+#: A checkpoint has many weights of few shapes.
+_SCHEMES_KEPT = 1024
 #: What `config.json` says under `quantization_config`.
 Config = Mapping[str, Any]
 
@@ -87,6 +90,7 @@ def values_only(x_hat: torch.Tensor) -> Coded:
     return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
 
 
+@functools.lru_cache(maxsize=_SCHEMES_KEPT)
 def plain_scheme(
     fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
