@@ -235,7 +235,7 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab schemes sources streaming teaching"
     " tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources tensors text"
+    "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources tensors text"
     " ui/components ui/shell",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from quantviz.analysis.recipe_ranking import RecipeRow
+from quantviz.schemes.granularity import PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 
 #: A smaller gain is none: it would not change the last digit that is shown.
@@ -63,3 +64,17 @@ def worth_db(gained_db: float, bits: float) -> float:
     from quantviz.analysis.blame import DB_PER_BIT
 
     return gained_db - DB_PER_BIT * bits
+
+
+def is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
+    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
+    of different inputs before they scale, so that none runs it.
+
+    >>> is_by_inputs(Scheme("int4", granularity=PerChannel(1)), (8, 8))
+    True
+    >>> is_by_inputs(Scheme("int4", granularity=PerChannel(0)), (8, 8))
+    False
+    """
+    if scheme is None or len(shape) < 2 or not isinstance(scheme.granularity, PerChannel):
+        return False
+    return scheme.granularity.axis % len(shape) == len(shape) - 1

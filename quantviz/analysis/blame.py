@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from quantviz.analysis.better_schemes import is_by_inputs
 from quantviz.analysis.counterfactuals import Counterfactuals, Numbers, decibels
 from quantviz.analysis.kept_parts import (
     POOL,
@@ -426,7 +427,7 @@ def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
     ) -> Remedy:
         after = math.nan if rest is None else decibels(signal, rest)
         was = math.nan if rest is None else before
-        runs = name not in _WITHOUT_KERNEL and not _is_by_inputs(scheme, tried.x.shape)
+        runs = name not in _WITHOUT_KERNEL and not is_by_inputs(scheme, tried.x.shape)
         return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme, runs)
 
     made = (remedy(*each) for each in _tried_remedies(tried, numbers))
@@ -466,15 +467,6 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
     rotated = tried.rotated_noise()
     if rotated is not None:
         yield "rotate", None, rotated, 0.0, None
-
-
-def _is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
-    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
-    of different inputs before they scale.
-    """
-    if scheme is None or len(shape) < 2 or not isinstance(scheme.granularity, PerChannel):
-        return False
-    return scheme.granularity.axis % len(shape) == len(shape) - 1
 
 
 def _grouped(tried: Counterfactuals) -> Scheme | None:

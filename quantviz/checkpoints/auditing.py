@@ -8,37 +8,27 @@ audit.table()
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from quantviz.checkpoints import audit_rows
 from quantviz.checkpoints.account import Account, Became, Reason
+from quantviz.checkpoints.audit_rows import Keys
+from quantviz.checkpoints.audit_tasks import AuditJobs, both_open
 from quantviz.checkpoints.audit_verdict import findings
-from quantviz.checkpoints.folded_scales import unfolded
+from quantviz.checkpoints.cluster import joined
 from quantviz.checkpoints.folders import name_of
 from quantviz.checkpoints.items import Item, accounted, items_of
-from quantviz.checkpoints.opening import OpenModel, open_model
-from quantviz.checkpoints.originals import (
-    Original,
-    as_converted,
-    joined,
-    nearest,
-    oriented,
-    original_of,
-    parts_of_one,
-    tensor_of,
-)
+from quantviz.checkpoints.opening import OpenModel
+from quantviz.checkpoints.originals import tensor_of
+from quantviz.checkpoints.pair_audit import audited, of_pair, original_as_stored
 from quantviz.checkpoints.pairing import Pair, pairs_of
 from quantviz.checkpoints.recipes import recipe_id
-from quantviz.checkpoints.tensor_audit import (
-    BECAME_OF,
-    TensorAudit,
-    audit_plain,
-    audit_weight,
-    band_of,
-)
+from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.tensor_audit import BECAME_OF, TensorAudit, band_of
 from quantviz.door import checked_fields, public, public_but, public_class
 from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
@@ -46,24 +36,18 @@ from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
-from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.orientation import Named
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.layouts import QuantizedWeight
-from quantviz.sources.layouts.decoded import ModelTensors, values_of
 from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
-    import torch
 
 #: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
-#: A weight is looked at for folded scales where its SQNR is below what so many bits give in the least, or its
-#: layout is one of these.
-_LOW_DB, _LOW_DB_A_BIT, _FOLDING = -10.0, 5.0, ("awq",)
 
 
 class Unmatched(NamedTuple):
@@ -140,6 +124,9 @@ def audit(
     original_path: str | PurePath,
     *,
     outputs_axis: Named = None,
+    results: str | PurePath | None = None,
+    verify: bool = False,
+    scheduler: str | None = None,
     report: Callable[[int, int], object] = lambda done, count: None,
 ) -> Audit:
     """Compare a quantized checkpoint with its original, tensor by tensor.
@@ -153,6 +140,11 @@ def audit(
         original_path: The same.
         outputs_axis: The axis of the output channels in the original, where its files do not tell; see
             `scan`.
+        results: The file that keeps what is found of each tensor, as a scan's: an audit that was interrupted
+            goes on where it was, and a tensor whose files have changed since is compared anew. Without one
+            nothing is kept.
+        verify: Compare every tensor, also of files that have not changed since.
+        scheduler: The address of a Dask scheduler whose workers compare; see `scan`.
         report: Told how many tensors are done, and of how many, after each.
 
     Returns:
@@ -160,11 +152,11 @@ def audit(
         file's maker had them: where scales were folded, the original is scaled in the same way.
 
     Raises:
-        QuantVizError: A checkpoint cannot be opened, the original is the quantized one, or no tensor of one
-            has a partner in the other. What is wrong with a single tensor is in its row.
+        QuantVizError: A checkpoint, the results or the scheduler cannot be opened, the original is the
+            quantized one, or no tensor of one has a partner in the other. What is wrong with a single tensor
+            is in its row.
     """
-    with _both(quantized_path, original_path) as (quantized, original):
-        original.tensors.file.name_outputs(named_outputs(outputs_axis))
+    with both_open(quantized_path, original_path, outputs_axis) as (quantized, original):
         items, others = items_of(quantized), items_of(original)
         if not any(item.kind in ("weight", "unread") for item in items):
             count = sum(1 for item in others if item.kind == "weight")
@@ -176,10 +168,24 @@ def audit(
             raise QuantVizError(
                 "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
             )
-        tensors: list[TensorAudit] = []
-        for done, pair in enumerate(pairs):
-            tensors.append(_audited(pair, quantized, original))
-            report(done + 1, len(pairs))
+        with ExitStack() as stack:
+            opened = None if results is None else stack.enter_context(Results(results))
+            keys = Keys(quantized, original, outputs_axis)
+            of_pairs = [None if opened is None else keys.of(pair) for pair in pairs]
+            run = _Run((quantized, original), pairs, of_pairs, opened, report)
+            if not verify:
+                run.take_known()
+            missing = run.missing()
+            if scheduler and missing:
+                elsewhere = stack.enter_context(joined(scheduler))
+                jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
+                for done in stack.enter_context(closing(elsewhere(jobs))):
+                    for at, found in zip(done[0].positions, done[1], strict=True) if done else ():
+                        run.take(at, found)
+            else:
+                for at, pair in missing:
+                    run.take(at, audited(pair, quantized, original))
+        tensors = run.tensors
         account = _account(tensors, pairs, quantized, original, items, others)
     return Audit(tuple(tensors), findings(tensors, account), account)
 
@@ -199,7 +205,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
     Raises:
         QuantVizError: There is no such quantized tensor, it has no partner, or it cannot be decoded.
     """
-    with _both(quantized_path, original_path) as (quantized, original):
+    with both_open(quantized_path, original_path) as (quantized, original):
         pairs = pairs_of(quantized, original, items_of(quantized), items_of(original))
         weights = {
             pair.item.name: pair
@@ -212,139 +218,55 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         weight = quantized.tensors.weights[tensor]
         if weight.problem:
             raise weight.problem.again()
-        x = _original(pair, weight, quantized.tensors, original.tensors)[0]
+        x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
         result = result_of_band(band_of(weight, x, 0, weight.shape[0]))[0]
         return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 
-@contextmanager
-def _both(quantized: str | PurePath, original: str | PurePath) -> Iterator[tuple[OpenModel, OpenModel]]:
-    """Open both checkpoints while the `with` block lasts, quantized weights decoded in either."""
-    with open_model(quantized) as one, open_model(original) as other:
-        one.check_names()
-        other.check_names()
-        yield one, other
+class _Run:
+    """One run of an audit: what was found before is taken, all else compared."""
 
+    def __init__(
+        self,
+        models: tuple[OpenModel, OpenModel],
+        pairs: Sequence[Pair],
+        keys: Sequence[str | None],
+        results: Results | None,
+        report: Callable[[int, int], object],
+    ) -> None:
+        self._models, self._pairs, self._keys = models, pairs, keys
+        self._results, self._report = results, report
+        self._found: dict[int, TensorAudit] = {}
 
-def _audited(pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
-    """Return what is found of one pair; whatever is wrong with it is in its row."""
-    found = _compared(pair, quantized.tensors, original.tensors)
-    # How many values codes in an unknown layout stand for, the original knows.
-    known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
-    assert known is not None
-    is_weight = known.is_weight or bool(pair.item and pair.item.is_weight)
-    changes: dict[str, object] = {"is_weight": is_weight, "elements": known.elements}
-    if pair.match:
-        changes["matched"] = pair.match.how
-        changes["match"] = pair.match
-    if pair.item:
-        parts = (part for part in pair.item.parts if part in quantized.files)
-        changes["stored_bytes"] = sum(quantized.tensors.file.stored_bytes(part) for part in parts)
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+    def take_known(self) -> None:
+        """Take what was kept of pairs whose files have not changed."""
+        asked = [key for key in self._keys if key is not None]
+        kept = self._results.pairs(asked) if self._results is not None else {}
+        for at, (pair, key) in enumerate(zip(self._pairs, self._keys, strict=True)):
+            record = kept.get(key or "")
+            found = None if record is None else audit_rows.read(record, pair)
+            if found is not None:
+                self._found[at] = of_pair(found, pair, self._models[0])
+        if self._found:
+            self._report(len(self._found), len(self._pairs))
 
+    def missing(self) -> list[tuple[int, Pair]]:
+        """Return the pairs that are still to be compared."""
+        return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._found]
 
-def _compared(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
-    item, partner = pair.item, pair.partner
-    if item is None:
-        assert partner is not None
-        status = "left_aside" if pair.aside else "unmatched"
-        why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
-        return TensorAudit("", partner.name, "", status, why, partner.shape)
-    weight = quantized.weights.get(item.name)
-    layout = weight.layout if weight else "plain" if item.kind in ("plain", "whole") else "unknown"
-    problem = item.reason or next((each.reason for each in pair.partners if each.reason), None)
-    if item.kind == "whole" and partner is not None and problem is None:
-        problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)
-    try:
-        if problem is not None:
-            raise problem.again()
-        if partner is None or pair.match is None:
-            status = "left_aside" if pair.aside else "unmatched"
-            why = pair.aside or Note.of("audit.alone", name=clipped(item.name))
-            return TensorAudit(item.name, "", layout, status, why, item.shape)
-        # Of a file on another machine small tensors come together.
-        quantized.expect((item.name,))
-        original.expect(tensor_of(original, each.name)[0] for each in pair.partners)
-        if weight is None:
-            return _of_plain(pair, quantized, original)
-        x, found = _original(pair, weight, quantized, original)
-        return found if x.done == found.done else audit_weight(weight, x, partner.name)
-    except QuantVizError as found:
-        return TensorAudit(item.name, _partner_of(pair), layout, _status_of(found), found.again(), item.shape)
+    def take(self, at: int, found: TensorAudit) -> None:
+        """Put down what was found of a pair."""
+        key = self._keys[at]
+        record = None if key is None else audit_rows.written(found)
+        if self._results is not None and key is not None and record is not None:
+            self._results.put_pair(key, record)
+        self._found[at] = found
+        self._report(len(self._found), len(self._pairs))
 
-
-def _status_of(problem: QuantVizError) -> str:
-    return "refused" if problem.key == "file.not_numbers" else "problem"
-
-
-def _original(
-    pair: Pair, weight: QuantizedWeight, quantized: ModelTensors, original: ModelTensors
-) -> tuple[Original, TensorAudit]:
-    """Return the original as the file's maker had it, and what was found before scales were unfolded."""
-    x = _as_stored(
-        pair, weight.shape, quantized, original, lambda start, stop: values_of(weight, start, stop)
-    )
-    partner = _partner_of(pair)
-    found = audit_weight(weight, x, partner)
-    if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
-        # A square one may be turned: its shape does not tell.
-        other = x.replace(Note.of("audit.turned_inputs"), turned=True)
-        turned = audit_weight(weight, other, partner)
-        if turned.status == "ok":
-            x, found = other, turned
-    sqnr_db = found.metrics["sqnr_db"]
-    low_db = _LOW_DB + _LOW_DB_A_BIT * weight.bits
-    if weight.layout == "gguf" or (weight.layout not in _FOLDING and sqnr_db >= low_db):
-        return x, found
-    return unfolded(weight, x, partner, (quantized, original), sqnr_db) or x, found
-
-
-def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
-    assert pair.item
-    name = pair.item.name
-    values = original_of(quantized, name, 1)
-    x = _as_stored(pair, values.shape, quantized, original, values.read)
-    return audit_plain(name, values, x, _partner_of(pair), pair.item.dtype)
-
-
-def _as_stored(
-    pair: Pair,
-    shape: tuple[int, ...],
-    quantized: ModelTensors,
-    original: ModelTensors,
-    rows: Callable[[int, int], torch.Tensor],
-) -> Original:
-    """Return the original in the order and the orientation of the quantized tensor.
-
-    Raises:
-        QuantVizError: It has another shape.
-    """
-    assert pair.item
-    assert pair.partner
-    assert pair.match
-    # A convolution's weight is compared as a matrix where the quantized one is one.
-    axes = 2 if len(shape) == 2 else 1
-    found = [original_of(original, partner.name, axes) for partner in pair.partners]
-    x, forms = found[0], found[:1]
-    if pair.joined:
-        forms = joined(shape, found)
-    elif pair.match.part is not None:
-        forms = parts_of_one(shape, x, *pair.match.part)
-    fitting = [
-        each
-        for form in forms
-        if (each := oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, form))).shape
-        == shape
-    ]
-    if fitting:
-        return nearest(rows, shape[0], fitting)
-    got = x.stored.shape
-    raise QuantVizError("audit.shapes", name=pair.item.name, got=shape, original=_partner_of(pair), shape=got)
-
-
-def _partner_of(pair: Pair) -> str:
-    """Return the names of the tensors of the original that one is compared with."""
-    return " + ".join(partner.name for partner in pair.partners)
+    @property
+    def tensors(self) -> list[TensorAudit]:
+        """Return what was found of all pairs, in their order."""
+        return [self._found[at] for at in range(len(self._pairs))]
 
 
 def _account(

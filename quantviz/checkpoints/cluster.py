@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.measuring import Known, Row
@@ -41,6 +41,8 @@ from quantviz.sources.stores.addresses import is_address, name_of
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+_T = TypeVar("_T")
+
 
 class Done(NamedTuple):
     """A task and what came of it."""
@@ -49,11 +51,42 @@ class Done(NamedTuple):
     measures: tuple[Measures, ...]
 
 
-#: Measures tasks somewhere, and yields each as soon as it is done; none where only a part of one is, so that
-#: whoever waits may end it. It asks which schemes a content needs not be measured under any more.
-Elsewhere: TypeAlias = Callable[
-    [Sequence[Task], Callable[[str], Collection[str]]], Generator[Done | None, None, None]
-]
+class Job(NamedTuple):
+    """What a worker is asked: a function and what it is given."""
+
+    #: What it is a part of.
+    task: Any
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    #: What tells it from any other, so that the scheduler has none twice.
+    key: str
+    #: The first tensor that it measures, for people.
+    name: str
+
+
+_D = TypeVar("_D", covariant=True)
+
+
+class Jobs(Protocol[_D]):
+    """What is given to workers next, and what becomes of what comes back: of a scan, or of an audit."""
+
+    waiting: deque[Job]
+
+    def take(self, job: Job, came: Any) -> _D | None:
+        """Take what came of a job; return what is done by it, none where more is to come."""
+
+    def check(self, job: Job, came: Any, address: str) -> None:
+        """Raise a `QuantVizError` where a worker lacks what is here: no problem of a tensor's."""
+
+
+class Elsewhere(Protocol):
+    """Does jobs somewhere, and yields what is done as soon as it is; none where only a part of it is, so that
+    whoever waits may end it.
+    """
+
+    def __call__(self, jobs: Jobs[_T]) -> Generator[_T | None, None, None]:
+        """Do the jobs."""
+
 
 #: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
 #: task takes the scheduler some milliseconds. A worker holds but one tensor or band at a time.
@@ -93,7 +126,7 @@ def joined(address: str, *, threads: int | None = None, patience: float = _PATIE
         except TimeoutError:
             raise QuantVizError("cluster.no_workers", address=address) from None
         _check_versions(client, address)
-        yield lambda tasks, known: _measured(client, address, _Jobs(tasks, known), threads or 1)
+        yield lambda jobs: _measured(client, address, jobs, threads or 1)
 
 
 def _version() -> int:
@@ -110,12 +143,12 @@ def _check_versions(client: Client, address: str) -> None:
         raise QuantVizError("cluster.other_version", address=address)
 
 
-def _measured(client: Client, address: str, jobs: _Jobs, threads: int) -> Generator[Done | None, None, None]:
-    """Yield tasks with what came of them, in the order in which they are done."""
+def _measured(client: Client, address: str, jobs: Jobs[_T], threads: int) -> Generator[_T | None, None, None]:
+    """Yield what is done by jobs, in the order in which it is."""
     from distributed import KilledWorker, as_completed
     from distributed.comm import CommClosedError
 
-    running: dict[str, tuple[_Job, int]] = {}
+    running: dict[str, tuple[Job, int]] = {}
 
     def submit() -> Iterator[Future]:
         while jobs.waiting and len(running) < _MOST_SUBMITTED:
@@ -131,14 +164,13 @@ def _measured(client: Client, address: str, jobs: _Jobs, threads: int) -> Genera
                 came = future.result()
             except KilledWorker:
                 if deaths == _MOST_DEATHS:
-                    name = job.task.entries[0].name
-                    raise QuantVizError("cluster.killed", name=name, count=deaths) from None
+                    raise QuantVizError("cluster.killed", name=job.name, count=deaths) from None
                 running[future.key] = job, deaths + 1
                 client.retry([future])
                 coming.add(future)
                 continue
             del running[future.key]
-            _check_files(job.task, came, address)
+            jobs.check(job, came, address)
             yield jobs.take(job, came)
             for following in submit():
                 coming.add(following)
@@ -147,16 +179,6 @@ def _measured(client: Client, address: str, jobs: _Jobs, threads: int) -> Genera
     finally:
         if running and client.status == "running":
             client.cancel(list(running), force=True)
-
-
-class _Job(NamedTuple):
-    """What a worker is asked: a function of `tasks` and what it is given."""
-
-    task: Task
-    call: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    #: What tells it from any other, so that the scheduler has none twice.
-    key: str
 
 
 @dataclass(eq=False)
@@ -172,22 +194,22 @@ class _Giant:
     rows: list[Row] = field(default_factory=list)
 
 
-class _Jobs:
-    """What is given to workers next: tasks, and of a giant tensor first a survey, then its bands."""
+class ScanJobs:
+    """What is given to workers of a scan: tasks, and of a giant tensor first a survey, then its bands."""
 
     def __init__(self, tasks: Sequence[Task], known: Callable[[str], Collection[str]]) -> None:
         self._known = known
         self._giants: dict[Task, _Giant] = {}
         self.waiting = deque(self._first(task) for task in tasks)
 
-    def _first(self, task: Task) -> _Job:
+    def _first(self, task: Task) -> Job:
         (entry, *others), stamp = task.entries, _stamp(task.entries[0])
         # Where nothing tells whether a file is what it was, one worker reads all of a tensor in one go.
         if others or not is_giant(entry) or isinstance(stamp, uuid.UUID):
             return _whole(task)
-        return _Job(task, survey, (entry,), _key(task, "survey"))
+        return Job(task, survey, (entry,), _key(task, "survey"), entry.name)
 
-    def take(self, job: _Job, came: object) -> Done | None:
+    def take(self, job: Job, came: object) -> Done | None:
         """Take what came of a job; return its task if that is done by it."""
         task = job.task
         match came:
@@ -198,6 +220,12 @@ class _Jobs:
             case tuple():
                 return Done(task, came)
         raise TypeError(came)
+
+    def check(self, job: Job, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
+        """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it."""
+        found = came if isinstance(came, tuple) else [came]
+        for each, entry in zip(found, job.task.entries, strict=True):
+            check_worker(each.problem, entry.file, address)
 
     def _surveyed(self, task: Task, found: Survey) -> Done | None:
         (entry,), (schemes,) = task.entries, task.schemes
@@ -213,7 +241,9 @@ class _Jobs:
             return None
         self._giants[task] = _Giant(known, Joining(known), _stamp(entry), len(missing))
         parts = divided(known.seen, missing, WORK, experts=known.experts)
-        jobs = (_Job(task, measure_bands, (entry, part, known), _key(task, part)) for part in parts)
+        jobs = (
+            Job(task, measure_bands, (entry, part, known), _key(task, part), entry.name) for part in parts
+        )
         self.waiting.extendleft(reversed(list(jobs)))
         return None
 
@@ -236,8 +266,8 @@ class _Jobs:
         return Done(task, (Measures(entry, giant.known.content, tuple(giant.rows)),))
 
 
-def _whole(task: Task) -> _Job:
-    return _Job(task, measure_task, (task,), _key(task))
+def _whole(task: Task) -> Job:
+    return Job(task, measure_task, (task,), _key(task), task.entries[0].name)
 
 
 def _key(task: Task, part: object = None) -> str:
@@ -258,13 +288,11 @@ def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
     return found.st_size, found.st_mtime_ns
 
 
-def _check_files(task: Task, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
+def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:
     """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it: no problem of the
     tensor's.
     """
-    found = came if isinstance(came, tuple) else [came]
-    for each, entry in zip(found, task.entries, strict=True):
-        if each.problem is not None and each.problem.key in ("store.not_installed", "store.needs_package"):
-            raise each.problem.again()
-        if each.problem is not None and each.problem.key == "file.missing" and os.path.exists(entry.file):
-            raise QuantVizError("cluster.other_files", address=address, file=entry.file)
+    if problem is not None and problem.key in ("store.not_installed", "store.needs_package"):
+        raise problem.again()
+    if problem is not None and problem.key == "file.missing" and os.path.exists(file):
+        raise QuantVizError("cluster.other_files", address=address, file=file)

@@ -43,7 +43,13 @@ _TURNS = 3
 
 
 def unfolded(
-    weight: QuantizedWeight, x: Original, name: str, files: tuple[Catalog, Catalog], sqnr_db: float
+    weight: QuantizedWeight,
+    x: Original,
+    name: str,
+    files: tuple[Catalog, Catalog],
+    sqnr_db: float,
+    *,
+    threads: int | None = None,
 ) -> Original | None:
     """Return the original scaled as the quantized file's maker scaled it, with a note; none where there is no
     sign that it was.
@@ -53,6 +59,7 @@ def unfolded(
         x: The original as it was compared, and its `name` in its file.
         files: The quantized and the original file.
         sqnr_db: What the comparison gave without it.
+        threads: How many threads compare.
     """
     of_norms = _from_norms((weight.name, name), weight.shape[1], files)
     if of_norms is None and min(weight.shape) < _FEWEST:
@@ -70,16 +77,16 @@ def unfolded(
             both = both.replace(of_columns=_times(both.of_columns, _factors(weight, both, 0)))
     least = max(_EXPLAINED_DB, (found if explained else sqnr_db) + _BETTER_DB)
     if _sqnr_db(weight, both) >= least and _many(both.of_rows) and _many(both.of_columns):
-        claimed = _claimed(weight, both, "audit.folded_both", before, known=False)
+        claimed = _claimed(weight, both, "audit.folded_both", before, known=False, threads=threads)
         if claimed is not None:
             return claimed
     if explained and _many(by_columns.of_columns):
-        return _claimed(weight, by_columns, key, before, known=of_norms is not None)
+        return _claimed(weight, by_columns, key, before, known=of_norms is not None, threads=threads)
     return None
 
 
 def _claimed(
-    weight: QuantizedWeight, x: Original, key: str, before: float, *, known: bool
+    weight: QuantizedWeight, x: Original, key: str, before: float, *, known: bool, threads: int | None
 ) -> Original | None:
     """Return the scaled original with a note of what share of the difference the scales explain; none where
     what they leave is more than rounding.
@@ -89,7 +96,7 @@ def _claimed(
     """
     if weight.scheme is None:  # nothing tells how far rounding goes
         return None
-    found = audit_weight(weight, x, "")
+    found = audit_weight(weight, x, "", threads=threads)
     rounded = found.nearest_share >= _WITHIN or (known and found.metrics["rmse_steps"] <= _MOST_STEPS)
     if not rounded:
         return None
@@ -123,6 +130,20 @@ def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Cata
             if bool(usable.all()) and bool(((ratio - 1).abs() > _NEAR_ONE).any()):
                 return ratio
     return None
+
+
+def norms_before(name: str) -> tuple[str, ...]:
+    """Return the names of the norms that may stand before a layer, by the name of its weight.
+
+    >>> norms_before("model.layers.0.self_attn.q_proj.weight")
+    ('model.layers.0.input_layernorm.weight',)
+    """
+    return tuple(
+        f"{name[: found.start()]}{norm}.weight"
+        for layer, norms in _NORMS
+        if (found := layer.search(name))
+        for norm in norms
+    )
 
 
 def _has(catalog: Catalog, name: str, columns: int) -> bool:

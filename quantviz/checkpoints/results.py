@@ -47,6 +47,9 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import shown
 from quantviz.text import DEFAULT_LANGUAGE
 
+#: What stands in the place of a scheme where a row is of a pair of an audit; keys of these in one query.
+_PAIR, _KEYS_AT_ONCE = "compared", 500
+
 
 def default_results() -> Path:
     """Return the file where results are kept unless another is named: one for all checkpoints, so that a copy
@@ -226,6 +229,22 @@ class Results:
         content = found[0][-1] if found else None
         return content if isinstance(content, str) else None
 
+    def pairs(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return what was kept of the pairs of an audit, by those of some keys that are there."""
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            asked = keys[start : start + _KEYS_AT_ONCE]
+            rows = self._file.rows(
+                "numbers",
+                f"measured WHERE content IN ({', '.join('?' * len(asked))}) AND scheme = ?"
+                " AND arithmetic = ?",
+                (*asked, _PAIR, ARITHMETIC),
+                key="content, scheme, arithmetic",
+                most=len(asked),
+            )
+            found |= {key: record for key, _, _, record in rows if isinstance(record, str)}
+        return found
+
     def _scans(self) -> Iterator[Scan | QuantVizError]:
         found = self._file.rows(", ".join(SCAN_COLUMNS), "scans ORDER BY id", key="id", most=RESULT_SCANS)
         for row in found:
@@ -355,6 +374,13 @@ class Results:
                 for row in rows
             ),
         )  # fmt: skip
+
+    def put_pair(self, key: str, record: str) -> None:
+        """Keep what was found of a pair of an audit, as `audit_rows` writes it."""
+        self._file.write(
+            "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, 'ok', NULL, ?, NULL)",
+            (key, _PAIR, ARITHMETIC, record),
+        )
 
     def note_rate(self, number: int, bytes_read: int, seconds: float) -> None:
         """Put down how many bytes this run has gone through and how long it took."""

@@ -15,7 +15,7 @@ import xxhash
 
 from quantviz.checkpoints import cluster
 from quantviz.checkpoints.account import Account, with_unread
-from quantviz.checkpoints.cluster import Done, Elsewhere, joined
+from quantviz.checkpoints.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.file_size import file_sizes, has_header
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
@@ -27,6 +27,7 @@ from quantviz.checkpoints.reading import Buffer, Files, Held, Reader, read_tenso
 from quantviz.checkpoints.recipes import recipes_named
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.selection import ALL_QUANTIZED, Selection, selected
+from quantviz.checkpoints.stamps import stamp_of
 from quantviz.checkpoints.stored_rows import Progress
 from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import Task, measure_read
@@ -37,7 +38,6 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.orientation import Named
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
-from quantviz.sources.stores.store import PASSING
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
@@ -46,8 +46,6 @@ from quantviz.text import languages
 if TYPE_CHECKING:
     import pandas
 
-#: A file changed so shortly before it was looked at may change again within the same tick of its clock.
-_TICK_NS = 20_000_000
 #: Seconds between two looks of others at how far it is.
 _BETWEEN_RATES = 0.25
 
@@ -274,7 +272,7 @@ class _Run:
         if not tasks:
             return not self._cancelled()
         if self._elsewhere is not None:
-            with closing(self._elsewhere(tasks, self._results.known)) as coming:
+            with closing(self._elsewhere(ScanJobs(tasks, self._results.known))) as coming:
                 return all(self._of_task(done) for done in coming)
         self._show_first(tasks[0])
         for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
@@ -337,7 +335,7 @@ class _Run:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason
         stamp = None if entry.decoded else self._stamps.get(entry.file)
-        unchanged = stamp is not None and stamp.startswith(_stamp_of(entry) or "-")
+        unchanged = stamp is not None and stamp.startswith(stamp_of(entry.file, entry.version) or "-")
         file = stamp if stamp and unchanged else ""
         self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
 
@@ -384,24 +382,9 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
         # A decoded weight depends on other files too: on the configuration, and on other shards.
         if entry.decoded:
             continue
-        if entry.file not in digests and (stamp := _stamp_of(entry)):
+        if entry.file not in digests and (stamp := stamp_of(entry.file, entry.version)):
             stamps[entry.file] = stamp
         digest = digests.setdefault(entry.file, xxhash.xxh3_128())
         known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
         digest.update(repr(known).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
-
-
-def _stamp_of(entry: Entry) -> str | None:
-    """Return what changes when the file of a tensor does; none where that would not be sure."""
-    if is_address(entry.file):
-        # Each reading was of this version, or it has failed.
-        sure = entry.version and not entry.version.startswith(PASSING)
-        return f"{shown(entry.file)} {entry.version}" if sure else None
-    try:
-        found = os.stat(entry.file)
-    except OSError:
-        return None
-    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
-        return None
-    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"

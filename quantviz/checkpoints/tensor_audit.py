@@ -38,6 +38,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: How codes can have been chosen.
+ROUNDINGS = ("nearest", "gptq", "other")
 #: What can be odd about the values of a weight, on either side.
 ODDITIES = ("all_zero", "all_equal", "not_finite")
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
@@ -173,8 +175,16 @@ def _part_of(band: Band, count: int) -> _Part:
     return _Part(found, values, originals, _is_middle(band))
 
 
-def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
+def audit_weight(
+    weight: QuantizedWeight, x: Original, original: str, *, threads: int | None = None
+) -> TensorAudit:
     """Return what is found of a quantized weight beside its original.
+
+    Args:
+        weight: The weight.
+        x: Its original.
+        original: The original's name.
+        threads: How many threads compare; the answer has the same bits for any.
 
     Raises:
         QuantVizError: It cannot be read, or what it decodes to is no number.
@@ -203,7 +213,7 @@ def audit_weight(weight: QuantizedWeight, x: Original, original: str) -> TensorA
         for number, rows in numbered:
             in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
 
-    shared_out(work, enumerate(bands(weight.shape, weight.row_step)))
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), threads)
     assert whole is not None
     assert whole.codes_seen is not None
     found = metrics_of(whole, weight.stored_bits, METRICS)

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from quantviz.cli import FOUND, language
+from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.quoting import shell_command
 from quantviz.text import visible
 
 #: The columns that a person is shown.
@@ -32,12 +33,22 @@ _SHOWN = (
     metavar="DB",
     help="End with status 1 if the SQNR of a quantized tensor is below this many decibels.",
 )
+@click.option("--results", type=click.Path(), metavar="FILE", help="File that keeps what is found.")
+@click.option("--verify", is_flag=True, help="Compare every tensor, also of files that have not changed.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
+)
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
 def compare(
     quantized: str,
     original: str,
     fail_under: float | None,
+    results: str | None,
+    verify: bool,
+    scheduler: str | None,
     outputs_axis: dict[str, tuple[int, ...]],
     output: Output,
 ) -> None:
@@ -48,9 +59,11 @@ def compare(
     compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded on either side, and every tensor is
     compared with the one of its name. What was not read, the verdict and what else is to be said go to
     stderr, a row for each tensor to stdout. The status is 1 unless everything was read and compared, and is
-    the original's.
+    the original's. What was found before of files that have not changed is not read again, so a comparison
+    that was interrupted goes on where it was.
     """
     from quantviz.checkpoints.auditing import audit
+    from quantviz.checkpoints.results import default_results
 
     bar: Any = nullcontext() if not sys.stderr.isatty() else click.progressbar(length=1, file=sys.stderr)
     with bar:
@@ -60,7 +73,19 @@ def compare(
                 bar.length = count
                 bar.update(done - bar.pos)
 
-        found = audit(quantized, original, outputs_axis=outputs_axis, report=report)
+        try:
+            found = audit(
+                quantized,
+                original,
+                outputs_axis=outputs_axis,
+                results=default_results() if results is None else results,
+                verify=verify,
+                scheduler=scheduler,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
+            raise click.exceptions.Exit(INTERRUPTED) from None
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)

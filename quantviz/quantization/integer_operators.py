@@ -1,4 +1,4 @@
-"""Operators on codes: what a runtime makes of whole numbers, without going back to real ones."""
+"""Operators on codes: a runtime's integer arithmetic, without a detour through real numbers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     return (high >> shift) + (rest > half + (high < 0).to(torch.int64)).to(torch.int64)
 
 
-#: What multiplies accumulators, by name.
+#: Functions that multiply accumulators by a real factor, by the name of the arithmetic.
 REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = MappingProxyType(
     {"float32": _in_float32, "fixed_point": _in_fixed_point}
 )
@@ -126,7 +126,7 @@ def add_codes(
         if name != alone:
             total = fma(codes[name], ratio[name].expand_as(codes[name]), total.expand_as(codes[name]))
     rounded = torch.round(total)
-    # What is no int32 becomes the smallest one, as x86 converts it.
+    # A sum beyond int32 becomes the smallest int32, as x86 converts it.
     return _saturated(torch.where(rounded.abs() < 2.0**31, rounded, -(2.0**31)), fmt)
 
 

@@ -13,8 +13,8 @@ _SHARE = 2.0**-20
 
 
 def reach(params: QParams, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return between which values x̂ lies in each block, or farther apart; none where that does not follow
-    from scale and zero point alone.
+    """Return the ends between which x̂ lies in each block, or wider ones; none where they do not follow from
+    scale and zero point alone.
 
     What a range gives reaches no farther than a wider one around the same 0, but for a step by which its
     zero point is rounded.
@@ -36,7 +36,8 @@ def reach(params: QParams, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor] 
     scale, zero = params.scale.to(torch.float64), params.zero_point.to(torch.float64)
     if scheme.zero_domain == "none":
         zero = torch.zeros_like(zero)
-    ends = (scale * (code - zero) for code in (scheme.code_min, scheme.code_max))
+    first, last = (scale * (code - zero) for code in (scheme.code_min, scheme.code_max))
     step = scale.abs() if scheme.mode == "asymmetric" else 0.0
-    low, high = torch.broadcast_tensors(*ends)
+    # Some engines' scales are negative.
+    low, high = torch.minimum(first, last), torch.maximum(first, last)
     return low - _SHARE * low.abs() - step, high + _SHARE * high.abs() + step

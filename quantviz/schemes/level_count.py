@@ -48,6 +48,11 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
         if isinstance(scheme.calibration, MinMax) and scheme.arithmetic.reduce_range != "none":
             # The range holds all values, and is made for these codes.
             low, high = scheme.range_code_min, scheme.range_code_max
+            if scheme.arithmetic.reduce_range == "stretched":
+                # The largest magnitude is half of these steps away from 0, which may be rounded up.
+                steps = fmt.levels // 2 - 1 if (high - low) % 2 == 0 else fmt.levels // 2 - 2
+                most = math.ceil(steps / 2)
+                low, high = zero - most, zero + most
         return tuple(float(code - zero) for code in range(low, high + 1))
     return tuple(sorted({value for value, _ in fmt.finite}))
 

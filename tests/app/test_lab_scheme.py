@@ -9,6 +9,7 @@ import torch
 import quantviz as qv
 from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.names import contains
+from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
 from tests.helpers.session import address, healthy, opened, panels
 
@@ -135,6 +136,11 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
 def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
     assert opened(t=WIDE, s=own).selectbox(key="recipe").value == "own"
+    # An engine's recipe, as a scan links to it, stands first among the others while the scheme is that.
+    form = str(ALL_RECIPES["w4a16_g128"])
+    of_engine = opened(t=WIDE, s=form, lang="en").selectbox(key="recipe")
+    assert of_engine.value == "w4a16_g128"
+    assert of_engine.options[0] == "vLLM W4A16 in groups of 128"
     for at, name, _ in in_turn(monkeypatch, list(qv.RECIPES), t=WIDE, s=own):
         at.selectbox(key="recipe").set_value(name).run()
         assert address(healthy(at))["s"] == str(qv.RECIPES[name])

@@ -119,7 +119,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         listed = list_checkpoint(address(hub)).entries
         (large,) = (task for task in plan(listed, schemes()) if task.entries[0].name == "large")
         wanted_rows = {row.key: (row.numbers, row.max_error_at) for row in measure_task(large)[0].rows}
-        jobs, came = cluster._Jobs([large], lambda content: ()), []
+        jobs, came = cluster.ScanJobs([large], lambda content: ()), []
         hub.asked.clear()
         while jobs.waiting:
             job = jobs.waiting.popleft()
@@ -132,7 +132,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         assert {row.key: (row.numbers, row.max_error_at) for row in done.measures[0].rows} == wanted_rows
         # Where nothing tells whether it is what it was, one worker reads all of it.
         unsure = dataclasses.replace(large, entries=(dataclasses.replace(large.entries[0], version=""),))
-        assert [job.call for job in cluster._Jobs([unsure], lambda content: ()).waiting] == [measure_task]
+        assert [job.call for job in cluster.ScanJobs([unsure], lambda content: ()).waiting] == [measure_task]
 
 
 def test_a_store_that_fsspec_reads(content, local, memory, tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ def test_a_file_that_is_replaced_between_listing_and_reading(content, memory):
     assert cluster._key(task) == cluster._key(task) != cluster._key(other)
     lacking = Measures(task.entries[0], "", (), QuantVizError("store.needs_package", store="s3", reason="x"))
     with pytest.raises(QuantVizError):
-        cluster._check_files(task, (lacking,) * len(task.entries), "tcp://x")
+        cluster.ScanJobs([], list).check(cluster._whole(task), (lacking,) * len(task.entries), "tcp://x")
 
 
 def test_stores_that_cut_change_or_fail(content, memory, monkeypatch):

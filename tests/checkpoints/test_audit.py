@@ -1,15 +1,18 @@
 """A quantized file beside its original: partners, errors, what was undone, and the verdict."""
 
+import contextlib
 import json
+import sqlite3
 
 import gguf
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import load_file
 
 import quantviz as qv
-from quantviz.checkpoints import originals
+from quantviz.checkpoints import auditing, originals, pair_audit, stamps
 from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.cli import quantviz
 from quantviz.text import languages
@@ -544,7 +547,8 @@ def test_who_gives_the_original_first_is_told_so(tmp_path, original):
         audited(original, gptq_twin(tmp_path))
 
 
-def test_the_command(tmp_path, original):
+def test_the_command(tmp_path, original, monkeypatch):
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "cache"))
     path = str(gptq_twin(tmp_path))
     done = CliRunner().invoke(quantviz, ["compare", path, str(original), "--format", "json"])
     assert done.exit_code == 0, done.stderr
@@ -560,6 +564,60 @@ def test_the_command(tmp_path, original):
     assert CliRunner().invoke(quantviz, ["compare", path, str(tmp_path / "none.safetensors")]).exit_code == 2
     table = CliRunner().invoke(quantviz, ["compare", path, str(original)]).stdout
     assert len(table.splitlines()) >= len(rows)
+
+    def interrupted(*_, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(auditing, "audited", interrupted)
+    stopped = CliRunner().invoke(quantviz, ["compare", path, str(original), "--verify"])
+    assert (stopped.exit_code, "Go on with: " in stopped.stderr) == (130, True)
+
+
+def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, original, monkeypatch):
+    """In two shards, of which one is changed: what was found of the other is not read again."""
+    folder = tmp_path / "twin"
+    whole = load_file(gptq_twin(folder))
+    (folder / "model.safetensors").unlink()
+    of_attention = {name: tensor for name, tensor in whole.items() if "self_attn" in name}
+    rest = {name: tensor for name, tensor in whole.items() if "self_attn" not in name}
+    layouts.write(folder / "a.safetensors", of_attention)
+    layouts.write(folder / "b.safetensors", rest)
+    compared = []
+
+    def noted(pair, *models, **named):
+        compared.append(pair.item.name)
+        return pair_audit.audited(pair, *models, **named)
+
+    monkeypatch.setattr(auditing, "audited", noted)
+    monkeypatch.setattr(stamps, "_TICK_NS", 0)
+    results, every = tmp_path / "results.sqlite", sorted(layouts.llama())
+
+    def stopped(done, count):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    def run(**named):
+        compared.clear()
+        audit = qv.audit(folder, original, results=results, **named)
+        return [audit.rows("zh"), audit.messages(), audit.account.coverage("original")], sorted(compared)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(report=stopped)
+    first, told = compared[:], []
+    found, again = run(report=lambda done, count: told.append(done))
+    assert (len(first), told[0], sorted([*first, *again])) == (3, 3, every)
+    assert run() == (found, [])
+    assert run(verify=True) == (found, every)
+    # A file that has changed, though its header is the same, is compared anew, and it alone.
+    of_attention[f"{ATTENTION}q_proj.qweight"] ^= 1
+    layouts.write(folder / "a.safetensors", of_attention)
+    changed, again = run()
+    assert again == [name for name in every if "self_attn" in name]
+    assert changed != found
+    # A row that does not parse is none.
+    with contextlib.closing(sqlite3.connect(results)) as opened, opened:
+        opened.execute("UPDATE measured SET numbers = replace(numbers, '\"rounding\"', '\"x\"')")
+    assert run() == (changed, every)
 
 
 def test_an_original_that_is_quantized_itself_is_decoded(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from quantviz.checkpoints import cluster, planning, reading, tasks
+import quantviz as qv
+from quantviz.checkpoints import audit_tasks, cluster, planning, reading, tasks
 from quantviz.checkpoints.listing import list_checkpoint
 from quantviz.checkpoints.recipes import recipes_named
 from quantviz.checkpoints.results import Results
@@ -18,6 +19,7 @@ from quantviz.checkpoints.table import table
 from quantviz.checkpoints.tasks import measure_task
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
+from tests.helpers import layouts
 
 #: Workers are forked from a process that has imported all of it once: most of what starting them costs.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
@@ -60,13 +62,13 @@ def refused(call, *args, **named):
 
 def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monkeypatch):
     local = scan(file, RECIPES, results=tmp_path / "local.sqlite")
-    reports, bands, of_bands = [], [], cluster._Jobs._of_bands
+    reports, bands, of_bands = [], [], cluster.ScanJobs._of_bands
 
     def noted(jobs, task, given, came):
         bands.append((task.entries[0].name, given.first, given.stop, len(given.schemes), len(came.bands)))
         return of_bands(jobs, task, given, came)
 
-    monkeypatch.setattr(cluster._Jobs, "_of_bands", noted)
+    monkeypatch.setattr(cluster.ScanJobs, "_of_bands", noted)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
@@ -111,6 +113,17 @@ def test_a_scheduler_that_is_away_is_a_sentence(file, tmp_path, monkeypatch):
     )
 
 
+def quantized_twin(folder):
+    """Write a small model and what GPTQ's layout makes of it; return both paths."""
+
+    def quantize(base, weight):
+        q, zero, scale = layouts.rounded(weight, 4, 32)
+        return layouts.gptq(base, q, zero.clamp(min=1), scale, 4)
+
+    twin = layouts.write(folder / "twin.safetensors", layouts.quantized_by(layouts.llama(), quantize))
+    return twin, layouts.write(folder / "original.safetensors", layouts.llama())
+
+
 def nothing(content):
     """No scheme is known of any content."""
     return ()
@@ -130,16 +143,21 @@ def test_workers_elsewhere(file, tmp_path, monkeypatch):
         assert caught.value.key == "cluster.no_workers"
         workers.scale(1)
         with cluster.joined(address) as elsewhere:
-            got = [done for done in elsewhere(tasks[:2], nothing) if done]
+            got = [done for done in elsewhere(cluster.ScanJobs(tasks[:2], nothing)) if done]
             assert [len(each.rows) for done in got for each in done.measures] == [3, 3]
+            twin, original = quantized_twin(tmp_path)
+            monkeypatch.setattr(audit_tasks, "WORK", 2**14)  # several tasks
+            local, elsewhere_found = (qv.audit(twin, original, scheduler=each) for each in (None, address))
+            assert elsewhere_found.rows() == local.rows()
+            assert elsewhere_found.messages() == local.messages()
             monkeypatch.setattr(cluster, "_stamp", lambda file: (0, 0))
             gone = tmp_path / "gone.safetensors"
             file.rename(gone)
-            measured = measure_task(tasks[2])
+            measured, jobs = measure_task(tasks[2]), cluster.ScanJobs(tasks[2:3], nothing)
             assert measured[0].problem.key == "file.missing"
             gone.rename(file)
-            assert refused(cluster._check_files, tasks[2], measured, address) == "cluster.other_files"
-            coming = elsewhere(tasks, nothing)
+            assert refused(jobs.check, jobs.waiting[0], measured, address) == "cluster.other_files"
+            coming = elsewhere(cluster.ScanJobs(tasks, nothing))
             next(coming)
             workers.close()
             assert refused(lambda: list(coming)) == "cluster.lost"

@@ -183,7 +183,7 @@ def test_jobs_for_workers_give_the_local_rows_in_any_order(tmp_path, monkeypatch
         assert dict(other.numbers) == pytest.approx(dict(one.numbers), rel=2e-6)
 
     def done(known, at_first_band=lambda: None):
-        jobs, done, calls = cluster._Jobs([task], lambda content: known), [], []
+        jobs, done, calls = cluster.ScanJobs([task], lambda content: known), [], []
         while jobs.waiting:
             job = jobs.waiting.pop()  # the last one first
             if job.call is tasks.measure_bands and not calls.count(tasks.measure_bands):

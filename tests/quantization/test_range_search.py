@@ -358,9 +358,10 @@ def test_its_lines_say_what_was_found_and_replay(mode):
     [
         "int8,symmetric,per_group(size=2),mse,course",
         "uint4,asymmetric,per_group(size=16),mse,course",
-        "int3,symmetric,per_channel(axis=0),mse,course",
+        "int4,symmetric,per_group(size=4),mse,course",
         "uint8,symmetric,per_channel(axis=0),mse,course",
         "int8,symmetric,per_channel(axis=0),mse,onnxruntime",
+        "uint4,symmetric,per_channel(axis=0),mse,nncf_weights",
         "uint4,asymmetric,per_channel(axis=0),mse,torch_fake_quantize",
     ],
 )

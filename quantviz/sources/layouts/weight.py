@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -90,7 +90,6 @@ def values_only(x_hat: torch.Tensor) -> Coded:
     return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
 
 
-@functools.lru_cache(maxsize=_SCHEMES_KEPT)
 def plain_scheme(
     fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
@@ -103,6 +102,11 @@ def plain_scheme(
     >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
     uint4,asymmetric,per_group(size=32),min_max,course
     """
+    return _plain_scheme(fmt, mode, cast("Hashable", granularity), shape, zero_domain)
+
+
+@functools.lru_cache(maxsize=_SCHEMES_KEPT)
+def _plain_scheme(fmt: str, mode: str, granularity: Any, shape: Shape, zero_domain: str) -> Scheme:
     convention = find_convention("course")
     if zero_domain != "code_int":
         convention = convention.replace(zero_domain=zero_domain)

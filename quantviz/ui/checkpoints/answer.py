@@ -84,7 +84,7 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
         )
     with right:
         show_table(state, model, recipe)
-    show_allocation(state, model)
+    show_allocation(state, model, seen.scan.selection.engine)
     show_python_call(state, seen.scan, model, recipe)
 
 

@@ -25,6 +25,7 @@ from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
+from quantviz.ui.checkpoints.importance import imatrix_path
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
@@ -176,10 +177,11 @@ def find_scan(state: CheckpointsState) -> Scan | None:
 
 
 def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
-    """Return whether a scan is one of the engine and the recipes that a state asks for."""
+    """Return whether a scan is one of the engine, the recipes and the importance that a state asks for."""
     from quantviz.checkpoints.selection import Selection
 
-    return names_of(scan) == state.recipes and scan.selection == Selection(state.engine)
+    asked = Selection(state.engine, imatrix=imatrix_path(state))
+    return names_of(scan) == state.recipes and scan.selection == asked
 
 
 def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:

@@ -160,7 +160,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
     lines = [
         "import quantviz as qv",
         "",
-        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_engine_argument(scan)})",
+        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_arguments(scan)})",
     ]
     worst = worst_tensors(model, recipe, 1)
     if worst:
@@ -168,7 +168,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = scan_command(path, model.recipes, _engine(scan))
+    command = scan_command(path, model.recipes, _engine(scan), _imatrix(scan))
     lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
 
@@ -179,11 +179,17 @@ def _engine(scan: Scan) -> str:
     return profile.name if profile else ""
 
 
-def _engine_argument(scan: Scan) -> str:
-    return f", engine={_engine(scan)!r}" if _engine(scan) else ""
+def _imatrix(scan: Scan) -> str:
+    """Return the name of the importance matrix of a scan; "" where it has none."""
+    return PurePath(scan.selection.imatrix).name
 
 
-def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
+def _arguments(scan: Scan) -> str:
+    given = {"engine": _engine(scan), "imatrix": _imatrix(scan)}
+    return "".join(f", {name}={value!r}" for name, value in given.items() if value)
+
+
+def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: str = "") -> str:
     """Return the command that writes the table of the file `path`, for a shell.
 
     >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
@@ -191,4 +197,6 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
     """
     asked = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
-    return shell_command(("quantviz", "scan", operand(path), *asked, *of_engine, "-o", "table.parquet"))
+    weighed = ("--imatrix", imatrix) if imatrix else ()
+    options = (*asked, *of_engine, *weighed)
+    return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
