@@ -70,8 +70,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
-    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, or
-    #: has codes for another sign. No link carries it.
+    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, has
+    #: codes for another sign, or a search that takes too long here. No link carries it.
     chosen: Scheme | None = field(default=None, compare=False)
 
     @property
