@@ -494,3 +494,40 @@ def test_an_audit_that_cannot_begin_says_why(audited):
     at = compared(opened(**PAIR).run(), audited)
     assert any("has a partner in the original" in each.value for each in at.error)
     assert not at.exception
+
+
+def test_headers_are_read_again_when_a_file_has_changed_and_what_goes_meanwhile_is_a_sentence(
+    tmp_path, monkeypatch
+):
+    from pathlib import Path
+
+    from quantviz.ui.checkpoints import reading
+    from quantviz.ui.checkpoints.state import CheckpointsState
+
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
+    file, beside = tmp_path / "model.safetensors", tmp_path / "beside"
+    beside.write_bytes(b"")
+    state = CheckpointsState("model.safetensors", recipes=RECIPES)
+
+    def names():
+        return [each.name for each in reading.look_at_headers(state).tensors]
+
+    save_file({"a.weight": torch.ones(4, 128)}, file)
+    assert names() == ["a.weight"]
+    # Of the same length: only the time tells.
+    save_file({"b.weight": torch.ones(4, 128)}, file)
+    assert names() == ["b.weight"]
+
+    looked_at = Path.stat
+
+    def gone(path, **options):
+        if path.name == "beside":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return looked_at(path, **options)
+
+    before = reading._mark_of(file)
+    monkeypatch.setattr(Path, "stat", gone)
+    assert reading._mark_of(file) == tuple(each for each in before if each[0] != "beside")
+    monkeypatch.undo()
+    with pytest.raises(qv.QuantVizError, match="cannot be read"):
+        reading._mark_of(tmp_path / "folder" / "model.safetensors")
