@@ -39,11 +39,11 @@ class Classroom:
     >>> hidden, locked = frozenset({"below"}), frozenset({"scheme"})
     >>> room = Classroom(hidden=hidden, locked=locked, answers="withheld", projector=True)
     >>> str(room)
-    'projector.withheld.no-below.lock-scheme'
+    '4.projector.withheld.no-below.lock-scheme'
     >>> Classroom.parse(str(room)) == room
     True
-    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS) | {"q"}))
-    ('', 'no-q.no-tiles')
+    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS)))
+    ('', 'no-tiles')
     """
 
     hidden: frozenset[str] = frozenset()
@@ -64,7 +64,8 @@ class Classroom:
         parts += [self.answers] if self.answers != ANSWERS[0] else []
         parts += [_HIDE + name.replace(".", "-") for name in self._hidden_words()]
         parts += [_LOCK + name for name in LOCKABLE if name in self.locked]
-        return ".".join(parts)
+        # How many words follow: a link that was cut off between two of them is not taken for a whole one.
+        return ".".join([str(len(parts)), *parts] if len(parts) > 1 else parts)
 
     def _hidden_words(self) -> Iterator[str]:
         whole = {
@@ -84,7 +85,10 @@ class Classroom:
 
     @classmethod
     def parse(cls, form: str) -> Classroom:
-        """Return the choices written as `form`; raise `QuantVizError` for any other text."""
+        """Return the choices written as `form`; raise `QuantVizError` for any other text.
+
+        Links from before their words were counted have no number in front: they mean what they meant.
+        """
         hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
             _HIDE + group: names for group, names in GROUPS.items()
         }
@@ -92,9 +96,15 @@ class Classroom:
         hidden: set[str] = set()
         locked: set[str] = set()
         projector = False
-        # Two different ones are no link of ours: the later one must not open what the earlier one closed.
+        # Two different ones are no link of ours: the later one must not open parts that the earlier one
+        # closed.
         said: str | None = None
-        for part in form.split(".") if form else ():
+        counted, *words = form.split(".") if form else [""]
+        if not counted.isdigit():
+            words = [counted, *words] if form else []
+        elif counted != str(len(words)):
+            raise QuantVizError("link.classroom_cut", got=len(words), counted=counted)
+        for part in words:
             if part in hide:
                 hidden.update(hide[part])
             elif part in lock:
@@ -122,5 +132,5 @@ def read_prompt(form: str) -> str:
     return line
 
 
-#: The classroom of a damaged link: a hand that changes `k` in the address must not open what it closed.
+#: The classroom of a damaged link: changing `k` in the address must not open the parts that it closed.
 CLOSED = Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), "withheld")
