@@ -92,9 +92,9 @@ def add_codes(
     float32, and zero points are one number beside them.
 
     Args:
-        a: Codes of one term: a tensor, nested list or array. A term of one code is added to all of the other.
+        a: Codes of one term: a tensor, nested list or array.
         a_params: Its scale and zero point, one of each.
-        b: Codes of the other term, of the same shape.
+        b: Codes of the other term, of the same shape, or one that an axis of size 1 broadcasts to it.
         b_params: Its scale and zero point.
         params: Scale and zero point of the sum.
         number_format: Id of the integer format of all three.
@@ -108,26 +108,38 @@ def add_codes(
     """
     fmt = _integer_format(number_format)
     codes = {"a": as_codes(a, fmt).to(torch.float32), "b": as_codes(b, fmt).to(torch.float32)}
-    if codes["a"].shape != codes["b"].shape and 1 not in (codes["a"].numel(), codes["b"].numel()):
-        raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
+    alone = _single_in_rows(codes["a"].shape, codes["b"].shape)
     scale, zero = _single(params)
     (a_scale, a_zero), (b_scale, b_zero) = _single(a_params), _single(b_params)
     ratio = {"a": a_scale / scale, "b": b_scale / scale}
     offset = {"a": ratio["a"] * a_zero, "b": ratio["b"] * b_zero}
-    alone = next((name for name in ("a", "b") if codes[name].numel() == 1), None)
     # Which product is rounded by itself is the compiler's choice, in each of the three loops of its own.
     if alone == "a":
         total = zero - fma(ratio["b"], b_zero, offset["a"])
     else:
         total = zero - fma(ratio["a"], a_zero, offset["b"])
-    if alone is not None:
-        total = fma(codes[alone].flatten(), ratio[alone], total)
-    for name in ("b", "a"):
-        if name != alone:
-            total = fma(codes[name], ratio[name].expand_as(codes[name]), total.expand_as(codes[name]))
+    order = ("b", "a") if alone is None else (alone, "b" if alone == "a" else "a")
+    for name in order:
+        terms = torch.broadcast_tensors(codes[name], ratio[name], total)
+        total = fma(*terms)
     rounded = torch.round(total)
     # What is no int32 becomes the smallest one, as x86 converts it.
     return _saturated(torch.where(rounded.abs() < 2.0**31, rounded, -(2.0**31)), fmt)
+
+
+def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
+    """Return which term, "a" or "b", has one code for each row of the other's; none where both have rows.
+
+    Rows are along the last axis that the sum has more than one code on.
+    """
+    try:
+        shape = torch.broadcast_shapes(a, b)
+    except RuntimeError:
+        raise QuantVizError("terms_differ", a=tuple(a), b=tuple(b)) from None
+    axis = next((axis for axis in range(-1, -len(shape) - 1, -1) if shape[axis] != 1), None)
+    if axis is None:
+        return "a"
+    return next((name for name, own in (("a", a), ("b", b)) if len(own) < -axis or own[axis] == 1), None)
 
 
 def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:

@@ -82,6 +82,31 @@ def test_sums_of_codes_are_onnx_runtimes_where_they_nearly_tie():
             assert np.array_equal(qv.add_codes(a, of_a, b, of_b, of_sum).numpy(), theirs)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((6, 40), (1, 40)),
+        ((6, 40), (40,)),
+        ((6, 40), (6, 1)),
+        ((6, 1), (1, 40)),
+        ((1, 40), (6, 1)),
+        ((2, 6, 1), (6, 1)),
+        ((2, 1, 7), (2, 5, 7)),
+        ((1, 1), (1,)),
+    ],
+    ids=str,
+)
+def test_axes_of_size_1_are_broadcast_as_in_onnx_runtime(shapes):
+    draw = np.random.default_rng(11)
+    for params in (*SUMS, ((0.075, 3), (0.025, -7), (0.05, 0))):
+        of_a, of_b, of_sum = (qv.QParams(*each) for each in params)
+        a, b = (draw.integers(-128, 128, shape) for shape in shapes)
+        theirs = qlinear_add(a, of_a, b, of_b, of_sum, "int8")
+        ours = qv.add_codes(a, of_a, b, of_b, of_sum)
+        assert ours.shape == theirs.shape
+        assert np.array_equal(ours.numpy(), theirs)
+
+
 def test_a_sum_of_codes_is_not_what_the_values_add_up_to():
     """By hand the sum is -112.50001, and so -113."""
     of_a, of_b, of_sum = (qv.QParams(*pair) for pair in SUMS[0])
