@@ -35,7 +35,9 @@ def requantize(
         number_format: Id of the output's integer format.
         arithmetic: One of `REQUANTIZATIONS`: "float32" multiplies in float32 and rounds once, half to even,
             as XNNPACK does; "fixed_point" multiplies by a whole number of 31 bits and rounds
-            twice, half up and then half away from 0, as TensorFlow Lite's reference kernels do.
+            twice, half up and then half away from 0, as TensorFlow Lite's reference kernels of sums and
+            products do; "fixed_point_once" does it once, half up, as its fully connected layers do, and all
+            kernels that are built with TFLITE_SINGLE_ROUNDING.
 
     Raises:
         QuantVizError: Where an argument is none of these.
@@ -43,7 +45,7 @@ def requantize(
     0.011111 · 585 is 6.4999 and is rounded to 6; in fixed point it is 104.0 / 16 first:
 
     >>> [requantize([585], 0.011111, arithmetic=each).item() for each in REQUANTIZATIONS]
-    [6, 7]
+    [6, 7, 6]
     """
     fmt = _integer_format(number_format)
     sums = as_accumulators(accumulators)
@@ -60,13 +62,11 @@ def _in_float32(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
 
 
 def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
-    """Return the sums times a multiplier that is `factor` / 2^31 · 2^`exponent`."""
-    mantissa, exponent = math.frexp(multiplier)
-    factor = math.floor(mantissa * 2**31 + 0.5)
-    if factor == 2**31:
-        factor, exponent = factor // 2, exponent + 1
-    if exponent < -31:
+    """Return the sums times a multiplier, rounded to 31 bits below its point first."""
+    parts = _factor_and_exponent(multiplier)
+    if parts is None:
         return torch.zeros_like(sums)
+    factor, exponent = parts
     product = (sums << max(exponent, 0)).clamp(-(2**31), 2**31 - 1) * factor
     # Half up, by a division that rounds toward 0.
     nudge = torch.where(product >= 0, 2**30, 1 - 2**30)
@@ -76,9 +76,34 @@ def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     return (high >> shift) + (rest > half + (high < 0).to(torch.int64)).to(torch.int64)
 
 
+def _in_fixed_point_once(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
+    parts = _factor_and_exponent(multiplier)
+    if parts is None:
+        return torch.zeros_like(sums)
+    factor, exponent = parts
+    # What is shifted further to the left is beyond every format.
+    shift = max(31 - exponent, 1)
+    return (sums * factor + (1 << (shift - 1))) >> shift
+
+
+def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
+    """Return a multiplier as `factor` / 2^31 · 2^`exponent`; none where it is so small that it counts as
+    0.
+    """
+    mantissa, exponent = math.frexp(multiplier)
+    factor = math.floor(mantissa * 2**31 + 0.5)
+    if factor == 2**31:
+        factor, exponent = factor // 2, exponent + 1
+    return None if exponent < -31 else (factor, exponent)
+
+
 #: What multiplies accumulators, by name.
 REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = MappingProxyType(
-    {"float32": _in_float32, "fixed_point": _in_fixed_point}
+    {
+        "float32": _in_float32,
+        "fixed_point": _in_fixed_point,
+        "fixed_point_once": _in_fixed_point_once,
+    }
 )
 
 

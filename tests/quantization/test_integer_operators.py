@@ -1,6 +1,7 @@
 """Operators on codes give what the runtimes' kernels give."""
 
 import functools
+import math
 
 import numpy as np
 import onnxruntime as ort
@@ -144,7 +145,7 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("arithmetic", qv.REQUANTIZATIONS)
+@pytest.mark.parametrize("arithmetic", MADE)
 def test_accumulators_become_the_codes_of_tensorflow_lites_kernels(arithmetic):
     sums = [(a + 124) * b for a, b in zip(MUL_A, MUL_B, strict=True)]
     first, second, out = map(np.float32, MUL_SCALES)
@@ -154,6 +155,34 @@ def test_accumulators_become_the_codes_of_tensorflow_lites_kernels(arithmetic):
     made = qv.requantize(sums, multiplier, zero_point=-126, arithmetic=arithmetic)
     assert tuple(made.tolist()) == MADE[arithmetic]
     assert made.dtype == torch.int8
+
+
+#: TensorFlow 2.21's TFLite kernel of an int8 FULLY_CONNECTED without delegates: sums of a channel, its
+#: multiplier, and what became of them with zero point 8. Of 131,072 sums 112 are others if rounded twice.
+CONNECTED = (
+    ((-41641, 39769, 22926), 0.0010686553914921954, (-36, 50, 32)),
+    ((-11207, -10632, -2011), 0.0017399716789552756, (-11, -10, 5)),
+    ((17271, 21219, -14310), 0.0010132407205609094, (25, 29, -6)),
+    ((13799, 8279, -71203), 0.0009058606867261641, (20, 15, -56)),
+)
+
+
+@pytest.mark.parametrize(("sums", "multiplier", "codes"), CONNECTED)
+def test_layers_that_are_fully_connected_round_once(sums, multiplier, codes):
+    made = {
+        each: tuple(qv.requantize(sums, multiplier, zero_point=8, arithmetic=each).tolist())
+        for each in qv.REQUANTIZATIONS
+    }
+    assert made["fixed_point_once"] == made["float32"] == codes
+    assert all(abs(one - other) == 1 for one, other in zip(made["fixed_point"], codes, strict=True))
+
+
+def test_one_rounding_in_fixed_point_is_half_up():
+    sums = [-5, -3, -2, -1, 0, 1, 2, 3, 5, 2**31 - 1, -(2**31)]
+    for multiplier in (0.5, 0.25, 1.5, 2.0**-31, 2.0**-40, 3e9):
+        made = qv.requantize(sums, multiplier, number_format="int16", arithmetic="fixed_point_once").tolist()
+        wanted = [math.floor(total * multiplier + 0.5) for total in sums]
+        assert made == [max(-32768, min(32767, each)) for each in wanted], multiplier
 
 
 def test_fixed_point_is_the_two_roundings_of_whole_numbers():
