@@ -35,16 +35,21 @@ def calibrated(
     importance: torch.Tensor | None = None,
     find: Finder | None = None,
 ) -> Range | QParams:
-    """Return the range, or scale and zero point, that the scheme's calibration gives each block.
+    """Return the clipping range, or scale and zero point, of each block by the scheme's calibration.
 
-    `trial` gives the error of blocks with a range, see `Context.trial`; `absmax` gives the largest magnitude
-    of the whole tensor, which calibrations of values alone do not need; `importance` is what an error counts
-    in each column, see `quantize`; `find` searches the scales of blocks in the reference's place.
+    Args:
+        of_blocks: The values of the blocks.
+        scheme: The scheme whose calibration is used.
+        trial: Computes the error of blocks with a range, see `Context.trial`.
+        absmax: Computes the largest magnitude of the whole tensor, which calibrations of values alone do not
+            need.
+        importance: Weights of the errors by column, see `quantize`.
+        find: Searches the scales of blocks in place of the reference.
     """
     if importance is not None and scheme.search is None:
         return weighted(of_blocks, scheme, importance, find)
     calibration = scheme.calibration
-    # It is not told of the rest of the scheme, so that it cannot depend on it.
+    # Pass only the mode, so that such a calibration cannot depend on the rest of the scheme.
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
         told = Context(
@@ -176,7 +181,7 @@ class TrialByReference:
         params, refused = params_to_try(found, self.absmax, self.scheme, self.layout, of)
         known = block_values(params)
         if self.scheme.zero_domain in ("none", "code_int"):
-            # What is refused must not make those of others floats.
+            # A refused zero point may be beyond int32; it must not turn the valid ones into floats.
             known["zero_point"] = params.zero_point.masked_fill(refused, 0).to(torch.int32)
         of_trials = {name: values.expand(of.shape).unsqueeze(1) for name, values in known.items()}
         index = {name: rows[of] for name, rows in self._index.items()}
@@ -196,7 +201,7 @@ def powers(errors: torch.Tensor, power: float) -> torch.Tensor:
 
 
 def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:
-    """Return the sums, infinite where they are no numbers, or refused.
+    """Return the sums, infinite where they are NaN, infinite or refused.
 
     >>> finite_or_infinite(torch.tensor([1.0, torch.nan, 2.0]), torch.tensor([False, False, True])).tolist()
     [1.0, inf, inf]

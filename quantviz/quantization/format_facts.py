@@ -1,4 +1,4 @@
-"""What there is to know of a number format: its ends, its gaps, its codes, and where a number lands in it."""
+"""Facts of a number format: its ends, its gaps, its codes, and the value that a number is rounded to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.grids import GRIDS, nearest
 from quantviz.schemes.formats import NumberFormat
 
-#: What a code can be. The values of integers and codebooks are neither normal nor subnormal: they are
+#: The kinds of codes. The values of integers and codebooks are neither normal nor subnormal: they are
 #: "value".
 KINDS = ("normal", "subnormal", "zero", "value", "inf", "nan")
 #: Codes of formats with at most so many bits are few enough to be listed one and all.
@@ -98,10 +98,10 @@ def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class End:
-    """Why a float format ends at its largest value."""
+    """The reason why a float format ends at its largest value."""
 
-    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN
-    #: has another's code.
+    #: "nan" or "inf": the kind of the next code. "last": there is no next code. "last_nan": there is none,
+    #: and NaN has a code elsewhere.
     reason: str
     #: The next value, if its code were read as a number.
     following: float
@@ -142,8 +142,8 @@ def float_end(fmt: NumberFormat) -> End | None:
 
 @functools.cache
 def reach(fmt: NumberFormat) -> float:
-    """Return what absmax scaling maps the largest |x| to: the largest value, or where none is positive the
-    largest magnitude.
+    """Return the target of the largest |x| under absmax scaling: the format's largest value, or its largest
+    magnitude if no value is positive.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
@@ -215,13 +215,13 @@ def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
 
 @dataclass(frozen=True)
 class Landing:
-    """What becomes of one number in a format."""
+    """One number rounded to a format, with its neighbours there."""
 
     x: float
     #: The values of the format next to x, x itself where it is one of them; none beyond the ends.
     below: float | None
     above: float | None
-    #: Where x lands, and the code of that.
+    #: The value that x is rounded to, and its code.
     value: float
     code: int
     #: Whether x lies exactly half-way, so that the rule for ties decides.
@@ -237,7 +237,7 @@ class Landing:
 
     @property
     def error(self) -> float:
-        """Return what landing adds to x."""
+        """Return the rounding error: the format's value less x."""
         return self.value - self.x
 
 
@@ -301,7 +301,7 @@ def gap_at(x: float, fmt: NumberFormat) -> float | None:
 
 
 def code_kind(fmt: NumberFormat, code: int) -> str:
-    """Return what a code is, one of `KINDS`.
+    """Return the kind of a code, one of `KINDS`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> [code_kind(FORMATS["float8_e5m2"], code) for code in (0x00, 0x03, 0x04, 0x7C, 0x7D)]

@@ -61,8 +61,8 @@ def _round(
     inverse: torch.Tensor,
     zero: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the sums of a row's |error|, of what its zero point would have to be for each value, and how
-    many values it has.
+    """Return sums over each row: of |error|, of the zero points that fit each value alone, and of ones (the
+    count of values).
     """
     codes = (x * inverse + zero).round().clamp(code_min, code_max)
     error = x - (codes - zero) / inverse

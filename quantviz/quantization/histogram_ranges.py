@@ -150,7 +150,7 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
     def places(x: torch.Tensor, first: torch.Tensor, span: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         values = x.abs() if of_magnitudes else x
         found = _within((values - first) / span * bins, bins)
-        # What the division's rounding put beyond an edge.
+        # Move values back that the rounding of the division put beyond an edge.
         own = known[row.squeeze(-1)]
         found -= (values < own.gather(-1, found)).to(torch.int64)
         beyond = (values >= own.gather(-1, found + 1)) & (found < bins - 1)
@@ -171,8 +171,9 @@ def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
 
 
 def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> Array:
-    """Return how many values lie in each bin, int64 (k, bins); `place` says in which, with or without a
-    fraction.
+    """Return the number of values in each bin, int64 (k, bins).
+
+    `place` returns the bin of each value, with or without a fraction.
     """
 
     def of_rows(x: torch.Tensor, *known: torch.Tensor) -> torch.Tensor:

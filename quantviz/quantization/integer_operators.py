@@ -1,4 +1,4 @@
-"""Operators on codes: what a runtime makes of whole numbers, without going back to real ones."""
+"""Operators on codes: a runtime's integer arithmetic, without a detour through real numbers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
     return None if exponent < -31 else (factor, exponent)
 
 
-#: What multiplies accumulators, by name.
+#: Functions that multiply accumulators by a real factor, by the name of the arithmetic.
 REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = MappingProxyType(
     {
         "float32": _in_float32,
@@ -145,10 +145,9 @@ def add_codes(
         total = zero - fma(ratio["a"], a_zero, offset["b"])
     order = ("b", "a") if alone is None else (alone, "b" if alone == "a" else "a")
     for name in order:
-        terms = torch.broadcast_tensors(codes[name], ratio[name], total)
-        total = fma(*terms)
+        total = fma(codes[name], ratio[name], total)
     rounded = torch.round(total)
-    # What is no int32 becomes the smallest one, as x86 converts it.
+    # A sum beyond int32 becomes the smallest int32, as x86 converts it.
     return _saturated(torch.where(rounded.abs() < 2.0**31, rounded, -(2.0**31)), fmt)
 
 
@@ -158,7 +157,7 @@ def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
     Rows are along the last axis that the sum has more than one code on.
     """
     try:
-        shape = torch.broadcast_shapes(a, b)
+        shape = torch.broadcast_shapes(a, b)  # type: ignore[no-untyped-call]
     except RuntimeError:
         raise QuantVizError("terms_differ", a=tuple(a), b=tuple(b)) from None
     axis = next((axis for axis in range(-1, -len(shape) - 1, -1) if shape[axis] != 1), None)

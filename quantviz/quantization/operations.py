@@ -32,7 +32,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Return the value it gives."""
+        """Return the name of the value that it computes."""
         return self.line.partition(" = ")[0]
 
     @property
@@ -42,10 +42,9 @@ class Operation:
         return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
 
 
-#: How many schemes' operations are kept at hand: every change on the page asks for the same ones several
-#: times.
+#: Number of schemes whose operations are cached: every change on the page needs the same ones several times.
 SCHEMES_KEPT = 256
-#: Called with each operation that was run, the values it read and what it gave.
+#: Called with each operation after it ran, the values that it read, and its result.
 Trace = Callable[[Operation, NamedTensors, torch.Tensor], None]
 Operations = tuple[Operation, ...]
 

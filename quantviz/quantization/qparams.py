@@ -43,8 +43,8 @@ def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Nam
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return what the operations read of the tensor itself: its `largest_magnitude`, and which blocks are
-    short (1, else 0).
+    """Return the tensor's values that the operations read: `tensor_absmax`, and `short`, which is 1 for each
+    block with fewer elements and 0 for others; float32.
     """
     short = (
         blocks.block_sizes(layout) < layout.block_size
@@ -57,7 +57,7 @@ def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
 def params_to_try(
     found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
 ) -> tuple[QParams, torch.Tensor]:
-    """Return scale and zero point that ranges give, and which would be refused (bool of their shape).
+    """Return scale and zero point of ranges, and whether each would be refused (bool of their shape).
 
     The ranges and `of` are as in `calibration.Trial`.
 
@@ -86,7 +86,7 @@ def qparams_of_range(
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
     if not isinstance(found, Range):
-        # What an engine has searched is as it stores it, infinite scales included.
+        # Searched scales are already in the engine's stored form, infinite ones included.
         return found if scheme.search else stored_qparams(found, absmax, scheme, layout, strict)
     if not strict:
         _refuse_too_wide(found, scheme)
@@ -163,7 +163,7 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
 
 
 def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
-    """Return what is kept of a step's answer: float32 where the step had half precision."""
+    """Return a step's result as it is stored: as float32 if the step had half precision."""
     halves = (torch.float16, torch.bfloat16)
     return values.to(torch.float32) if values is not None and values.dtype in halves else values
 
@@ -256,7 +256,7 @@ def refuse_other_than_qparams(qparams: object) -> None:
 
 
 def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
-    # Most ranges are nowhere near: two numbers tell.
+    # Most ranges are nowhere near the limit: the largest magnitude of each end shows that.
     if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (found.lo, found.hi)):
         return
     width = _width(found, scheme)

@@ -77,9 +77,9 @@ def quantize(
     `torchao(input_dtype=bfloat16)`, and a note says where values are widened to float32 instead. `scheme` is
     a `Scheme`, its text form, or a recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale
     and zero point, one for all blocks or one a block, in place of the scheme's calibration: made by hand, or
-    those of `choose_qparams` or of another result, say of calibration data. `importance` is what an error
-    counts in each column, one number of 0 or more for each index of the last axis: llama.cpp's importance
-    matrix, for schemes whose engine searches scales. `strict` returns what the arithmetic gives where it
+    those of `choose_qparams` or of another result, say of calibration data. `importance` has the weight of
+    the errors in each column, one number of 0 or more for each index of the last axis: llama.cpp's importance
+    matrix, for schemes whose engine searches scales. `strict` returns the arithmetic's own result where it
     would be refused: a range wider than float32, an infinite value. Raises `QuantVizError` for input that
     cannot be quantized and schemes that do not fit its shape.
 
@@ -110,13 +110,15 @@ def quantize(
     else:
         params, found = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
-        # What follows from more than the tensor and the scheme has no text form.
+        # The scheme's text form cannot contain the weights, so the result's calibration is `External`.
         scheme = scheme.weighted.replace(calibration=External())
     return _result_of(tensor, scheme, params, found, notes, strict)
 
 
 def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:
-    """Return what the calibration says of each block of a tensor, as `quantize_in_ranges` takes it.
+    """Return the clipping range, or scale and zero point, of each block by the reference calibration.
+
+    `quantize_in_ranges` takes this result.
 
     >>> found_by_reference(torch.tensor([1.0, -3.0]), Scheme("int4")).lo.tolist()
     [-3.0]
@@ -126,7 +128,7 @@ def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:
 
 
 def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) -> QuantResult:
-    """Return the same where it is known what the calibration says of each block.
+    """Return the result of `quantize` from the calibration's ranges, or scale and zero point, of the blocks.
 
     >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
     >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)

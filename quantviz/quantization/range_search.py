@@ -124,7 +124,7 @@ class _Search:
             before = self.error
             places = begins.unsqueeze(1) + points * step
             errors[:, 1 : len(points) + 1] = self._try(way, places, of)
-            # At the first distance all go on: what a finer one would find is not known yet.
+            # At the first distance all go on: a finer one may still find a smaller error.
             goes_on = goes_on & ((self.error < before) | (len(points) == parts))
             part, place = (_promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)).nonzero(
                 as_tuple=True
@@ -171,10 +171,10 @@ class _Search:
 
 
 def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return which error of each column takes the place of the one that is known, where from the first to the
-    last each does that is less; -1 where none does.
+    """Return the row of the error that replaces the known one in each column, -1 if none does; from the first
+    row to the last, each smaller error replaces the one before.
     """
-    # Not less by what order sums were added in, or by what float64 itself loses.
+    # Ignore differences that come from the order of a sum or from the rounding of float64.
     bar, taken = known * (1 - LESS), np.full(len(known), -1)
     for k in np.flatnonzero((errors < bar).any(1)):
         better = errors[k] < bar
@@ -183,8 +183,9 @@ def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> n
 
 
 def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-    """Return in which parts the curve may go below the best: each may fall below its ends as far as it bends
-    nearby.
+    """Return whether the curve may fall below the best error in each part, bool.
+
+    A part may fall below its ends as far as the curve bends nearby.
     """
     bends = (errors[:, :-2] - 2 * errors[:, 1:-1] + errors[:, 2:]).abs().nan_to_num(0.0, 0.0)
     # Of the part from point i to i + 1: the most of the bends at the points from i - 1 to i + 2.

@@ -273,7 +273,7 @@ def _mirrored_range(scheme: Scheme) -> Operations:
         line,
         lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
     )
-    # What was too small for a step of its own is a range of zeros now.
+    # A range too small for a step of its own is a range of zeros now.
     return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
 
 
@@ -719,8 +719,8 @@ def _scale_floor(scheme: Scheme) -> Operations:
     spec = convention.scale
     operations = [*_scale_without_inverse(spec)]
     extent = "width" if _scale_by_width(scheme) else "absmax"
-    # An underflow must not divide by 0: what gives a block of zeros a scale of 1 has at least the smallest
-    # float32.
+    # An underflow must not divide by 0: conventions that give a block of zeros a scale of 1 have at least the
+    # smallest float32 as their floor.
     floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
     if spec.floor_rule == "at_least" and floor:
         operations.append(
@@ -909,7 +909,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     )
     rounded = TIES[convention.zero_point_ties]
 
-    # Of half precision the line says that it is widened: it would mean another number without.
+    # Show the cast of half precision in the line: without it the line would mean another number.
     shown = (
         "{}"
         if math_dtype is None or convention.scale_math not in HALVES

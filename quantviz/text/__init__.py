@@ -46,7 +46,9 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     >>> text("phone.bits", bits=1), text("phone.bits", bits=4)
     ('1 bit', '4 bits')
     """
-    return _SENTENCES.vformat(catalogue(language)[key], (), params)
+    sentence = catalogue(language)[key]
+    # Most have no braces, and a page says a thousand.
+    return _SENTENCES.vformat(sentence, (), params) if "{" in sentence or "}" in sentence else sentence
 
 
 class _Sentences(string.Formatter):
