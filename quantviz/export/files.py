@@ -1,4 +1,4 @@
-"""What leaves the page: lines of Python that print its numbers, arrays, tables, file names."""
+"""Exports of the page: lines of Python that print its numbers, arrays, tables, file names."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def python_lines(
 
 
 def scope_of(state: LabState) -> str:
-    """Return what the tiles count: the whole tensor, or the slice in view.
+    """Return the scope of the tiles' metrics: "tensor" for the whole tensor, or "slice" for the one in view.
 
-    It is the slice where `state.scope` says so and the slice is small enough to compute at once.
+    It is "slice" if `state.scope` is and the slice is small enough to compute at once.
     """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
@@ -208,5 +208,5 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
 
 
 def _named(name: str, longest: int) -> str:
-    """Return `name` with a hyphen for what may not stand in a file's name."""
+    """Return `name` with hyphens for characters that may not stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")
