@@ -134,13 +134,13 @@ class _Page:
         return html_page(heading, "\n".join(body), language=self.language, style=_STYLE)
 
     def section(self, name: str, body: str, **params: object) -> list[str]:
-        """Return a heading and what is under it; nothing where there is nothing."""
+        """Return a heading and its content; nothing if there is no content."""
         return [f"<h2>{self.say(f'report.heading.{name}', **params)}</h2>", body] if body else []
 
     # ---- the verdict ----
 
     def verdict(self) -> str:
-        """Return which tensors are worst, why the first of them is, and what would help."""
+        """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
         first = self.coverage()
         return text("report.sentence_gap", self.language).join([*first, self.measured()])
 

@@ -282,7 +282,7 @@ def _points(
         "hovertext": [card(square, data, language) for _, square in squares],
         "hoverinfo": "text",
         "marker": {"symbol": "square", "size": 12, "opacity": 0},
-        # Streamlit lets what is not chosen fade: nothing here is to be seen.
+        # Streamlit fades points that are not chosen: these markers are invisible in any case.
         "selected": {"marker": {"opacity": 0}},
         "unselected": {"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
         "showlegend": False,
