@@ -81,7 +81,7 @@ def _in_fixed_point_once(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     if parts is None:
         return torch.zeros_like(sums)
     factor, exponent = parts
-    # What is shifted further to the left is beyond every format.
+    # A smaller shift would only lead to codes beyond every format.
     shift = max(31 - exponent, 1)
     return (sums * factor + (1 << (shift - 1))) >> shift
 
