@@ -1,7 +1,7 @@
-"""Who is to blame: which parts of a tensor cost the others their accuracy, and what would help.
+"""The parts of a tensor that cost the others their accuracy, and the remedies for it.
 
 A part that *suffers* has a large error. A part that *causes* error makes scales so large that others have it:
-what it costs is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
+its cost is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
 column's own cells last; its neighbours pay.
 """
 
@@ -39,7 +39,7 @@ from quantviz.tensors.lazy import as_stored
 if TYPE_CHECKING:
     import pandas
 
-#: What one bit more an element brings, in dB: half the step.
+#: Gain in SQNR of one more bit per element, which halves the step, in dB.
 DB_PER_BIT = decibels(4.0, 1.0)
 #: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
 LEAST_WORTH_DB = 1.0
@@ -54,7 +54,7 @@ REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups",
 #: Those that no engine's kernel of weights runs: some cells in another format, or scales of inputs.
 _WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 
-#: Parts of which it is told exactly what they cost by themselves.
+#: Number of parts whose own cost is computed exactly.
 _SUSPECTS = 12
 #: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
 _MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**25
@@ -68,7 +68,7 @@ _GROUPS = (128, 64, 32)
 
 @dataclass(frozen=True)
 class Suspect:
-    """What one part suffers, and what it costs the others."""
+    """One part's own error, and its cost to the others."""
 
     #: Its number in the grid of parts, counted row by row, and its place there: (0, 5) is column 5.
     number: int
@@ -118,12 +118,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What one change for some parts brings.
+    """The effect of one change for some parts, one of `REMEDIES`.
 
-    "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all that they
-    were. "clip": to what scales found without them reach. "isolate": a tensor of their own under the same
-    scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
-    "groups": each group along the last axis its own scale, where groups are smaller than what shares one now.
+    "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all their
+    energy. "clip": to the range of the scales found without them. "isolate": a tensor of their own under the
+    same scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
+    "groups": each group along the last axis its own scale, if groups are smaller than the current blocks.
     "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it. "fold": AWQ's
     scaling of columns, found from the weights alone and folded into the layer before.
     """
@@ -152,7 +152,7 @@ class Blame:
 
     scheme: Scheme
     shape: Shape
-    #: What the parts are, and how many there are.
+    #: The kind of the parts, and their number.
     parts: Granularity
     count: int
     #: SQNR of the whole tensor now, in dB, and the bits an element takes.
@@ -164,8 +164,8 @@ class Blame:
     curve: tuple[Kept, ...]
     #: A set that costs the others much, and is worth its bits; none where nothing is to blame.
     choice: Kept | None
-    #: What could be done about the chosen parts, or, where nothing is chosen, about the one that causes at
-    #: least `LEAST_CAUSED` of the error; the best for the whole tensor first.
+    #: Remedies for the chosen parts, or, if none is chosen, for the one that causes at least `LEAST_CAUSED`
+    #: of the error; the best for the whole tensor first.
     remedies: tuple[Remedy, ...]
     #: "float16", or "bfloat16" where a value is beyond that.
     kept_as: str
@@ -191,8 +191,9 @@ class Blame:
         return most if most is not None and most.caused_share >= LEAST_CAUSED else None
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
-        """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales: what "keep"
-        brings, which no scheme alone can do. float32, of the tensor's shape.
+        """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales, float32.
+
+        This is the remedy "keep", which no scheme alone can do. The shape is the tensor's.
 
         Args:
             x: The tensor that was looked at, as in `blame`.
@@ -241,14 +242,14 @@ def blame(
     most: int | None = None,
     trials: int | None = None,
 ) -> Blame:
-    """Return which parts of `x` cost the others most under `scheme`, and what would help.
+    """Return the parts of `x` that cost the others most under `scheme`, and the remedies for them.
 
-    Every number is that of a real quantization; estimates only say which are made.
+    Every number is that of a real quantization; estimates only choose which are made.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
+        x: An input of `quantize`, or a `Stored`.
         scheme: The scheme, a recipe or a text form.
-        parts: What is taken out as one: `PerChannel(0)` rows, `PerChannel(1)` columns, `Flat(1)` cells,
+        parts: The unit that is taken out: `PerChannel(0)` rows, `PerChannel(1)` columns, `Flat(1)` cells,
             `PerGroup(32)` groups.
         most: How many parts are kept at most; by default 8, or 1 % of them, and half of them at most.
         trials: How many quantizations the search makes at most; by default fewer for a large tensor.
@@ -272,11 +273,11 @@ def blame(
 def culprits(
     x: Any, scheme: Scheme | str, *, most: int | None = None, trials: int | None = None
 ) -> tuple[Blame, ...]:
-    """Return `blame` of the cells and of the channels of each axis, the one whose choice is worth most first:
-    its choice says what costs the most, and is none where nothing is worth its bits. Of those the kind whose
-    costliest part causes most comes first.
+    """Return the `blame` of the cells and of the channels of each axis, by the worth of their choices.
 
-    `x`, `scheme`, `most` and `trials` are as in `blame`.
+    The choice worth most comes first: it names the costliest parts. A choice is None if no part is worth its
+    bits; those come last, by how much their costliest part causes. `x`, `scheme`, `most` and `trials` are as
+    in `blame`.
 
     >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
     >>> found = culprits(x, "int4_per_tensor")
@@ -347,8 +348,8 @@ def _alone(tried: Counterfactuals, orders: list[list[int]], most: int) -> list[i
 
 
 def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]:
-    """Return what the best sets bring, from the empty one on; where more parts bring nothing, none is
-    left out: the curve is flat there.
+    """Return the gains of the best set of each size, from the empty one on. Sizes whose extra parts gain
+    nothing are kept too: the curve is flat there.
     """
     return tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
 
@@ -371,8 +372,8 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
 
 
 def _worth(kept: Kept, whole_db: float) -> float:
-    """Return what keeping some parts brings beyond its bits: to the others, whom they cost their accuracy,
-    and to the whole.
+    """Return the SQNR gain of keeping some parts net of its bits, in dB: the smaller of the gain of the other
+    cells and that of the whole tensor.
     """
     if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
         return 0.0
@@ -416,8 +417,8 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
 
 
 def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
-    """Return what each remedy brings for some parts, the best for the whole tensor first; those that a
-    scheme's engine does not offer are left out.
+    """Return the remedies for some parts with their effects, the best for the whole tensor first; those that
+    the scheme's engine does not offer are left out.
     """
     signal, noise = tried.others_signal(numbers), tried.others_noise(numbers)
     before, whole = decibels(signal, noise), decibels(tried.signal, tried.noise)

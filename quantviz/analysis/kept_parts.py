@@ -2,7 +2,7 @@
 
 Taking out the loudest part, then the next, is not enough: of four equally loud columns any one gains nothing,
 and all four gain most. So whole prefixes of each order are tried, and their members exchanged, one and two at
-a time. Estimates order candidates only: what a set brings is always a quantization.
+a time. Estimates only order candidates: the gain of a set is always that of a quantization.
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
 
 
 def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
-    """Return the parts that probably cost the others most: those that hold the largest magnitudes of blocks,
-    each with what the block's rounding would lose without them.
+    """Return the parts that probably cost the others most: those with the largest magnitudes of blocks, by
+    how much the block's rounding error would fall without them.
 
-    Of equal ones only all together bring something, and each is counted with its share of that.
+    Equal magnitudes gain something only if all are taken out, and each counts with its share of that.
     """
     study, layout = tried.study, tried.study.layout
     steps = max(abs(study.scheme.value_max), abs(study.scheme.value_min), 1.0)

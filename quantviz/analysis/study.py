@@ -1,8 +1,8 @@
-"""A tensor of any size under a scheme, asked for what a page shows of it.
+"""A tensor of any size under a scheme, with the numbers that a page shows of it.
 
-Of a small tensor the whole result is made once and everything is read off it. Of a large one nothing is made
-that is as large as the tensor: ranges and metrics come from streaming passes, and only the part that is
-looked at is quantized.
+The whole result of a small tensor is made once, and everything is read off it. For a large one nothing as
+large as the tensor is allocated: ranges and metrics come from streaming passes, and only the part in view is
+quantized.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Study:
     #: The tensor as it is quantized.
     x: Stored
     scheme: Scheme
-    #: What is known of it as it is quantized.
+    #: Its facts (range, largest magnitude, non-finite values) as it is quantized.
     facts: Facts
-    #: What of it was not finite before that.
+    #: Its non-finite values before that; None if there are none.
     nonfinite: NonFinite | None
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
@@ -92,10 +92,17 @@ class Study:
         found: Range | QParams | None = None,
         keep: Keep | None = None,
     ) -> Study:
-        """Return the study of a tensor of which `facts`, and what `search` has `found`, may be known already;
-        `keep` keeps what takes a pass over it, by names that tell schemes apart.
+        """Return the study of a tensor under a scheme.
 
-        Raises `QuantVizError` as `quantize` does.
+        Args:
+            x: The tensor.
+            scheme: The scheme.
+            facts: The tensor's facts, if computed already.
+            found: The result of `search`, if computed already.
+            keep: A store for results that take a pass over the tensor, by names that differ between schemes.
+
+        Raises:
+            QuantVizError: As `quantize` does.
         """
         keep = keep or KeptHere()
         x, scheme, said, facts = _as_quantized(x, scheme, facts, keep)
@@ -248,7 +255,7 @@ class Study:
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
-        """Return what a picture of some pixels shows of a patch; see `streaming.overview.overview`."""
+        """Return the pixels of a picture of a patch; see `streaming.overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x, scheme, qparams = self.x, self.scheme, self.qparams
         known = self.keep(
@@ -390,10 +397,11 @@ def _as_one_block(scheme: Scheme, count: int) -> Scheme:
 
 
 def search(x: Stored, scheme: Scheme, facts: Facts | None = None) -> Range | QParams | None:
-    """Return what a scheme's calibration finds for each block, to be handed to `Study.of`; none where scales
-    are those of the tensor's file.
+    """Return the range, or scale and zero point, of each block that a scheme's calibration finds, for
+    `Study.of`; None if scales are those of the tensor's file.
 
-    Raises `QuantVizError` as `quantize` does.
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> search(InMemory(torch.tensor([1.0, -3.0])), Scheme("int4")).lo.tolist()
@@ -417,7 +425,7 @@ def ask_study(
     found: Range | QParams | None = None,
     block: Shape | None = None,
 ) -> T:
-    """Return what `ask` says of the study of a tensor, or of one of its blocks by itself."""
+    """Return the result of `ask` on the study of a tensor, or of one of its blocks by itself."""
     study = Study.of(x, scheme, facts=facts, found=found)
     return ask(study if block is None else study.alone(block))
 
@@ -436,7 +444,7 @@ def _as_quantized(
 
 
 class KeptHere:
-    """Keeps what it was asked for, by name, as long as somebody holds it."""
+    """Keeps results by name, as long as this object lives."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 _IMPORT = re.compile(r'^import (?:\{([^}]*)\} from )?"(\.[^"]*)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 _DECLARATION = r"(?:async )?(?:function\*? |class |const |let |var )(\w+)"
-#: What a module declares, and what of it others may import.
+#: Names that a module declares, and those of them that others may import.
 _DECLARED = re.compile(f"^(?:export )?{_DECLARATION}", re.MULTILINE)
 _EXPORTED = re.compile(f"^export {_DECLARATION}", re.MULTILINE)
 #: Ways to import, export and declare that the joiner does not understand.

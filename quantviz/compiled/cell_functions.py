@@ -150,7 +150,7 @@ def _half_plain(x):
     """Round to float16, half to even."""
     raw = i8(bits(fabs(x)))
     usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
-    # Added to a half, what is subnormal in float16 has no more digits than it has there.
+    # Added to a half, a subnormal of float16 keeps only the digits that it has there.
     subnormal = f4(f4(fabs(x) + f4(0.5)) - f4(0.5))
     rounded = select(fabs(x) < f4(2.0**-14), subnormal, select(usual < f4(65536.0), usual, f4(np.inf)))
     return select(x != x, x, copysign(rounded, x))

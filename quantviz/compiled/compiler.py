@@ -51,8 +51,8 @@ from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing
 from quantviz.compiled.vector_trials import trying
 
-#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else
-#: are whole numbers.
+#: Arguments of compiled arithmetic that are addresses, and the types of the numbers there; all others are
+#: whole numbers.
 _POINTERS: dict[str, Any] = {
     "x": types.float32, "bases": types.int64, "params": types.float64,
     "floats": types.float64, "integers": types.int64, "tables": types.float64,
@@ -60,7 +60,7 @@ _POINTERS: dict[str, Any] = {
     "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
     "out": types.float64, "found": types.float64, "codes": types.uint8,
 }  # fmt: skip
-#: What the lines can name.
+#: Functions of the lines, by name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign,
     "fma": fma, "select": select, "bits": bits, "of_bits": of_bits, "half": half, "brain": brain,
@@ -119,7 +119,7 @@ class Compiler:
         return self._address(source_of_search(code))
 
     def knows(self, sources: Iterable[str]) -> bool:
-        """Return whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
+        """Return whether all sources (of `sources_of`) are compiled: in memory, or kept in the folder."""
         return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:

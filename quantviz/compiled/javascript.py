@@ -1,7 +1,7 @@
 """A scheme's arithmetic as JavaScript: the same trace that is compiled, for a browser to run.
 
 The text is one function. Numbers and tables are apart from it, so that schemes that differ in these alone
-share it. What runs it is in `quantviz/browser/arithmetic`.
+share it. Its runtime is in `quantviz/browser/arithmetic`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
 
-#: What a name of each type is for `Lines`.
+#: Kind of each type for `Lines`.
 _KIND = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
 #: Beyond it a whole number has no float64 of its own, and is packed as its digits.
 _EXACT = 2**53
-#: What the parts of a program read of the runtime; see `quantviz/browser/arithmetic/rounding.js`.
+#: Functions of the runtime that the parts of a program read; see
+#: `quantviz/browser/arithmetic/rounding.js`.
 _MATH = ("abs", "ceil", "floor", "fround", "imul", "log10", "log2", "min", "sqrt", "trunc")
 #: How the special codes of a float format lie, by the number that stands for them.
 _SPECIAL = ("finite", "ieee", "fn", "fnuz")
@@ -56,7 +57,7 @@ class Program:
     integers: tuple[int, ...]
     #: Lists of values that are looked up, one after the other.
     tables: tuple[float, ...]
-    #: What the runtime goes by; plain numbers, words and lists.
+    #: Settings of the runtime: plain numbers, words and lists.
     facts: Mapping[str, Any]
 
     def packed(self) -> dict[str, Any]:
@@ -250,7 +251,7 @@ def _total(x: Cell, _axis: int) -> Cell:
 
 
 class _Asked(Ends):
-    """What a calibration asks of a block, each answer by a name; the runtime finds the answers."""
+    """The numbers of a block that a calibration reads, each by a name; the runtime computes them."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
         super().__init__(trace, dtype)
@@ -327,8 +328,9 @@ class _SchemeWriter:
         return _float_of_code(x, fmt)
 
     def _found(self) -> tuple[list[dict[str, Any]] | None, list[str]]:
-        """Return what the calibration asks of a block, and the part from the answers to the range; none where
-        it searches, or gives no range.
+        """Return the numbers of a block that the calibration reads, and the part from these to the range.
+
+        None and no part if the calibration searches, or gives no range.
         """
         if not self._scheme.calibration.of_values:
             return None, []
@@ -344,14 +346,14 @@ class _SchemeWriter:
     def _params(
         self, operations: Operations, known: Mapping[str, torch.dtype]
     ) -> tuple[str, dict[str, torch.dtype]]:
-        """Return the part from what is `known` of a block to its parameters, and the dtypes of these."""
+        """Return the part from the `known` numbers of a block to its parameters, and the dtypes of these."""
         trace, scheme = self._numbers.trace(), self._scheme
         of_tensor = dict.fromkeys(("tensor_absmax", "short"), torch.float32)
         inputs = {**known, **of_tensor}
         values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
         made: dict[str, Any] = run_operations(operations, values)
         zero = made["zero_point"]
-        # What is too large for int32 is refused by its float.
+        # A zero point too large for int32 is refused by its float.
         kept = {"zero_point": zero.to(torch.int32) if scheme.zero_domain in ("none", "code_int") else zero}
         kept["scale"] = made["scale"]
         kept |= {name: made[name] for name in sorted(block_names(scheme) & made.keys())}
@@ -440,9 +442,7 @@ def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 
 def _written(
     trace: Trace, names: Iterable[str], results: Iterable[str], kinds: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the declarations that follow from numbers alone, from what is known of the block, and from the
-    cell.
-    """
+    """Return the declarations that depend on numbers alone, on the block, and on the cell."""
     known = set(names)
     kept = needed([*trace.of_block, *trace.of_cell], results)
     writer = Lines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
@@ -463,7 +463,7 @@ def _written(
 
 
 def _closure(fixed: Sequence[str], arguments: str, body: Sequence[str]) -> str:
-    """Return a function, made once with what follows from numbers alone."""
+    """Return the text of a function, made once around the declarations that depend on numbers alone."""
     function = f"{arguments} => {{\n" + "\n".join(body) + "\n}"
     return "(() => {\n" + "\n".join(fixed) + f"\nreturn {function};\n}})()" if fixed else function
 

@@ -1,4 +1,4 @@
-"""The folder in which compiled kernels are kept from one process to the next. Asked for before numba is
+"""The folder in which compiled kernels are kept from one process to the next. It is chosen before numba is
 imported.
 """
 
@@ -49,9 +49,9 @@ def cache_folder() -> Path | None:
 
 
 def kept_text(name: str, make: Callable[[], str]) -> str:
-    """Return what `make` writes, kept in the same place from one process to the next.
+    """Return the text of `make`, kept in the same folder from one process to the next.
 
-    `make` depends on this package's code alone; `name` tells its texts apart.
+    `make` depends on this package's code alone; its texts have different names.
     """
     folder = own_folder("-".join(("texts", version("torch"), _digest())))
     file = folder / f"{name}.txt" if folder else None

@@ -10,7 +10,7 @@ from llvmlite import ir as _ir
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
-# What numba makes of a function is its own affair: nothing here has Python's types.
+# numba compiles these functions by types of its own: nothing here has Python's types.
 ir: Any = _ir
 cgutils: Any = _cgutils
 intrinsic: Any = _intrinsic
@@ -135,7 +135,7 @@ class Lanes:
         )
 
     def called(self, name: str, *others: Lanes) -> Lanes:
-        """Return an instruction that LLVM knows by name."""
+        """Return the result of an LLVM intrinsic, by its name."""
         given = [self, *others]
         wide = any(each.wide for each in given)
         given = [each.spread() for each in given] if wide else given

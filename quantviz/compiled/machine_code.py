@@ -21,7 +21,7 @@ from numba.extending import overload as _overload
 from quantviz.compiled.kernel_cache import cache_folder
 
 Array = npt.NDArray[Any]
-#: What numba makes of a function is its own affair: nothing here has Python's types.
+#: numba compiles these functions by types of its own: nothing here has Python's types.
 intrinsic: Any = _intrinsic
 overload: Any = _overload
 _config: Any = numba.config

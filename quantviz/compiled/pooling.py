@@ -1,6 +1,6 @@
-"""Kernels over runs of a tensor: what pixels show of it, sums by blocks, bins, the largest errors.
+"""Kernels over runs of a tensor: values of pixels, sums by blocks, bins, the largest errors.
 
-Imported only where numba is there, by `streaming/pools.py` when it is asked. A run is some lines of a
+Imported only if numba is installed, by `streaming/pools.py` at the first call. A run is some lines of a
 matrix, each the same stretch of cells (from … to before), one after the other in memory.
 """
 
@@ -30,8 +30,8 @@ _place = np.uint64
 
 @kernel_part
 def _up_to(edges, place):
-    """Count the edges up to a place. Compiled in a tenth of the time of np.searchsorted, and asked for once a
-    run.
+    """Return the number of edges up to a place. It compiles in a tenth of the time of np.searchsorted, and is
+    called once a run.
     """
     count = 0
     while count < len(edges) and edges[count] <= place:
@@ -431,8 +431,8 @@ def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_err
 
 @jit
 def keep_largest(error, start, sizes, places, count):
-    """Add a run to the cells of largest |error|, largest first, of equal ones the first; how many there are
-    is told and given back.
+    """Add a run to the cells of largest |error|, largest first, of equal ones the first, and return the new
+    `count` of them.
     """
     for begin in range(0, len(error), 2048):
         end = min(begin + 2048, len(error))

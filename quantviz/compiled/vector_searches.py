@@ -14,11 +14,11 @@ from numba import types
 from quantviz.compiled.lanes import WIDTH, Lanes, addresses, further, intrinsic, select
 from quantviz.compiled.vector_sums import Summing
 
-#: What `searching` takes, whole numbers and addresses: the first element of each of 16 blocks, then the
-#: second …; the weights of their columns likewise; a level for each; room for what is kept; how many
-#: elements a block has; numbers and tables; where what is found is put, 16 of the first, then of the next.
+#: Arguments of `searching`, whole numbers and addresses: the first element of each of 16 blocks, then the
+#: second …; the weights of their columns likewise; a level for each; room for kept values; how many elements
+#: a block has; numbers and tables; where the results are put, 16 of the first, then of the next.
 GIVEN_TO_SEARCH = ("values", "weights", "levels", "room", "n", "floats", "integers", "tables", "out")
-#: How a loop over elements goes on: what was found so far, and one element's.
+#: Steps of a loop over elements, by kind: from the result so far and one element's value to the next result.
 _FOLDS: Mapping[str, Callable[[Lanes, Lanes], Lanes]] = {
     "sum": lambda found, own: found + own,
     "least": lambda found, own: further("<")(own, found),

@@ -34,7 +34,7 @@ SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
 USUAL_WIDTH = 1060
 #: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
 MOST_CELLS = 128
-#: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
+#: Most pixels of a panel: four panels with the values of each pixel stay below 1.5 MB.
 MOST_PIXELS = 50_000
 #: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows
 #: any width is as good. Numbers are wider than high, so wide cells print them larger.
@@ -58,8 +58,8 @@ _DIGIT = 6.2
 _THREAD = 44
 # Scales of blocks stand right of the last panel too.
 _RIGHT = 6
-# A row of panels is as high as a laptop has room for up to this width, and on a wider screen, which is also
-# higher, by this share of what it is wider; at most so high.
+# A row of panels is as high as a laptop has room for up to this width; on a wider screen, which is also
+# higher, it grows by this share of the extra width, up to this height.
 _LAPTOP, _HIGHER, _HIGHEST_ROW = 1180, 0.36, 430
 # How wide a panel of two by two is for its height, and its greatest height.
 _GRID_STRETCH, _HIGHEST_OF_GRID = 1.5, 300

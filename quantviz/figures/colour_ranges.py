@@ -57,7 +57,7 @@ def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
     `quantviz/browser/panels/cells.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test
     holds them together.
 
-    Over 0 there is no error: what came back exactly is 0, all else NaN.
+    An error over 0 is 0 if the value is exact, else NaN.
     """
     way = ERROR_VIEWS[view]
     shown = error if way.signed else np.abs(error)

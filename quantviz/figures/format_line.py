@@ -265,7 +265,7 @@ class _LinePainter:
 
     @property
     def _band(self) -> float:
-        """Return half of what lies between the two formats: room for the axis' numbers."""
+        """Return half of the gap between the two formats, which has room for the axis' numbers."""
         return _BAND if self._two and self.data.ticks else 0.0
 
     @property
@@ -343,7 +343,7 @@ def _heights(marks: Marks) -> Array:
 
 
 def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
-    """Return what the marks stand for, one sentence for each format."""
+    """Return the legend of the marks, one sentence for each format."""
     found = []
     for marks in data.rows:
         name = text(f"formats.{marks.format.id}.name", language)

@@ -1,4 +1,4 @@
-"""All values of a number format on a line, another format's laid against them: what is shown, and where.
+"""All values of a number format on a line, another format's laid against them: the marks and their places.
 
 `formats_data` computes the places; `format_line` draws them, and `format_gaps` shows how far apart neighbours
 are.
@@ -258,7 +258,7 @@ def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
 
 
 def value_label(value: float, step: float) -> str:
-    """Return a value as it is written on the line: told from its neighbours, `step` away.
+    """Return a value as it is written on the line, with the digits that differ from neighbours `step` away.
 
     >>> value_label(1000.5, 0.5), value_label(-57344.0, 8192.0), value_label(0.0078125, 0.001)
     ('1000.5', '−57344', '0.007812')

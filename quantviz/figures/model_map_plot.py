@@ -1,5 +1,5 @@
-"""A model as a map: layers by kinds, and above them a strip of what belongs to no layer; and the SQNR of each
-kind as a row of dots. A square's number tells the page which one was clicked.
+"""A model as a map: layers by kinds, and above them a strip of the tensors of no layer; and the SQNR of each
+kind as a row of dots. The page finds a clicked square by its number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HIGHEST, _LOWEST, _USUAL, _STRIP, _GAP = 34, 14, 330, 24, 26
 _MARGIN = (8, 8, 8, 8)
 #: Columns and rows up to which numbers are printed into squares.
 _MOST_PRINTED = (9, 40)
-#: What squares tell by the colour of a recipe.
+#: Colourings that have a colour for each recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
 #: How strong the grey of squares is that have no number.
 _GREY = MappingProxyType({"waiting": 0.12, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3})
@@ -42,7 +42,7 @@ _MOST_LABELLED = 48
 
 @dataclass(frozen=True)
 class Scale:
-    """What the colours of a number stand for: the same for every recipe and every model."""
+    """The range of numbers of a colour scale: the same for every recipe and every model."""
 
     lowest: float
     highest: float
@@ -72,7 +72,7 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
 
 
 def ramp_of(colour: str, theme: Theme) -> Ramp:
-    """Return the colours of a number, lowest first: what is bad is the strong warm end."""
+    """Return the colours of a number, lowest first: bad numbers have the strong warm end."""
     if colour in ("sqnr_db", AUDIT):
         return theme.values[::-1]
     if colour in ("against_median", "difference"):
@@ -88,7 +88,7 @@ def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]
 
 
 def kept_colour(theme: str = "light") -> str:
-    """Return the colour of what a choice leaves as it is stored."""
+    """Return the colour of the tensors that a choice leaves as they are stored."""
     return faint(THEMES[theme].muted, _GREY["kept"])
 
 
@@ -289,7 +289,7 @@ def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
 
 
 def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what is said of a square that is pointed at, as plotly's HTML."""
+    """Return the hover card of a square, as plotly's HTML."""
 
     def words(key: str, **params: object) -> str:
         return text(f"model_map.card.{key}", language, **params)
@@ -337,7 +337,7 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
 
 
 def _audit_lines(square: Square, language: str) -> list[str]:
-    """Return what is said of a square of an audit."""
+    """Return the lines of the hover card of an audit's square."""
     found = square.found
     lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
     if square.status == "ok" and found.get("sqnr_db") is not None:
@@ -347,7 +347,7 @@ def _audit_lines(square: Square, language: str) -> list[str]:
 
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what a recipe of a scan is called: a scheme that is no recipe by its text form."""
+    """Return the name of a recipe of a scan; for a scheme that is no recipe, its text form."""
     return recipe_name(name, language, short=True) if name in ALL_RECIPES else name
 
 

@@ -40,7 +40,7 @@ class Writing:
     minus: str = "−"
     infinite: str = "∞"
     nan: str = "NaN"
-    #: What stands where there is no number.
+    #: The sign for a missing number.
     none: str = "–"
     #: Significant digits on the hover card.
     card: int = 6
@@ -84,8 +84,8 @@ def short_number(value: float, digits: int = 3) -> str:
 
 
 def digits_for(value: float, step: float) -> int:
-    """Return the significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without
-    a step.
+    """Return the number of significant digits in which `value` differs from neighbours `step` away, at least
+    4; 4 without a step.
 
     >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
     (4, 7)

@@ -1,7 +1,7 @@
-"""What a ruler shows: a block's values, where they land, and the comb of codes they land on.
+"""The data of a ruler: a block's values, where they land, and the comb of codes they land on.
 
-`quantviz/browser/ruler` draws it. A cell's block comes from a study, small or large; of a block with more
-values than can be told apart the histogram alone is given.
+`quantviz/browser/ruler` draws it. A cell's block comes from a study, small or large; a block with more values
+than can be seen apart is a histogram.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Handles:
-    """What a hand may move."""
+    """The parts of a ruler that the user may drag."""
 
     #: Both ends of the range.
     range: bool = False
@@ -82,7 +82,7 @@ class Handles:
 
 @dataclass(frozen=True)
 class Single:
-    """What the browser needs to find where a ruler's only value lands while it moves."""
+    """The numbers by which the browser finds where a ruler's only value lands while it moves."""
 
     #: Beyond which values x is held at the end, half a gap after it.
     held: tuple[float, float]
@@ -109,7 +109,7 @@ class RulerPicture:
     histogram: ValueHistogram | None
     #: The value of each code, ascending, float64; empty for formats of more than 8 bits.
     levels: Array
-    #: What each of `levels` is called.
+    #: The name of each of `levels`.
     codes: tuple[str, ...]
     #: The place in `levels` of the code that stands for 0; -1 where none does.
     zero: int
@@ -119,7 +119,7 @@ class RulerPicture:
     symmetric: bool
     #: The error against the range's upper end, below the comb.
     curve: RangeCurve | None = None
-    #: Of a ruler of one value alone, which is lower and says the error too.
+    #: Of a ruler of one value alone, which is lower and shows the error as a number too.
     single: Single | None = None
     #: Other grids below the comb.
     rows: tuple[GridRow, ...] = ()
@@ -147,13 +147,13 @@ class RulerPicture:
         handles: Handles | None = None,
         words: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the picture for the script: what JSON can say, and the arrays by their way in it.
+        """Return the picture for the script: a dictionary for JSON, and the arrays by their paths in it.
 
         Args:
-            settings: the colours and words of every ruler on the page.
-            label: the picture in a sentence, for people who cannot see it.
-            handles: what a hand may move; nothing where not given.
-            words: this picture's own, in place of those of `settings`.
+            settings: The colours and words of every ruler on the page.
+            label: The picture in a sentence, for people who cannot see it.
+            handles: The parts that the user may drag; none by default.
+            words: This picture's own words, in place of those of `settings`.
         """
         arrays = {
             "values": self.values,
@@ -382,7 +382,7 @@ def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> s
 def _ends_of_codes(
     why: Explanation, qparams: QParams, codes: tuple[int, int]
 ) -> Iterator[tuple[float, float]]:
-    """Yield what each code stands for before any scale, and in the units of x."""
+    """Yield the value of each code before any scale, and in the units of x."""
     values = _values(why.scheme, qparams, why.block, codes).tolist()
     for code, value in zip(codes, values, strict=True):
         unscaled = why.scheme.number_format.value(code)
@@ -392,7 +392,7 @@ def _ends_of_codes(
 
 
 def _is_nearest(why: Explanation, picture: RulerPicture) -> bool:
-    """Return whether no code stands for a value nearer to x; of many bits, whether rounding says so."""
+    """Return whether no code has a value nearer to x; of many bits, whether x was rounded to the nearest."""
     if not len(picture.levels):
         return why.rounding.to_the_nearest
     away = np.abs(picture.levels - why.x)

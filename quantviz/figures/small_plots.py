@@ -1,4 +1,4 @@
-"""What the small plots below the panels have in common: a bare frame that follows the page."""
+"""The common layout of the small plots below the panels: a bare frame that follows the page."""
 
 from __future__ import annotations
 

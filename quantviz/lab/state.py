@@ -1,7 +1,7 @@
-"""The Lab's state and its link: what the address bar must reopen, on any machine, in any language.
+"""The Lab's state and its link, which the address bar must reopen on any machine, in any language.
 
-The link carries permanent ids and numbers only, never words of a language, and is read as data: what
-cannot be read or had is named and left out, the rest is kept.
+The link carries permanent ids and numbers only, never words of a language, and is read as data: parts that
+cannot be read or opened are named and left out, the rest is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source, parse_source, write_source
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
 
-#: What the present convention is compared with: every other one, or one by its id.
+#: Conventions that the present one is compared with: every other one, or one by its id.
 ALL = "all"
 COMPARED = (ALL, *CONVENTIONS)
 #: The versions of links, each with the number of the arithmetic that it was made with; the last is today's.
@@ -38,8 +38,8 @@ MOST_HELD = 8
 _BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
-#: How the colours of x were spread by links of before, which say nothing of it; so a link without it still
-#: says, unless it says nothing of the state at all.
+#: How the colours of x are spread by old links, which do not contain it; so a link without this part means
+#: this, unless it contains nothing of the state at all.
 _SCALE_OF_OLD_LINKS = "linear"
 #: The parts of a link that are the state's.
 _PARTS = frozenset("vtscbyaerhomp")
@@ -56,7 +56,7 @@ class LabState:
     view: View
     #: The selected cell, one number an axis.
     cell: Shape
-    #: What the present scheme is held against: A; and B, C … after it.
+    #: The schemes that the present one is compared with: A; and B, C … after it.
     baseline: Scheme | None = None
     others: tuple[Scheme, ...] = ()
     error_view: str = "signed"
@@ -66,7 +66,7 @@ class LabState:
     scope: str = "tensor"
     #: One of `COMPARED`; none where conventions are not compared.
     compared: str | None = None
-    #: What a pixel of many cells shows, one of `POOLS`.
+    #: The value that a pixel of many cells shows, one of `POOLS`.
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
@@ -92,8 +92,8 @@ class LabState:
 
     @property
     def contenders(self) -> tuple[Scheme, ...]:
-        """Return what is held against each other: A, B, C …, and the present scheme where it is none of them
-        and there is room.
+        """Return the schemes that are compared with each other: A, B, C …, and the present one if it is none
+        of them and there is room.
         """
         return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_HELD]
 
@@ -133,9 +133,9 @@ class LabState:
     def with_source(self, source: Source) -> LabState:
         """Return the state with another tensor.
 
-        The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped. A picture has
-        no values below 0: codes without a sign stand in for those of another tensor there, and the other way
-        round.
+        The chosen scheme is kept as far as it fits; parts that belong to the old tensor are dropped. A
+        picture has no values below 0: codes without a sign stand in for those of another tensor there, and
+        the other way round.
         """
         shape = source.shape
         kept = (
@@ -265,8 +265,8 @@ def read_link(
 
 
 def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:
-    """Return what was mended in the arithmetic of the link's schemes since it was made, for a tensor. A link
-    without a version is taken for one of the first.
+    """Return a note for each correction of the arithmetic of the link's schemes since it was made, as far as
+    it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
     >>> [str(note) for note in mended(params, read_link(params)[0], AboutTensor())]  # doctest: +ELLIPSIS

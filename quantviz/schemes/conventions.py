@@ -101,8 +101,8 @@ class Convention(Arithmetic):
         )
 
     def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
-        """Return what the engine does with an input of `dtype` that becomes codes of a format; none where
-        that is not known, or the input has no half precision.
+        """Return the engine's rule for an input of `dtype` that becomes codes of a format; none if there is
+        no such rule, or if the input does not have half precision.
 
         >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
         (('result_dtype', 'input'),)
@@ -110,7 +110,7 @@ class Convention(Arithmetic):
         return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
 
     def in_effect(self, format_id: str) -> Convention:
-        """Return the same arithmetic with what its `input_dtype` changes written in the fields themselves.
+        """Return the arithmetic for its `input_dtype`, with the changes for that dtype in the fields.
 
         A field that was set by hand keeps its value.
 
@@ -123,7 +123,7 @@ class Convention(Arithmetic):
         """Yield an error for each field whose value is unknown, or else for each that does not go with
         another field.
         """
-        # Each scheme asks it, most of them again and again: that all fields are right is kept.
+        # Most schemes check this again and again: cache that all fields are right.
         if not self._is_sound:
             yield from self._wrong_fields()
 
@@ -134,7 +134,7 @@ class Convention(Arithmetic):
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
         unknown = tuple(self._unfit()) or tuple(self._unknown())
-        # What is no value at all cannot be asked whether it goes with others.
+        # A field can only be checked against others if every value is known.
         yield from unknown or self._lacking()
 
     def _unfit(self) -> Iterator[QuantVizError]:
@@ -388,11 +388,11 @@ def _field_of(convention: Convention, name: str) -> object:
 
 
 def _methods(search: str | None) -> set[str]:
-    """Return how an engine's search goes through blocks, for any of its formats."""
+    """Return the methods of an engine's search, for all of its formats."""
     return {each.method for each in SEARCHES.get(search or "", {}).values()}
 
 
-#: What a convention says of its engine besides the arithmetic.
+#: Fields of a convention that describe its engine and are not arithmetic.
 _NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
@@ -548,7 +548,7 @@ def _in_effect(convention: Convention, format_id: str) -> Convention:
     return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
 
 
-#: Their ids by what the engine is for.
+#: Ids of conventions by the purpose of their engine.
 CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
 )

@@ -1,4 +1,4 @@
-"""Number formats: what one code can represent.
+"""Number formats: the values that codes represent.
 
 A format is data. `kind` names the grid arithmetic in `grids.py` that rounds to it: integer grids,
 float grids (sign, exponent, mantissa) and codebooks (a list of values).
@@ -95,7 +95,7 @@ class NumberFormat:
         return range(self.code_min, self.code_max + 1)
 
     def value(self, code: int) -> float:
-        """Return what `code` stands for, before any scale; inf and nan where it is no number.
+        """Return the value of `code` in units of the scale; inf or nan if it is not a number.
 
         >>> e4m3, nf4 = FORMATS["float8_e4m3fn"], FORMATS["nf4"]
         >>> e4m3.value(0x7E), e4m3.value(0x7F), nf4.value(15)
@@ -271,8 +271,8 @@ _FP4 = tuple(_float32(magnitude / 12) for magnitude in (0.0, 0.0625, 8.0, 12.0, 
 
 
 def _dynamic8() -> tuple[float, ...]:
-    """Return the dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent told
-    by leading zeros, and a linear fraction.
+    """Return the dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent
+    given by the count of leading zeros, and a linear fraction.
     """
     values, first = [0.0, 1.0], _float32(0.1)
     for place in range(7):

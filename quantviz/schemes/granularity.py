@@ -20,7 +20,7 @@ from quantviz.errors import QuantVizError
 Shape = tuple[int, ...]
 #: Elements of a block up to which it may have more than four times those of the tensor.
 MOST_IN_BLOCK = 2**16
-#: What a text form can hold: 18 digits.
+#: The largest number in a text form: 18 digits.
 _MOST = 10**18 - 1
 #: A part of a tensor: one number or slice for each axis, all inside its shape.
 Window = tuple[int | slice, ...]
@@ -41,7 +41,7 @@ def flat_index(index: Shape, shape: Shape) -> int:
 @public_class
 @dataclass(frozen=True)
 class BlockLayout:
-    """How a tensor falls into blocks. Only `blocks.py` applies it.
+    """The division of a tensor into blocks. Only `blocks.py` applies it.
 
     >>> PerGroup(3, axis=1).layout((6, 6))
     BlockLayout(view_shape=(6, 6), block_shape=(1, 3), grid_shape=(6, 2), tail='refuse')
@@ -53,7 +53,7 @@ class BlockLayout:
     block_shape: Shape
     #: The number of blocks along each axis of the view: the shape of scale and zero point.
     grid_shape: Shape
-    #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
+    #: The rule for a block that does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
     #: fill it).
     tail: str = "refuse"
 
@@ -110,17 +110,17 @@ class BlockLayout:
 
 
 class Granularity(Protocol):
-    """What every granularity answers."""
+    """The protocol of every granularity."""
 
     id: ClassVar[str]
     #: Whether there is one scale by its nature, whatever the shape.
     single: ClassVar[bool]
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what is wrong with the fields themselves."""
+        """Yield an error for each bad field."""
 
     def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
-        """Yield why it does not fit a tensor of `shape`; `tail` is one of `TAILS`."""
+        """Yield an error for each misfit with a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
         """Return the elements of one block along each axis of the view of a tensor of `shape`."""
@@ -143,13 +143,13 @@ class Granularity(Protocol):
 
 @public_class
 class _ByBlockShape:
-    """A granularity that is told by the shape of its blocks."""
+    """A granularity that is defined by the shape of its blocks."""
 
     single: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is
-        # left for `problems`.
+        # Convert NumPy's whole numbers to Python's own, so that the text form round-trips; leave any other
+        # value to `problems`.
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             if each.type == "int" and not isinstance(value, bool):
@@ -347,7 +347,7 @@ class Flat(_ByBlockShape):
 
     def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         count = math.prod(shape)
-        # What is strided has no last block that could be short.
+        # Strided blocks have no last one that could be short.
         if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
             yield QuantVizError(
                 "flat_does_not_divide",
@@ -421,8 +421,8 @@ def nearest_granularity(
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
-#: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are
-#: tiles), or zeros fill it.
+#: The rules for a block that does not fill up: it is refused, it is short (or that only if blocks are tiles),
+#: or zeros fill it.
 TAILS = ("refuse", "short", "short_tiles", "pad")
 
 

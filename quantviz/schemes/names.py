@@ -6,15 +6,15 @@ import itertools
 import re
 from collections.abc import Iterable
 
-#: What is left out of a name that is searched for, as a pattern that Python and JavaScript read alike.
+#: The characters that searches ignore in a name, as a pattern that Python and JavaScript read alike.
 SEPARATORS = r"[\s_\-\u2010-\u2015]+"
 
-#: No name is longer: what is cannot be one, and is not compared with each.
+#: The longest name, in characters: longer input matches none and is not compared.
 _LONGEST = 200
 
 
 def folded(name: str) -> str:
-    """Return a name as searches compare it.
+    """Return a name in the form that searches compare.
 
     >>> folded("LLM Compressor") == folded("llm-compressor") == folded("llmcompressor")
     True
@@ -23,7 +23,7 @@ def folded(name: str) -> str:
 
 
 def contains(name: str, typed: str) -> bool:
-    """Return whether what was typed is part of a name.
+    """Return whether the typed text is part of a name.
 
     >>> contains("TensorRT · integer inference", "tensor rt"), contains("Core ML", "core-ml")
     (True, True)
@@ -32,7 +32,7 @@ def contains(name: str, typed: str) -> bool:
 
 
 def has_words(name: str, typed: str) -> bool:
-    """Return whether what was typed is one whole word of a name, or several that follow each other.
+    """Return whether the typed text is one whole word of a name, or several consecutive ones.
 
     >>> has_words("OpenVINO FakeQuantize", "fake quantize"), has_words("int4_g128", "int4_g12")
     (True, False)
@@ -45,7 +45,7 @@ def has_words(name: str, typed: str) -> bool:
 
 
 def ids_named(typed: str, names: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the ids of which a name is what was typed; `names` are pairs of a name and its id.
+    """Return the ids that have the typed text as a name; `names` are pairs of a name and its id.
 
     >>> ids_named("Q4-0", [("q4_0", "q4_0"), ("GGUF", "q4_0"), ("gguf", "q8_0")]), ids_named("a", [])
     (('q4_0',), ())

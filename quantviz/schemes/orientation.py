@@ -16,16 +16,16 @@ from quantviz.schemes.granularity import Shape, flat_index
 
 #: Axes that a tensor may have.
 _MOST_AXES = 4
-#: How it is known which axes are outputs, the surest first: somebody said so; the layout of quantized
-#: weights; the graph that the file holds; the model's configuration beside it; the length of the bias beside
-#: the weight; the weight's name; the shapes of weights that belong together; how PyTorch stores a weight of
-#: that name; or not at all, so that it is a guess.
+#: The sources of an orientation, the surest first: the user; the layout of quantized weights; the graph in
+#: the file; the model's configuration beside it; the length of the bias beside the weight; the weight's name;
+#: the shapes of weights that belong together; PyTorch's storage order for a weight of that name; or none, so
+#: that it is a guess.
 TOLD_BY = ("user", "layout", "graph", "config", "bias", "names", "shapes", "convention", "guess")
 
 
 @dataclass(frozen=True)
 class Orientation:
-    """The axes of a weight that are outputs, and how that is known.
+    """The axes of a weight that are outputs, and the source of that knowledge.
 
     >>> Orientation((1,)).seen((128, 384)), Orientation((0, 2)).seen((8, 64, 96))
     ((384, 128), (768, 64))

@@ -96,7 +96,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
             }
         ),
-        # Weights as engines make them by default, but for what they search or correct besides.
+        # The engines' default weights, without their own searches and corrections.
         "engines": MappingProxyType(
             {
                 "awq_int4_g128": _group("uint4", "awq", 128, "asymmetric"),
@@ -134,8 +134,8 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 )
 
 
-#: More recipes by engine, at each one's own arithmetic: what a profile scans a model under. Names are the
-#: engines' own where they have some. They are not offered where all recipes stand beside each other.
+#: More recipes by engine, in each one's own arithmetic: a profile scans a model under these. Names are the
+#: engines' own, if any. Lists of all recipes leave these out.
 ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
     {
         # The presets of compressed-tensors, of weights alone.
@@ -253,7 +253,7 @@ def recipe_name(
     """
     granularity, words = ALL_RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
-        # A recipe of columns does not fit a tensor of one axis, and is told all the same.
+        # A recipe of columns does not fit a tensor of one axis, but needs a name there too.
         named = axes if len(axes.shape) > granularity.axis else MATRIX
         words = {form: named.words(granularity.axis, form, language) for form in ("channel", "short")}
     return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
@@ -299,7 +299,7 @@ openvino_int8_sym; or Scheme('int8').
 
 
 def _named_partly(typed: str) -> tuple[str, ...]:
-    """Return the recipes that have what was typed in a name, or whose engine is known by such a name."""
+    """Return the ids of recipes with the typed text in their name or in a name of their engine."""
     in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
     of_engine = [
         own

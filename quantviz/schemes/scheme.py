@@ -19,9 +19,8 @@ from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
-#: What is done with NaN and Inf in the input: nothing is quantized; +Inf gets the largest code, -Inf the
-#: smallest and NaN becomes 0; or they get the codes that the engine gives them. Ranges and metrics leave them
-#: out.
+#: The rules for NaN and Inf in the input: an error; +Inf gets the largest code, -Inf the smallest and NaN
+#: becomes 0; or they get the engine's own codes for them. Ranges and metrics leave them out.
 NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
@@ -57,13 +56,13 @@ class Scheme:
     granularity: Granularity = PerTensor()
     #: How the clipping range is found.
     calibration: Calibration = MinMax()
-    #: Whose arithmetic: an id of `CONVENTIONS`, or a `Convention`. Kept as a `Convention`.
+    #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
     convention: str | Convention = "course"
-    #: What is done with NaN and Inf, one of `NONFINITE`.
+    #: The rule for NaN and Inf, one of `NONFINITE`.
     nonfinite: str = "refuse"
 
     def __post_init__(self) -> None:
-        # Kept as the id; what is no format at all is a problem.
+        # Store the format's id; a value that is no name of a format is one of the problems below.
         if isinstance(self.format, str) and self.format not in FORMATS:
             object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
@@ -84,13 +83,13 @@ class Scheme:
 
     @property
     def arithmetic(self) -> Convention:
-        """Return the convention with what the dtype of the input changes in it.
+        """Return the convention for the dtype of the input.
 
         >>> form = "int4,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)"
         >>> Scheme.parse(form).arithmetic.apply_dtype
         'bfloat16'
         """
-        # Every step asks for it, and nearly every input is float32.
+        # Every step reads this, and nearly every input is float32.
         return self.chosen.in_effect(self.format) if self.chosen.input_dtype in HALVES else self.chosen
 
     def on_input(self, dtype: str) -> Scheme:
@@ -139,7 +138,8 @@ class Scheme:
         fmt = self.number_format
         if self._reduced:
             return fmt.code_min // 2
-        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
+        # A format with as many codes above 0 as below is narrow already: ternary. One of two codes has none
+        # to spare.
         spared = fmt.code_min < -fmt.code_max or self._spares_unsigned("smallest")
         return fmt.code_min + (1 if self._narrow and spared and fmt.levels > 2 else 0)
 
@@ -186,12 +186,12 @@ class Scheme:
 
     @property
     def value_min(self) -> float:
-        """Return what the smallest code in use stands for, before any scale."""
+        """Return the value of the smallest code in use, in units of the scale."""
         return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
 
     @property
     def value_max(self) -> float:
-        """Return what the largest code in use stands for, before any scale."""
+        """Return the value of the largest code in use, in units of the scale."""
         return self.code_max if self.number_format.kind == "integer" else self.number_format.value_max
 
     @property
@@ -280,8 +280,8 @@ class Scheme:
 
     @property
     def zero_domain(self) -> str:
-        """Return what the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can
-        only be a code, unless codes are counted from the lower end of the range.
+        """Return the meaning of the zero point: "none", or the convention's `zero_domain`; in symmetric mode
+        it can only be a code, unless codes are counted from the lower end of the range.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
@@ -363,7 +363,7 @@ class Scheme:
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether it can be used on a tensor of some shape: asked once of each, since fields stay."""
+        """Whether it can be used on a tensor of some shape; computed once, since the fields do not change."""
         return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
@@ -406,12 +406,12 @@ class Scheme:
         return self.replace(granularity=nearest, calibration=calibration, convention="course")
 
     def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
-        """Return this scheme under another convention, for a tensor of `shape`: what its engine does not
-        offer becomes the nearest that it does.
+        """Return this scheme under another convention, for a tensor of `shape`, with the nearest choices that
+        the engine supports.
 
-        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with
-        the most alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no
-        block that is offered fits the shape.
+        Supported choices stay; the others become the format of the nearest bits, the first mode, and the
+        granularity with the most similar blocks, of the engine's usual size if this one has none. Raises
+        `QuantVizError` if no supported block fits the shape.
 
         >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
         int4,symmetric,per_group(size=32),min_max,gguf_signed
@@ -480,8 +480,10 @@ class Scheme:
         shape: Shape | None = None,
         **changes: object,
     ) -> Scheme:
-        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
-        `QuantVizError` says why the nearest format cannot.
+        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together.
+
+        Raises:
+            QuantVizError: No combination is valid; the error is that of the nearest format.
         """
         convention, refused = changes.get("convention", self.chosen), None
         assert isinstance(convention, Convention)
@@ -555,7 +557,7 @@ class Scheme:
             return
         of_convention = tuple(self.convention.problems())
         yield from of_convention
-        # What is no value at all cannot be asked further.
+        # Further checks need a convention whose values are all known.
         if any(problem.key == "convention_bad_value" for problem in of_convention):
             return
         try:
@@ -704,7 +706,7 @@ class Scheme:
 
     @classmethod
     def parse(cls, form: str) -> Scheme:
-        """Return the scheme whose text form is `form`; `QuantVizError` says what cannot be read.
+        """Return the scheme whose text form is `form`; raise `QuantVizError` for a part that cannot be read.
 
         >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
         PerGroup(size=32, axis=-1)

@@ -108,7 +108,7 @@ def read_value(raw: str, kind: Any) -> Any:
 
 
 def write(value: Any, base: Any = None) -> str:
-    """Return `value` as `id(field=value,...)`, with only what differs from `base` or from the defaults.
+    """Return `value` as `id(field=value,...)`, with only the fields that differ from `base` or the defaults.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> write(PerGroup(32)), write(PerGroup(32, axis=0))

@@ -51,8 +51,8 @@ class Listing:
     files: tuple[str, ...]
     #: Whether there are more than were looked at.
     cut_short: bool
-    #: What cannot be read, though its name promises tensors, and folders that cannot be looked into: links
-    #: that lead nowhere, in a circle or out, and what the server may not open.
+    #: Files that cannot be read though their names promise tensors, and folders that cannot be listed: links
+    #: that lead nowhere, in a circle or out, and paths that the server may not open.
     skipped: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ def data_folder() -> Path | None:
 
 
 def list_files(also: tuple[str, ...] = ()) -> Listing:
-    """Return the files below the folder that some reader may read, and those that end as `also` says.
+    """Return the files below the folder that some reader may read, and those with an ending in `also`.
 
     Hidden files are left out, and links to folders are not followed.
     """
@@ -166,9 +166,9 @@ def local_version(file: str) -> str:
 
 
 def _stat_text(path: Path) -> str:
-    """Return a text that tells the file at that path from any other.
+    """Return a text that identifies the present version of the file at that path.
 
-    A missing shard is reported when one of its tensors is asked for.
+    A missing shard has "-": it is reported when one of its tensors is read.
     """
     try:
         found = path.stat()
@@ -277,11 +277,11 @@ class LocalTensor(Source):
     #: The tensor's name in it.
     name: str
     shape: Shape
-    #: The dtype of NumPy's arrays of bytes, "" where the file tells it.
+    #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.
     read_as: str = ""
     id: ClassVar[str] = "local"
     kind: ClassVar[str] = "folder"
-    #: Its file has to be looked at.
+    #: Its values have to be read to find out.
     finite: ClassVar[bool] = False
     in_file: ClassVar[bool] = True
 
@@ -297,11 +297,11 @@ class LocalTensor(Source):
         return cls(file, name, info.shape, read_as)
 
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
-        """Return which of its axes are outputs, as its file tells; an open file that is at hand is reused."""
+        """Return the axes that are outputs, from the tensor's file; `catalog` is the open file, if any."""
         return self._catalog(catalog).orientation(self.name)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
+        """Yield an error for each reason in the file's header why the tensor cannot be made."""
         try:
             self._catalog()
         except QuantVizError as problem:
@@ -324,7 +324,7 @@ class LocalTensor(Source):
         return self.file
 
     def title(self, language: str) -> str:
-        """Return the file below the folder and the tensor in it, with what no screen can show spelled out."""
+        """Return the names of file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.file} · {self.name}")
 
     @property
@@ -334,15 +334,15 @@ class LocalTensor(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells this tensor from any other; it changes when the file does."""
+        """Return a text that identifies this tensor, and changes when the file does."""
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
-        """Return what a link says of it."""
+        """Return its text form in a link."""
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that read it: whoever copies them has the file, but not the server's folder."""
+        """Return the lines that read it by the file's name alone: readers do not have the server's folder."""
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language, self.read_as)
 
     def tensor(self) -> torch.Tensor:

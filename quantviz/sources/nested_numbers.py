@@ -42,7 +42,7 @@ def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
 
 
 def _shown(item: Any) -> Any:
-    """Return what stands where a number should, shortened; of a list only its type."""
+    """Return a wrong item in place of a number, shortened for a message; of a list only its type."""
     if isinstance(item, str):
         return clipped_word(item)
     if item is None or isinstance(item, bool | int | float):

@@ -29,8 +29,8 @@ LARGEST_SIDE = 2**14
 LARGEST_COUNT = 2**24
 #: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
 LARGEST_SEED = 2**32 - 1
-#: Largest value of a mean, a factor and the like; far enough inside float32 (3.4e38) that what is drawn stays
-#: in it.
+#: Largest value of a mean, a factor and the like; far enough below the largest float32 (3.4e38) for all drawn
+#: numbers to stay finite.
 LARGEST_NUMBER = 1e30
 
 

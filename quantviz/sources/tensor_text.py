@@ -26,9 +26,9 @@ _LONGEST_NUMBER = 1000
 def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MOST_ELEMENTS) -> Typed:
     """Return the tensor that `text` holds: a list, a table, a spreadsheet's cells, a printed array or tensor.
 
-    `decimal_comma` says what `1,5` means; left at None it is decided from the text, and where both
-    readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
-    elements are read. NaN and Inf are kept, because what is done with them is a choice of the scheme.
+    `decimal_comma` decides whether `1,5` is one number; left at None it is decided from the text, and where
+    both readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
+    elements are read. NaN and Inf are kept, because their treatment is a choice of the scheme.
 
     >>> parse_tensor("1 2 3").shape
     (3,)
@@ -56,14 +56,15 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
     line = _Line(page, start, end, decimal_comma, most)
-    # Words first: that "abc" is no number says more than that the brackets around it do not match.
+    # Words first: an error on "abc" helps more than one on the brackets around it.
     values = tuple(_number(line, word, place) for place, word in enumerate(line.words()))
     if not values:
         raise QuantVizError("typed.nothing")
     return Typed(values, (_nested_shape if line.is_nested else _table_shape)(line))
 
 
-#: What people type and paste for the plain sign: full-width forms, minus signs, other spaces and line ends.
+#: Variants of plain signs in typed and pasted text: full-width forms, minus signs, other spaces and line
+#: ends.
 _PLAIN = str.maketrans(
     "０１２３４５６７８９．＋－−﹣–ｅＥ；［］（）｛｝{}【】\u3000\u00a0\u2007\u2009\u202f\ufeff\u200b\x0b\x0c\r\u2028\u2029\x85",
     "0123456789.+----eE;[]()[][][]       " + "  " + "\n\n\n\n",
@@ -73,7 +74,7 @@ _WIDE_COMMAS = "，、"
 _BRACKETS = {"[": "]", "(": ")"}
 _CLOSING = {"]", ")"}
 
-#: What a cut-off print shows for the numbers it leaves out.
+#: The marks in a cut-off print for the numbers that it leaves out.
 _ELLIPSIS = re.compile(r"\.\.\.|…+|⋯+")
 _LETTER = r"[^\s,，、;\[\]()]"
 _WORD = re.compile(rf"{_LETTER}+")
@@ -90,7 +91,7 @@ _NUMBER = re.compile(
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: A quoted cell on one line, to its end where it has one.
 _QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
-#: What may stand beside one.
+#: The characters that may stand beside a quoted cell.
 _BESIDE_A_CELL = frozenset("\n\t ,;[]()") | frozenset(_WIDE_COMMAS)
 #: Digits with more between them than a number has: `1,234.5`, `1 000`.
 _SEPARATED_DIGITS = re.compile(r"[+-]?\d[\d\s.,，'’_]*", re.ASCII)
@@ -311,7 +312,7 @@ def _cells(line: _Line, row: str, start: int) -> int:
 
 @dataclass
 class _List:
-    """An open bracket, by its place, and what it holds so far."""
+    """An open bracket, by its place, and its content so far."""
 
     opened: int | None
     #: Items in it: numbers, or lists of `item_shape`.

@@ -136,7 +136,7 @@ class Frame:
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
     def put(self, values: Values, part: Part, coder: Coder, made: Buffers) -> None:
-        """Put what the cells `values` of a part become into `made`."""
+        """Write codes, values and errors of the cells `values` of a part into `made`."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left

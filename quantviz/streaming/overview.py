@@ -1,6 +1,6 @@
-"""What a picture of some pixels shows of a tensor larger than the screen.
+"""Pictures of a tensor larger than the screen, downsampled to some pixels.
 
-Everything is read a part at a time: nothing is made that is as large as the tensor.
+Everything is read a part at a time: nothing as large as the tensor is allocated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What a picture of h × w pixels shows of a patch: a block of cells a pixel.
+    """A picture of h × w pixels of a patch: each pixel pools a block of cells.
 
     With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the
     error of largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself
@@ -43,8 +43,8 @@ class Overview:
 
     #: float32 (h, w), as `x_hat` and `error`.
     x: Array
-    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, where a format's codes are no
-    #: numbers, of what they stand for before any scale (what `GRIDS[kind].decode` gives).
+    #: With "largest" the codes, else float32: the mean or RMS of the codes as numbers, or, for formats whose
+    #: codes are not numbers, of their values in units of the scale (`GRIDS[kind].decode`).
     q: Array
     x_hat: Array
     error: Array
@@ -74,9 +74,9 @@ def overview(
     there are no more cells than that.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that
-    are rows and columns and where the others are held (the last two at 0 where none is given; its corner is
-    not heeded). `known` is what `pooled` gives for the same pixels, where it is at hand: it is the same under
-    every scheme.
+    are rows and columns and the indices at which the others are fixed (by default the last two, the others at
+    0; its corner is ignored). `known` is the result of `pooled` for the same pixels, if it was computed
+    before: it is the same under every scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -147,7 +147,7 @@ def _averages(
 def pooled(
     x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
 ) -> tuple[Array, Array]:
-    """Return what `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
+    """Return the part of `overview` that depends on x alone: `Overview.x` and `Overview.x_at`."""
     frame = Frame.of(x.shape, patch, pixels, view)
     pool = pool_of(frame, how)
 

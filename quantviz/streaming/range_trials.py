@@ -110,7 +110,7 @@ class Trial:
 
     @property
     def _ranged(self) -> Scheme:
-        """Return the scheme with what a range is made into, whichever calibration found it."""
+        """Return the scheme with `MinMax`, because a range's scale does not depend on the calibration."""
         return self._scheme.replace(calibration=MinMax())
 
     @property

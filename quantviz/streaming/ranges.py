@@ -40,8 +40,8 @@ def ranges(
 ) -> Range | QParams:
     """Return each block's clipping range, or scale and zero point in its place, by the calibration.
 
-    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known;
-    `importance` is what an error counts in each column, where the engine searches scales.
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, if it is known;
+    `importance` has the weights of the errors by column, for engines that search scales.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
@@ -121,7 +121,7 @@ def _blocks(
 
 
 class _ReadBlocks:
-    """The `Blocks` of a tensor that is read when they are asked for something."""
+    """The `Blocks` of a tensor that is read at the first access."""
 
     def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
         self._asked = x, layout, dtype, finite_only
@@ -137,7 +137,7 @@ class _ReadBlocks:
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
-    """Join what was said of one band after the other to what is said of the whole."""
+    """Return the ranges, or scales and zero points, of consecutive bands joined to those of the whole."""
     of_ranges = [part for part in parts if isinstance(part, Range)]
     if len(of_ranges) == len(parts):
         return Range(
@@ -156,7 +156,7 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
 
 
 def _joined(parts: list[QParams]) -> QParams:
-    """Join what is known of one band after the other, where it is known of each block."""
+    """Return the stored scales and zero points of consecutive bands joined to those of the whole."""
     of_blocks = (
         "scale",
         "zero_point",
@@ -188,8 +188,9 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 def qparams(
     x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
 ) -> QParams:
-    """Return what `choose_qparams` gives, from ranges and a largest finite magnitude that may be known
-    already.
+    """Return scale and zero point of each block, as `choose_qparams` does.
+
+    `found` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))

@@ -1,6 +1,6 @@
-"""What one pass over a whole tensor finds: histograms, and the worst of its cells, lines and blocks.
+"""Histograms, and the worst cells, lines and blocks of a whole tensor, from one pass over it.
 
-Everything is read a part at a time: nothing is made that is as large as the tensor.
+Everything is read a part at a time: nothing as large as the tensor is allocated.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class WorstCell:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over a whole tensor finds under a scheme."""
+    """The results of one pass over a whole tensor under a scheme."""
 
     shape: Shape
     layout: BlockLayout
@@ -82,8 +82,8 @@ class Survey:
     #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none
     #: without error.
     cells: tuple[WorstCell, ...]
-    #: Of each index of each axis, over all others: Σx², Σe², the largest |e| and how many cells count; none
-    #: for an axis longer than `MOST_KEPT`.
+    #: For each index of each axis, over all others: Σx², Σe², the largest |e| and the number of cells that
+    #: count; none for an axis longer than `MOST_KEPT`.
     axes: tuple[Moments | None, ...]
     #: The same of the worst blocks.
     blocks: Moments
@@ -183,14 +183,12 @@ def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What a survey counts and adds up, and of which pieces: it follows from the tensor and the scheme
-    alone.
-    """
+    """The bins, sums and pieces of a survey, which follow from the tensor and the scheme alone."""
 
     shape: Shape
     scheme: Scheme
     qparams: QParams
-    #: How many of the worst cells and blocks are kept.
+    #: Number of the worst cells and blocks to keep.
     n: int
     bins: ValueBins
 
@@ -284,7 +282,7 @@ class _SurveyTally:
             self._noise += float(_array(found.e2).sum())
 
     def join(self, other: _SurveyTally) -> None:
-        """Add what another counted of some of its cells."""
+        """Add another thread's counts and sums."""
         self._value_counts += other._value_counts
         self._error_counts += other._error_counts
         self._worst += other._worst
@@ -389,7 +387,7 @@ class _Adder:
             )
 
     def join(self, other: _Adder) -> None:
-        """Add what another added up by some of the same blocks."""
+        """Add another adder's sums, of some of the same blocks."""
         here = slice(other.first - self.first, other.first - self.first + len(other._noise))
         self._signal[here] += other._signal
         self._noise[here] += other._noise

@@ -21,7 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources import AllPositive, Builtin, Normal, Source, Uniform
 from quantviz.sources.typed import Typed
 
-#: What a program's lines read and give, by name: tensors, numbers, dtypes.
+#: Variables of a program, by name: tensors, numbers, dtypes.
 Variables = Mapping[str, Any]
 
 
@@ -94,14 +94,14 @@ class Bug:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a program gave: `x`, `q` and `x_hat` of one shape, and every value on the way."""
+    """The result of a program: `x`, `q` and `x_hat` of one shape, and every value on the way."""
 
     x: torch.Tensor
     q: torch.Tensor
     x_hat: torch.Tensor
     #: The program that ran.
     lines: tuple[Line, ...]
-    #: What each line gave when it ran, by name: a name may be given twice.
+    #: The values that each line set when it ran, by name: a name may be set twice.
     steps: tuple[Mapping[str, Any], ...]
     #: The values at the end.
     values: Variables
@@ -155,7 +155,7 @@ def find_bug(bug_id: str) -> Bug:
 
 
 def puzzle(number: int) -> Bug:
-    """Return the bug of puzzle `number`, counted from 1: in an order that the list of bugs does not tell."""
+    """Return the bug of puzzle `number`, counted from 1: in an order that is not that of the list of bugs."""
     if not 1 <= number <= len(BUGS):
         raise QuantVizError("bugs.unknown_puzzle", got=number, most=len(BUGS))
     return sorted(BUGS.values(), key=lambda bug: zlib.crc32(bug.id.encode()))[number - 1]

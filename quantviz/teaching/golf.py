@@ -23,17 +23,17 @@ from quantviz.sources import AllPositive, Bimodal, LoudColumns, Normal, Source, 
 
 #: Bits a weight that a try may take at most, scales, zero points and second levels included.
 BUDGET = 4.5
-#: Differences in dB are told, and compared, to so many decimals.
+#: Differences in dB are shown, and compared, to so many decimals.
 DECIMALS = 2
 #: Characters of a link's tries at most, as an address has them: with the app's own it stays within the 2,000
 #: that chat programs and old browsers take.
 LONGEST = 1800
-#: What the controls show before the first try.
+#: The scheme in the controls before the first try.
 TEE = Scheme("int4")
 
 #: Large enough (2^16 values) that a tensor is priced at its own size: a scale for each row costs 0.06 bits.
 _SIDE = 256
-#: What a link leaves out of a scheme's text form, by its place there.
+#: Parts of a scheme's text form that a link leaves out, by their places there.
 _USUAL = MappingProxyType(dict(enumerate(str(TEE).split(","))) | {0: None})
 #: Stands between tries in a link; no text form has it.
 _BETWEEN = "~"
@@ -126,10 +126,10 @@ def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a hole stands: its recipes, and what was tried."""
+    """How a hole stands: its recipes, and the tries."""
 
     hole: Hole
-    #: What `recipes_within` gives.
+    #: The recipes of `recipes_within`.
     recipes: tuple[RecipeRow, ...]
     tries: tuple[RecipeRow, ...] = ()
 
@@ -146,7 +146,7 @@ class Standing:
         return best_of(self.tries)
 
     def gain(self, row: RecipeRow) -> float:
-        """Return by how many dB a row is better than par, as it is told."""
+        """Return how much better than par a row is, in dB, rounded as it is shown."""
         return round(row.sqnr_db - self.par.sqnr_db, DECIMALS)
 
     @property
@@ -156,7 +156,7 @@ class Standing:
 
 
 def total(standings: Iterable[Standing]) -> float:
-    """Return the dB better than par of all holes that have a score, added up as they are told."""
+    """Return the sum of the scores of all holes that have one, in dB better than par, as they are shown."""
     return round(sum(each.score for each in standings if each.score is not None), DECIMALS)
 
 
@@ -172,7 +172,7 @@ class GolfRound:
 
     @property
     def here(self) -> tuple[Scheme, ...]:
-        """Return what was tried on the hole that is played."""
+        """Return the schemes that were tried on the hole that is played."""
         return self.tries.get(self.hole, ())
 
     def at(self, hole: str) -> GolfRound:
@@ -228,7 +228,7 @@ def write_try(scheme: Scheme) -> str:
 
 
 def read_try(form: str) -> Scheme:
-    """Return the scheme written as `form`, short or in full; `QuantVizError` says what cannot be read.
+    """Return the scheme written as `form`, short or in full; `QuantVizError` names a part that is not valid.
 
     >>> read_try("int4") == TEE, read_try(str(TEE)) == TEE
     (True, True)

@@ -40,7 +40,7 @@ class Stored(ABC):
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
+        # Code that needs the whole array, such as `quantize`, gets an error that names the way to load it.
         raise QuantVizError("input_stored", got=type(self).__name__)
 
     @property
@@ -60,12 +60,12 @@ class Stored(ABC):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Return what a person should know of how it was read."""
+        """Return the notes for the user on how the tensor was read."""
         return ()
 
     @property
     def in_place(self) -> bool:
-        """Whether `run` copies nothing, however much is asked for."""
+        """Whether `run` copies nothing, however long the run is."""
         return False
 
     @property
@@ -349,7 +349,7 @@ def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
             for a Keras convolution (kh, kw, I, O), (0, 2) for stacked experts (E, I, O).
 
     Returns:
-        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
+        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than each part in use.
 
     Raises:
         QuantVizError: There is one axis only, there are no such axes, or the tensor does not lie in memory
@@ -391,8 +391,8 @@ def _refuse_vectors(shape: Shape) -> None:
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """Return `x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and notes of what
-    changed. NaN and Inf come through.
+    """Return `x` itself if it is `Stored`, else the tensor of `as_real` as a `Stored`, and the notes of
+    changes. NaN and Inf come through.
     """
     if isinstance(x, Stored):
         return x, ()

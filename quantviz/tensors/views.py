@@ -1,4 +1,4 @@
-"""How a tensor is looked at: which part of it, in what pixels and colours, and up to what size at once."""
+"""How a tensor is looked at: the part in view, its pixels and colours, and the sizes made at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from quantviz.schemes.granularity import Shape, Window
 
 @dataclass(frozen=True)
 class ErrorView:
-    """How the error is shown: as it is, or divided by something that each cell has its own of.
+    """How the error is shown: as it is, or divided by a number of each cell.
 
-    This says all there is to a view: the panels, their colours and the browser, which prints it into the
-    cells, read it here. A view is added by an entry in `ERROR_VIEWS` and its words.
+    This is all there is to a view: the panels, their colours and the browser, which prints it into the cells,
+    read it here. A view is added by an entry in `ERROR_VIEWS` and its words.
     """
 
     #: Whether it has a sign; without one it is a magnitude, in colours of one side.
     signed: bool = True
-    #: What it is divided by: the magnitude of the cell's own "x", the "step" of the grid there, or nothing.
+    #: The divisor: the magnitude of the cell's own "x", the "step" of the grid there, or none.
     over: str | None = None
     #: The end of its colours, where that is the same for every tensor.
     end: float | None = None
-    #: How many of what its range is told in make one.
+    #: How many of the unit that its range is shown in make 1: 100 for percent.
     unit: float = 1.0
 
     @property
@@ -48,9 +48,9 @@ ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
 #: How the colours of x and x̂ are spread over their values: as the tensor needs it, evenly to the largest, by
 #: the logarithm beyond a linear middle, or evenly to the 99th percentile of the magnitudes.
 VALUE_SCALES = ("auto", "linear", "symlog", "percentile")
-#: What the tiles count.
+#: The part of the tensor that the tiles of metrics count.
 SCOPES = ("tensor", "slice")
-#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean
+#: The value that a pixel shows of many cells: the one of largest magnitude, their mean, their root mean
 #: square.
 POOLS = ("largest", "mean", "rms")
 #: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's

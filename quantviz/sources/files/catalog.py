@@ -1,4 +1,4 @@
-"""What every reader of a file format shares: the list of tensors, and windows into them as float32."""
+"""The base class of readers of file formats: the list of tensors, and windows into them as float32."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
-#: What stands for the dtype of numbers in a text.
+#: The name of the dtype of numbers in a text.
 _IN_TEXT = "decimal"
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
@@ -46,9 +46,9 @@ REAL_DTYPES = frozenset(
     }
 )
 
-#: Those of which float32 does not hold every value: what changes in converting them is counted.
+#: Dtypes with values that float32 cannot represent: the values changed by the conversion are counted.
 _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
-#: Those of which it does although they are no floats; people are told that nothing changed.
+#: Integer dtypes whose values float32 represents all: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
 #: Most axes a tensor may declare, as many as numpy has. The product of so many lengths is soon worked out.
@@ -62,7 +62,7 @@ _NAMES_COMPARED = 500
 
 @dataclass(frozen=True, eq=False)
 class TensorInfo:
-    """What is known of a tensor before it is loaded."""
+    """The facts of a tensor that are known before it is loaded."""
 
     #: Name of the dtype in the file, as torch spells it where torch has it; "decimal" for numbers in text.
     dtype: str
@@ -70,9 +70,9 @@ class TensorInfo:
     shape: Shape
     #: The quantized type it was decoded from, "" if it was not.
     source_type: str = ""
-    #: What a person should know.
+    #: Remarks for the user.
     notes: tuple[Note, ...] = ()
-    #: Why it cannot be loaded, None if it can.
+    #: The reason why it cannot be loaded, None if it can.
     problem: QuantVizError | None = None
 
     @property
@@ -91,7 +91,7 @@ class Loaded(NamedTuple):
 class Catalog(ABC):
     """The tensors of one open file. A format is one subclass."""
 
-    #: What people call the format.
+    #: The format's usual name.
     kind: ClassVar[str]
     #: How names of its files end.
     suffixes: ClassVar[tuple[str, ...]]
@@ -117,7 +117,7 @@ class Catalog(ABC):
         return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{closed}>"
 
     def close(self) -> None:
-        """Let go of the file. What was stored keeps it open for itself."""
+        """Close the file. Tensors from `stored` keep it open for themselves."""
         self._data.close()
 
     @classmethod
@@ -127,15 +127,15 @@ class Catalog(ABC):
 
     @classmethod
     def wanted(cls, data: FileData) -> int | None:
-        """Return how many bytes a file should have at least that ends before it can be recognised.
+        """Return the least number of bytes of a file that ends before it can be recognised.
 
-        None where its beginning is not this format's, or does not tell.
+        None if its beginning is not this format's, or does not determine that number.
         """
         return None
 
     @classmethod
     def check_kind(cls, data: FileData) -> None:
-        """Raise a `QuantVizError` where a file is not of this format, as far as its beginning tells."""
+        """Raise a `QuantVizError` if the beginning of a file is not of this format."""
         if not data.size:
             raise data.error("empty_file")
         if problem := stand_in(data):
@@ -169,7 +169,7 @@ class Catalog(ABC):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Return the tensors of the model: all, unless some are what quantized weights are made up of."""
+        """Return the tensors of the model: all, unless some are the parts of quantized weights."""
         return self.names
 
     @property
@@ -182,7 +182,7 @@ class Catalog(ABC):
         return name in self._infos
 
     def info(self, name: str) -> TensorInfo:
-        """Return what is known of a tensor without loading it; `QuantVizError` for an unknown name."""
+        """Return the facts of a tensor without loading it; raise `QuantVizError` for an unknown name."""
         if not isinstance(name, str) or name not in self._infos:
             name = str(name)
             # Among the first only: looking through all names of a large checkpoint would take long.
@@ -205,7 +205,7 @@ class Catalog(ABC):
         return self._told_orientation(name) or self._orienting.of(name)
 
     def name_outputs(self, named: Mapping[str, Orientation]) -> None:
-        """Take the orientations that somebody names, by patterns of names, before what the file tells.
+        """Use orientations given by patterns of tensor names, ahead of those in the file.
 
         Raises:
             QuantVizError: No tensor has such a name.
@@ -216,7 +216,7 @@ class Catalog(ABC):
         self._named_outputs = named
 
     def _told_orientation(self, name: str) -> Orientation | None:
-        """Return what the file itself says of it; none where it says nothing."""
+        """Return the orientation that the file itself declares for a tensor; none if it declares none."""
         return None
 
     @functools.cached_property
@@ -269,9 +269,10 @@ class Catalog(ABC):
         return {}
 
     def json_beside(self, name: str) -> Any:
-        """Return what the JSON file `name` in the same folder says; none where there is no such file.
+        """Return the content of the JSON file `name` in the same folder; none if there is no such file.
 
-        `QuantVizError` for one that is too large or is no JSON.
+        Raises:
+            QuantVizError: The file is too large or not JSON.
         """
         from quantviz.sources.files.json_text import parsed_json
 
@@ -488,7 +489,7 @@ def _resolved(part: int | slice, length: int) -> int | slice:
 
 
 def window_shape(window: Window) -> Shape:
-    """Return the shape of what a window cuts out.
+    """Return the shape of a window's tensor.
 
     >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from quantviz.sources.files.file_data import FileData
 
-#: What a table counts at least against the limit of the header.
+#: The least cost of a table, in bytes, against the limit of the header.
 _TABLE_COST = 32
 
 
@@ -37,16 +37,16 @@ class FlatBuffer:
         return Table(self, at)
 
     def count(self, cost: int) -> None:
-        """Count what is looked at.
+        """Add a cost, in bytes, to the total.
 
         Raises:
-            QuantVizError: It is more than a header may have.
+            QuantVizError: The total exceeds the limit of a header.
         """
         self._seen += cost
         self._check(self._seen)
 
     def number(self, form: str, at: int) -> int:
-        """Return the whole number at a place, in the form that `struct` has a letter for."""
+        """Return the whole number at an offset; `form` is a letter of `struct`."""
         size = struct.calcsize(f"<{form}")
         if not 0 <= at <= self._size - size:
             raise DamagedBuffer

@@ -28,10 +28,10 @@ MAGIC = b"GGUF"
 #: Versions that lay a file out alike. Version 1 counted in 32 bits.
 VERSIONS = (2, 3)
 
-#: Where tensors begin if the metadata do not say otherwise: at multiples of so many bytes.
+#: The alignment of tensors, in bytes, unless the metadata have another.
 _ALIGNMENT = 32
 _ALIGNMENT_KEY = "general.alignment"
-#: What llama.cpp's gguf-split puts into each part: its number from 0, and how many there are.
+#: The keys that llama.cpp's gguf-split writes into each part: its number from 0, and the number of parts.
 _SPLIT_KEYS = ("split.no", "split.count")
 #: Longest names, in bytes. llama.cpp itself stops at 64 for tensors.
 _LONGEST_KEY = 2**16 - 1
@@ -57,9 +57,7 @@ Scalar = int | float | bool | str
 
 
 class _Cursor:
-    """A place in the header that moves on. What it reads is in the file and within the limit, or an error is
-    raised.
-    """
+    """A place in the header that moves on; it raises an error for bytes beyond the file or the limit."""
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data, self._limits = data, limits
@@ -67,7 +65,7 @@ class _Cursor:
         self.at = 0
 
     def skip(self, count: int) -> int:
-        """Move over `count` bytes and give the place where they begin."""
+        """Move over `count` bytes and return the offset of the first."""
         start, self.at = self.at, self.at + count
         if self.at > self._data.size:
             raise self._data.error("cut_in_list", there=size_text(self._data.size))
@@ -154,12 +152,12 @@ class _Cursor:
         else:
             self.skip(at - self.at)
             return
-        # The text that began too late, or the one before it that ended too late, is told as any other.
+        # A text that begins too late, or one before it that ends too late, raises the usual error.
         self.skip(at + 8 - self.at)
 
 
 class _Declared(NamedTuple):
-    """What the header says of a tensor."""
+    """A tensor's entry in the header."""
 
     shape: Shape
     #: The number of its type.

@@ -1,8 +1,8 @@
-"""GGML's tensor types: what a block of bytes in a .gguf says, as numbers.
+"""GGML's tensor types: the values of a block of bytes in a .gguf.
 
-A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and what turns codes
-into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read here only. Types
-that keep plain numbers have blocks of one.
+A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and the scales and minima
+that turn codes into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read
+here only. Types of plain numbers have blocks of one.
 
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
@@ -26,10 +26,10 @@ import torch
 from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files import gguf_vectors
 
-#: Values that are decoded at a time: what is needed on the way takes some ten times their memory.
+#: Values that are decoded at a time: the intermediate results take some ten times their memory.
 _AT_ONCE = 2**21
 
-#: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale.
+#: The values of the 16 codes of IQ4_NL and IQ4_XS, in units of the scale.
 _IQ4 = FORMATS["iq4"].codebook
 #: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
@@ -117,7 +117,7 @@ def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
 
 
 def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor) -> torch.Tensor:
-    """Return what `_times` does, less each share's minimum."""
+    """Return scale · code − minimum, float32 of `(blocks, elements)`; each scale has as many of the codes."""
     blocks, count = scales.shape
     return (_times(scales, codes).reshape(blocks, count, -1) - minima.unsqueeze(2)).reshape(blocks, -1)
 
@@ -319,8 +319,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: forms of products under way, what files may still hold of old, and
-#: those of bitnet.cpp.
+#: Names of the types that are not read: types of intermediate products, old types that files may still have,
+#: and those of bitnet.cpp.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{

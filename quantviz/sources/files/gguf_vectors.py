@@ -2,7 +2,7 @@
 
 A block has 256 elements. IQ2 and IQ3 have the vector's magnitudes in the table and signs apart, a bit each,
 or of eight signs seven bits and their parity; IQ1 has −1, 0 and 1 in the table and adds ±1/8. The tables are
-in `gguf_vectors.bin`, as `tests/engines/record_gguf_vectors.py` asked them of the package `gguf`.
+in `gguf_vectors.bin`, where `tests/engines/record_gguf_vectors.py` wrote them from the package `gguf`.
 
 Products are rounded in the order in which `gguf.quants` takes them.
 """

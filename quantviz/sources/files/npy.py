@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Packing
 
 MAGIC = b"\x93NUMPY"
-#: numpy itself refuses longer headers unless it is told to trust the file.
+#: The longest header, in bytes: NumPy itself refuses longer ones unless the caller trusts the file.
 _LONGEST_HEADER = 2**16
 
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?)([A-Za-z])(\d{0,9})(\[\w+\])?['"]""")
@@ -37,12 +37,12 @@ _OTHER_KINDS = {
     "m": "timedelta",
     "V": "void",
 }
-#: The dtypes of ml_dtypes that a header tells without doubt: NumPy's own bytes have no order, "|V2".
+#: The dtypes of ml_dtypes that a header identifies: NumPy's own bytes have no order, "|V2".
 _OF_ML_DTYPES = {"<V2": "bfloat16", ">V2": "bfloat16", "<f1": "float8_e5m2", "|f1": "float8_e5m2"}
 #: The environment variable that names the dtype of arrays of bytes: ml_dtypes saves FP8 and all else of one
 #: byte as "<V1".
 STORED_AS = "QUANTVIZ_NPY_DTYPE"
-#: What it may be, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
+#: Its possible values, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
 _NAMED = {
     1: (
         *(
@@ -70,9 +70,9 @@ _NAMED = {
 
 
 class NpyHeader(NamedTuple):
-    """What the header of a .npy says."""
+    """The header of a .npy."""
 
-    #: As torch spells it, where torch has it.
+    #: The dtype, as torch spells it where torch has it.
     dtype: str
     shape: Shape
     #: Whether the first axis runs fastest.
@@ -82,7 +82,7 @@ class NpyHeader(NamedTuple):
     item_bytes: int
     #: Where the values start.
     offset: int
-    #: Whether the header says of its elements only how many bytes they have.
+    #: Whether the header has only the number of bytes of an element, and no dtype.
     unnamed: bool = False
 
     @property
@@ -129,7 +129,7 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
 
 
 def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
-    """Return the dtypes that an array may have whose header does not tell it; none for other problems."""
+    """Return the possible dtypes of an array whose header has none; () for other problems."""
     if problem is None or problem.key != "file.npy_unnamed":
         return ()
     size = problem.params["bytes"]
@@ -155,7 +155,7 @@ def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
 
 
 def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> TensorInfo | None:
-    """Return what is known of an array of ml_dtypes; none of one that NumPy itself has a dtype for."""
+    """Return the facts of an array of ml_dtypes; none for an array of NumPy's own dtypes."""
     if header.unnamed:
         problem = data.error("npy_unnamed", name=clipped(name), bytes=header.item_bytes, setting=STORED_AS)
         return TensorInfo(f"void{8 * header.item_bytes}", shape, problem=problem)

@@ -18,10 +18,10 @@ from quantviz.sources.files.zips import member_names, opened_zip
 if TYPE_CHECKING:
     import torch
 
-#: How members may be packed: as numpy packs them.
+#: The compression methods of members, which are those of NumPy.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
-#: What stands before a member: a magic number and, at the end, the lengths of two texts that follow.
+#: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
 #: Packed bytes of a member that are looked at together for its header.
@@ -141,9 +141,7 @@ def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
 
 
 class _Unpacked:
-    """What stands at the beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long
-    to open one.
-    """
+    """The beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long to open one."""
 
     def __init__(self, data: FileData, member: zipfile.ZipInfo) -> None:
         start = _start_of(data, member)
@@ -223,6 +221,6 @@ def _skip(packed: IO[bytes], count: int) -> None:
 
 
 def _to_the_end(packed: IO[bytes]) -> None:
-    """Read what is left: the check sum is at the end."""
+    """Read the rest of a member: the check sum is at the end."""
     while packed.read(2**20):
         pass

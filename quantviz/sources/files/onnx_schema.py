@@ -1,4 +1,4 @@
-"""What `onnx.proto` says: the numbers of its fields, its dtypes, and what a tensor declares."""
+"""The schema of `onnx.proto`: the numbers of its fields, its dtypes, and the declaration of a tensor."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FLOAT32, INT64 = 1, 7
 
 
 class DeclaredTensor:
-    """What a TensorProto says of itself."""
+    """The fields of a TensorProto."""
 
     __slots__ = ("axes", "data", "data_type", "dims", "external", "name", "segment", "sparse")
 
@@ -124,7 +124,7 @@ def entry_range(dtype: ElementType) -> tuple[int, int]:
     if dtype.field != INT32S:
         return 0, 2**dtype.bits - 1  # an int64 is written as its two's complement
     if dtype.bits in (2, 4):
-        return -128, 255  # whoever packed them may have taken the byte for a signed one
+        return -128, 255  # the writer may have taken the byte for a signed one
     if dtype.name.startswith("int"):
         return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
     return 0, 2**dtype.bits - 1

@@ -48,7 +48,7 @@ class OtherFormat:
 
     @property
     def key(self) -> str:
-        """Return the key of the error that names it and says the way out."""
+        """Return the key of the error that names the format and the way out."""
         return f"file.is_{self.id}"
 
     def problem(self, data: FileData) -> QuantVizError:
@@ -91,9 +91,9 @@ OTHER_FORMATS = (
 
 
 def other_format(data: FileData) -> OtherFormat | None:
-    """Return the format of a file that no reader reads; none where it is not known.
+    """Return the format of a file that no reader reads; none if it is unknown.
 
-    Its weights may have no mark of their own: OpenVINO's `.bin` is told by the `.xml` beside it.
+    Weights may have no mark of their own: OpenVINO's `.bin` is recognized by the `.xml` beside it.
     """
     head, members = bytes(data.part(0, _HEAD)), member_names(data)
     # A zip whose list of members cannot be read is damage.

@@ -36,7 +36,7 @@ _OPCODE, _INPUTS, _OUTPUTS, _OPTIONS = 0, 1, 2, 4
 _OLD_CODE, _CODE = 0, 3
 _ADJOINT_LEFT, _ADJOINT_RIGHT = 0, 1
 
-#: The dtypes by their number; 0 bits for what is not read.
+#: The dtypes by their number; 0 bits for those that are not read.
 _TYPES: Mapping[int, tuple[str, int]] = {
     0: ("float32", 32),
     1: ("float16", 16),

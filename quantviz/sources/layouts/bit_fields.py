@@ -29,7 +29,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     starts = torch.arange(count, dtype=torch.int64) * bits
     at, shift = starts // 32, starts % 32
     both = wide[:, at] | (wide[:, at + 1] << 32)
-    # The upper word's top bit is the sign of int64; what the shift brings in with it is cut off.
+    # The upper word's top bit is the sign of int64; the mask removes its copies from the shift.
     return ((both >> shift) & ((1 << bits) - 1)).to(torch.int32)
 
 

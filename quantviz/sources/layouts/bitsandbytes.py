@@ -33,7 +33,7 @@ ID = "bitsandbytes"
 _STATE = ".quant_state.bitsandbytes__"
 #: Most bytes of the JSON that describes a weight.
 _MOST_JSON = 2**16
-#: By what a row's largest magnitude and a code are multiplied, as bitsandbytes writes 1 / 127.
+#: The factor of a row's largest magnitude and a code, as bitsandbytes writes 1 / 127.
 _INVERSE_127 = 7.874015718698502e-3
 
 

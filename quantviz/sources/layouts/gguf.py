@@ -62,7 +62,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
         if split is None or scheme is None:
             return values_only(decode_blocks(kind, raw).reshape(-1, shape[1]) * factor)
         parts = split.parts(raw)
-        # Of whole numbers the codes tell the values: the same products and sums.
+        # Values of whole-number codes come from the codes, with the same products and sums.
         whole = scheme.number_format.kind == "integer"
         values = values_of_parts(parts) if whole else decode_blocks(kind, raw)
         values = values.reshape(-1, shape[1]) * factor if second else values.reshape(-1, shape[1])

@@ -17,7 +17,7 @@ class Module:
 
     #: Its name with a dot behind it, "" where names have no dot.
     prefix: str
-    #: The names of its tensors by attribute: what follows the prefix.
+    #: The names of its tensors by attribute, the part of the name after the prefix.
     tensors: Mapping[str, str]
 
 

@@ -1,4 +1,4 @@
-"""Quantized weights of ONNX models, as the nodes of the graph tell which tensors belong together.
+"""Quantized weights of ONNX models: the nodes of the graph show which tensors belong together.
 
 - DequantizeLinear: x codes, x_scale, x_zero_point; one scale for all, for each index of `axis`, or for each
   `block_size` along it. A value is (code − zero point) · scale. Codes of int32 and one axis are a bias.
@@ -72,7 +72,7 @@ _FORMATS = frozenset(
     }
 )
 _FLOATS = frozenset(("float32", "float16", "bfloat16"))
-#: What tools put behind a weight's name for its codes, and what they call the output of the node.
+#: Suffixes that tools add to a weight's name for its codes, and for the output of the node.
 _OF_CODES = re.compile(r"(_quantized|_quant|_Q\d+(G\d+)?|_int8|_weight_q)$")
 _OF_VALUES = re.compile(r"(_DequantizeLinear_Output|_dequantized|_DequantizeLinear|_dq)(_\d+)?$")
 #: Sizes of codes that MatMulNBits packs without crossing a byte.
@@ -179,7 +179,7 @@ def _described(
         axis, block = node.number("axis", 1), node.number("block_size", 0)
     elif node.operator == "QGemm" and node.number("transB", 0):
         axis = 0
-    # A weight is called as what the node makes of it, unless a tool says that by a suffix.
+    # Name a weight by the node's output, unless the codes have a tool's suffix behind the weight's name.
     output = node.outputs[0] if node.operator == "DequantizeLinear" and node.outputs else codes
     name = _OF_CODES.sub("", codes)
     if node.operator == "DequantizeLinear" and name == codes:
@@ -476,7 +476,7 @@ def _of_gathered(
     return QuantizedWeight(ID, name, codes.shape, parts, scheme, dtype, coded, bits_stored, row_step=step)
 
 
-# ---- what only kernels decode -------------------------------------------------------------------
+# ---- weights that only kernels decode -----------------------------------------------------------
 
 
 def _by_kernels(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:

@@ -35,7 +35,7 @@ _PER_TENSOR, _FACTORS = "_weight_per_tensor_scale", "_weight_act_pre_scale"
 _EIGHT_BITS = ("Float8Tensor", "Int8Tensor", "MXTensor")
 #: The dtypes that an integer in an int8 may stand for.
 _INTEGERS = re.compile(r"int[1-8]", re.ASCII)
-#: Most characters of what is said of a tensor.
+#: Most characters of a tensor's description in the header.
 _LONGEST = 2**16
 
 

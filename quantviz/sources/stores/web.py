@@ -15,10 +15,10 @@ from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
 #: Requests at a time for one reading.
 _AT_ONCE = 4
-#: How often a request is made whose answer was cut or failed to come.
+#: Attempts at a request whose answer was cut or failed to come.
 _TRIES = 2
 _TRY_AGAIN = ("hub.cut", "hub.unreachable")
-#: What the sentences on hubs are called for a file that somebody named.
+#: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
     "hub.missing": "missing",
     "hub.login": "denied",
@@ -48,12 +48,10 @@ class NamedHost(Hosts):
 
 
 class WebStore(Store):
-    """Files at addresses of http and https. Every answer must be the range that was asked for, of the same
-    file.
-    """
+    """Files at addresses of http and https. Every answer must be the requested range, of the same file."""
 
     def about(self, address: str) -> About:
-        # A range of one byte tells the whole length, and that the server gives ranges.
+        # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
         return _about(_asked(address, 0, 1, Patience.of(HubLimits.of_environment().seconds)))
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
@@ -104,7 +102,7 @@ def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
 
 
 def _about(answer: Answer) -> About:
-    """Return what an answer says of the whole file.
+    """Return size and version of the whole file from the headers of an answer.
 
     An ETag changes with every byte, unless it is marked as weak; a time has whole seconds only.
     """

@@ -29,7 +29,7 @@ def get_q_scale_and_zero_point(
     unit for one code, the zero point is a code, clamped to the codes there are.
 
     A constant tensor has no width: its range is widened to 0. `strict` divides by zero there, as
-    both notebooks do, and has 003's int8 whatever `dtype` says; 000 honours it.
+    both notebooks do, and has 003's int8 for every `dtype`; 000 honours it.
 
     >>> x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])
     >>> get_q_scale_and_zero_point(x)
@@ -61,7 +61,7 @@ def linear_q_with_scale_and_zero_point(
 
     Raises `QuantVizError` for a scale that is not positive, a zero point that is not whole, and NaN
     or Inf in the tensor. `strict` takes them all, computes in the tensor's own dtype where this
-    takes float32, and knows int32 and int64 too.
+    takes float32, and allows int32 and int64 too.
 
     >>> x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])
     >>> linear_q_with_scale_and_zero_point(x, 3.5, -70).tolist()
