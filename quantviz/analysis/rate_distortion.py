@@ -1,4 +1,4 @@
-"""Bits against SQNR for one tensor: every format with its group sizes, and what any quantizer could reach."""
+"""Bits against SQNR for one tensor: every format with its group sizes, and the bounds of any quantizer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TRAIL: tuple[Granularity, ...] = (
 
 if TYPE_CHECKING:
     import pandas
-#: How far above a line a dot is said to be, in dB.
+#: Least distance at which a dot counts as above a line, in dB.
 _ABOVE_DB = 0.05
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8

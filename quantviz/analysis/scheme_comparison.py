@@ -300,8 +300,8 @@ def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
 
 
 def judged(errors: Array) -> tuple[Array, Array, Array]:
-    """Return of each place the scheme of least error, by how much it is ahead of the next, and the first
-    one's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
+    """Return the scheme of least error in each place, by how much it is ahead of the next, and the first
+    scheme's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
 
     >>> winner, lead, against = judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()

@@ -61,7 +61,7 @@ class Program:
     facts: Mapping[str, Any]
 
     def packed(self) -> dict[str, Any]:
-        """Return the same as plain values that JSON can hold: numbers that it has not are words.
+        """Return the program as plain values for JSON: numbers that JSON does not have are words.
 
         >>> packed = write_program(Scheme("int4", calibration=Given(0.5))).packed()
         >>> sorted(packed), packed["facts"]["given"]
@@ -173,7 +173,7 @@ class _Known:
 
 
 def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
-    """Return a metric's function: lines before, lines of each code, and what is made of their sums."""
+    """Return the text of a metric's function: lines before, lines of each code, and lines on their sums."""
     sums = {line.partition(" = ")[0]: line for line in trace.of_block if " = total(" in line}
     late = set(sums)
     for line in trace.of_block:

@@ -65,7 +65,7 @@ class Lanes:
         return Lanes(self.builder, kind, value, wide=self.wide)
 
     def spread(self) -> Lanes:
-        """Return the same number in every lane."""
+        """Return a vector with this number in every lane."""
         if self.wide:
             return self
         kind = KINDS[self.kind]
@@ -103,7 +103,7 @@ class Lanes:
         return self.of(kind, cast(self.value, goal))
 
     def _with(self, other: Any) -> tuple[Lanes, Lanes]:
-        """Return both with the same width and kind."""
+        """Return this value and another, with the same width and kind."""
         if not isinstance(other, Lanes):
             whole = isinstance(other, int) and not self.floating
             other = self.constant(
@@ -339,7 +339,7 @@ class Loops:
         return at
 
     def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
-        """Return a number, or the same in every lane."""
+        """Return a constant, in every lane if `wide`."""
         of = ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]
         return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
 

@@ -25,7 +25,7 @@ _GROUP = 8
 _place = np.uint64
 
 
-# ---- what pixels show ---------------------------------------------------------------------------
+# ---- values of pixels ---------------------------------------------------------------------------
 
 
 @kernel_part
@@ -318,7 +318,7 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
         i += 1
 
 
-# ---- what a survey counts -----------------------------------------------------------------------
+# ---- counts of a survey -------------------------------------------------------------------------
 
 
 @jit
@@ -397,7 +397,7 @@ def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_count
 def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):
     """Find the place of each cell among the bins of all parts.
 
-    The cuts decide: equal steps only say where to look first.
+    The cuts decide: equal steps only give the place to look at first.
     """
     last = np.int32(len(below) - 1)
     low = edges[0]

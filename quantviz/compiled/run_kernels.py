@@ -199,7 +199,7 @@ def look(x, flat, state):
 
 
 def numbers_of(keys: Array) -> Array:
-    """Return the float32 that `keys` stand for."""
+    """Return the float32 values of `keys`."""
     raw: Array = keys.astype(np.int32)
     return np.where(raw < 0, raw ^ 0x7FFFFFFF, raw).astype(np.int32).view(np.float32)
 

@@ -47,7 +47,7 @@ def derivation(why: Explanation, say: Say) -> Iterator[Line]:
 
 
 def _line(step: Step, why: Explanation, say: Say) -> Line:
-    # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
+    # If codes are no numbers, the arithmetic divides and rounds their values.
     of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
     words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())

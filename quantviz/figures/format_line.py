@@ -205,7 +205,7 @@ class _LinePainter:
                     yield from self._way(self._side(row) * _ARROW, marks.landing)
 
     def _beyond(self, marks: Marks) -> Iterator[tuple[float, str, str]]:
-        """Say that a format goes on where the line ends: the end, the words, and the side they begin at."""
+        """Yield the remarks on values beyond the line's ends: the end, the words, and the words' side."""
         values = finite_values(marks.format)
         for place, count, end, anchor, sign in (
             (self.data.axis.lo, marks.out_of_view[0], values[0], "left", "← "),

@@ -36,7 +36,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
         return text("panels.title.q_plain", language)
     if name != "q":
         return text(f"panels.title.{name}", language)
-    # Codes that are no numbers are not shown, but what they stand for.
+    # In place of codes that are no numbers their values are shown.
     what, form = (
         ("q", data.format_id)
         if data.unscaled is None

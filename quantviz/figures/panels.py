@@ -167,9 +167,9 @@ def plot_quantization_errors(
     """Return the source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
     The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
-    `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
-    `quantize` returned with these codes, adds block borders and scales, and each cell's block,
-    scale and cause where the pointer is; without it a line says that they are missing. `selected`
+    `n_bits` give the codes' colour range. The error is dequantized - original. `result`, the
+    `QuantResult` with these codes, adds block borders and scales, and each cell's block,
+    scale and cause where the pointer is; without it a line names them as missing. `selected`
     is a cell (row, column) marked in all four. For a tensor with more cells a side than a screen has pixels,
     the figure is a picture in which a pixel shows the largest of its cells. A notebook's front end that draws
     no plotly shows a PNG. Raises `QuantVizError` where shapes differ, and for the result of other codes.
@@ -210,7 +210,7 @@ def plot_quantization_errors(
         or None
     )
     figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
-    # A notebook may be dark, and it does not say so: the light colours bring their own page.
+    # A notebook may be dark, which no setting shows: the light colours bring their own page.
     page = THEMES["light"]
     figure.update_layout(
         paper_bgcolor=page.surface,

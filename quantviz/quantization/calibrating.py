@@ -15,6 +15,7 @@ from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.reach import reach
 from quantviz.quantization.result import QParams, block_values, counted_cells
 from quantviz.quantization.scale_search import Finder, weighted
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
@@ -61,6 +62,7 @@ def calibrated(
             compute,
             absmax,
             importance,
+            getattr(trial, "reach", None),
             find,
         )
     return calibration.calibrate(of_blocks, cast("Context", told))
@@ -155,6 +157,9 @@ class TrialByReference:
                 )
             ]
         )
+
+    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(found, self.absmax, self.scheme, self.layout, of)[0], self.scheme)
 
     @cached_property
     def _rows(self) -> torch.Tensor:

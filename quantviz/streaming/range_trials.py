@@ -13,6 +13,7 @@ from quantviz.compiled.hand_written import by_hand
 from quantviz.quantization.calibrating import finite_or_infinite, one_by_one, powers
 from quantviz.quantization.cells import errors_of_cells
 from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.reach import reach
 from quantviz.quantization.result import QParams, block_values
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout
@@ -88,6 +89,9 @@ class Trial:
             len(of_trial), lambda start, stop: self._noises(program, start, stop, begins, of_trials)
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
+
+    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(found, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
         """Return `count` sums, added up piece after piece."""

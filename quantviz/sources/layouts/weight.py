@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -17,6 +18,8 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
+#: A checkpoint has many weights of few shapes.
+_SCHEMES_KEPT = 1024
 #: The content of `config.json` under `quantization_config`.
 Config = Mapping[str, Any]
 
@@ -99,6 +102,11 @@ def plain_scheme(
     >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
     uint4,asymmetric,per_group(size=32),min_max,course
     """
+    return _plain_scheme(fmt, mode, cast("Hashable", granularity), shape, zero_domain)
+
+
+@functools.lru_cache(maxsize=_SCHEMES_KEPT)
+def _plain_scheme(fmt: str, mode: str, granularity: Any, shape: Shape, zero_domain: str) -> Scheme:
     convention = find_convention("course")
     if zero_domain != "code_int":
         convention = convention.replace(zero_domain=zero_domain)

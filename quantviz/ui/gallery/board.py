@@ -85,6 +85,7 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
     handle = _handle(shown) if len(shown.frames) > 1 else None
+    legend = "bugs.page.colours_drag" if handle else "bugs.page.colours"
     header = {
         "shape": as_matrix(shown.correct.x).shape,
         "cell": shown.cell,
@@ -108,7 +109,7 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
         "titles": {name: say(f"panels.title.{_title(name)}") for name in names},
         "scales": {name: color_scale(name, every, own) for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
-        "legend": "" if alone else say("bugs.page.colours_drag" if handle else "bugs.page.colours"),
+        "legend": "" if alone else say(legend),
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
         "colors": {
