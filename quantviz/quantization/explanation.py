@@ -107,7 +107,11 @@ class Rounding:
             return "none"
         if self.below == self.above:
             return "same"
-        return "tie" if self.tie else "below" if self.share < 0.5 else "above"
+        if self.tie:
+            return "tie"
+        if self.share < 0.5:
+            return "below"
+        return "above"
 
     @property
     def to_the_nearest(self) -> bool:

@@ -266,6 +266,9 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
     places = values if unit == 1 else tuple(value / unit for value in values)
     after = bisect.bisect_right(places, x)
     before = bisect.bisect_left(places, x)
+    beyond = "above" if wanted > held else ""
+    if wanted < held:
+        beyond = "below"
     return Landing(
         x=x,
         below=places[after - 1] if after else None,
@@ -273,7 +276,7 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
         value=held.item() / unit + 0.0,
         code=int(GRIDS[fmt.kind].encode(held, fmt)),
         tie=bool(nearest(y, fmt, "up") != nearest(y, fmt, "down")),
-        beyond="above" if wanted > held else "below" if wanted < held else "",
+        beyond=beyond,
     )
 
 

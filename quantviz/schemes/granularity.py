@@ -177,7 +177,8 @@ class _ByBlockShape:
         view, block = self.view_shape(shape), self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
         full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
-        return BlockLayout(view, block, grid, "refuse" if full else "pad" if tail == "pad" else "short")
+        short = "pad" if tail == "pad" else "short"
+        return BlockLayout(view, block, grid, "refuse" if full else short)
 
 
 @public_class

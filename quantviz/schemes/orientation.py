@@ -113,7 +113,12 @@ def named_outputs(named: Named) -> Mapping[str, Orientation]:
     >>> named_outputs(1) == named_outputs({"*": (1,)}) == {"*": Orientation((1,), "user")}
     True
     """
-    given = named if isinstance(named, Mapping) else {} if named is None else {"*": named}
+    if isinstance(named, Mapping):
+        given = named
+    elif named is None:
+        given = {}
+    else:
+        given = {"*": named}
     found = {}
     for pattern, axes in given.items():
         each = axes if isinstance(axes, tuple) else (axes,)

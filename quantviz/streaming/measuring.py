@@ -318,7 +318,9 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 
-    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if program.counted else 0
+    room = 0
+    if program.counted:
+        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
 
     def new() -> Tally:
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)

@@ -50,11 +50,13 @@ def ranges(
     layout = scheme.layout(x.shape)
     if scheme.calibration.of_values and importance is None:
         return ranges_of_values(x, scheme, layout, piece)
-    largest = cache(
-        lambda: torch.tensor(
-            (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
-        )
-    )
+
+    @cache
+    def largest() -> torch.Tensor:
+        if not scheme.arithmetic.scale.global_rule:
+            return torch.tensor(0.0)
+        return torch.tensor(facts(x).absmax if absmax is None else absmax)
+
     size = x.count if scheme.calibration.together else min(limits.BAND, piece)
     rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     if scheme.search is not None:
