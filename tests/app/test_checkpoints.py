@@ -45,6 +45,7 @@ RECIPES = ("int4_g128", "int8_per_row")
 VLLM = ("w4a16_g128", "w8a16_g128")
 HOSTILE = "model.layers.1.[x](javascript:alert(1))<b>.weight"
 FILE = "m/model.safetensors"
+FRESH = "z/fresh.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,8 @@ def scanned(tmp_path_factory):
     tensors |= {"model.layers.0.down.weight": loud, HOSTILE: x * 2, "norm.weight": x[0].clone()}
     save_file(tensors, folder / FILE)
     save_file({"secret": x}, elsewhere)
+    (folder / "z").mkdir()
+    save_file({"lm_head.weight": x, "model.layers.0.up.weight": x + 1}, folder / FRESH)
     write_dat(folder / "m/imatrix.dat", {"model.layers.0.up.weight": np.ones(128, np.float32)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUANTVIZ_DATA_DIR", str(folder))
@@ -138,6 +141,13 @@ def test_an_importance_matrix_that_is_uploaded_stays_for_its_scan_and_one_that_i
     assert at.selectbox(key="checkpoints_imatrix").value == ""
     # What lies elsewhere is no file of the folder.
     assert not opened(f=as_link(FILE), r="q4_k", i="../secret.safetensors").exception
+
+
+def test_what_an_engine_would_leave_aside_is_seen_before_a_scan(scanned):
+    at = healthy(opened(f=as_link(FRESH), e="vllm"))
+    assert sorted("lm_head" in each for each in squares(at)) == [False, True]
+    legend = next(each.proto.body for each in at.get("html") if "qv-legend" in each.proto.body)
+    assert "= left aside, as stored: 1 matrix" in legend
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):

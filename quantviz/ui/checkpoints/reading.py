@@ -231,7 +231,8 @@ def look_at_headers(state: CheckpointsState) -> Model:
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
         {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        for name, _, _, file, is_aside in listed
+        | {"shape": shape, "dtype": dtype}
+        for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
     )
