@@ -208,13 +208,12 @@ def plot_quantization_errors(
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None
-    notes = (
-        [text("panels.notebook.one_scale", scale=one)]
-        if one
-        else []
-        if result is not None
-        else [text("panels.no_result")]
-    )
+    if one:
+        notes = [text("panels.notebook.one_scale", scale=one)]
+    elif result is not None:
+        notes = []
+    else:
+        notes = [text("panels.no_result")]
     note = (
         " ".join([*notes, *([] if data.pixels is None else [pixel_words(data.pixels, DEFAULT_LANGUAGE)])])
         or None

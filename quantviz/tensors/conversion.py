@@ -110,15 +110,13 @@ class NonFinite:
     @property
     def shown(self) -> str | float:
         """Return the first one's name, or the number that it was."""
-        return (
-            "NaN"
-            if math.isnan(self.value)
-            else self.value
-            if math.isfinite(self.value)
-            else "Inf"
-            if self.value > 0
-            else "-Inf"
-        )
+        if math.isnan(self.value):
+            return "NaN"
+        if math.isfinite(self.value):
+            return self.value
+        if self.value > 0:
+            return "Inf"
+        return "-Inf"
 
     def refusal(self, rounded_to: str | None = None) -> QuantVizError:
         """Return why nothing is quantized; `rounded_to` is a dtype that values were rounded to first."""

@@ -360,7 +360,11 @@ class Catalog(ABC):
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
         """Return `index` with a number or a full slice for each axis."""
-        given = () if index is None else index if isinstance(index, tuple) else (index,)
+        given: tuple[Any, ...] = ()
+        if isinstance(index, tuple):
+            given = index
+        elif index is not None:
+            given = (index,)
         try:
             if len(given) > len(shape):
                 raise IndexError

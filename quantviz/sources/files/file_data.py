@@ -133,9 +133,11 @@ class FileData:
         check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (
-            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
-        ) or "?"
+        self.name = "?"
+        if filename:
+            self.name = PurePath(filename.replace("\\", "/")).name or "?"
+        elif path:
+            self.name = path.name or str(path) or "?"
         #: The names of its members if it is a zip, cached because each reader needs them.
         self.members: list[str] | None = None
         #: The dtype that the user chose for elements of which the file has only their bytes; "" for none.
@@ -145,7 +147,11 @@ class FileData:
         self._view = memoryview(self._content)
         self._beside = beside or (functools.partial(_beside, path) if path else None)
         #: The file on disk; none for an upload, which nobody can change.
-        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
+        self.opened: OpenFile | None = None
+        if path:
+            self.opened = self._opened(path)
+        elif isinstance(content, OpenFile):
+            self.opened = content
         #: Whether it was let go of.
         self.closed = False
         #: Where a library can open it.

@@ -251,9 +251,11 @@ class _Stack:
 
 
 def _size(item: Any) -> int:
-    return (
-        item.size if isinstance(item, _Tuple | _Made) else len(item) if isinstance(item, str | bytes) else 0
-    )
+    if isinstance(item, _Tuple | _Made):
+        return item.size
+    if isinstance(item, str | bytes):
+        return len(item)
+    return 0
 
 
 def _global(arg: str) -> _Global:

@@ -85,7 +85,12 @@ class AffineCodes:
         granularity, whole = found
         rows, mode = orientation.seen(tensor)[0], "symmetric" if self.zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
-        step = rows if whole else granularity.rows if isinstance(granularity, PerBlock) else 1
+        if whole:
+            step = rows
+        elif isinstance(granularity, PerBlock):
+            step = granularity.rows
+        else:
+            step = 1
 
         def coded(start: int, stop: int) -> Coded:
             x = _rows(self.catalog, self.codes, orientation, start, stop)
