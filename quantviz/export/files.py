@@ -1,4 +1,4 @@
-"""What leaves the page: lines of Python that print its numbers, arrays, tables, file names."""
+"""Exports of the page: lines of Python that print its numbers, arrays, tables, file names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def python_lines(
     """Return a script that makes the tensor, quantizes it, and prints the tiles and the cell's derivation.
 
     Args:
-        state: What is shown.
+        state: The state of the Lab.
         language: The language of the comments.
         numbers: Which numbers are printed, of `PRINTED`.
         cell: Whether the cell's derivation is printed.
@@ -65,9 +65,9 @@ def python_lines(
 
 
 def scope_of(state: LabState) -> str:
-    """Return what the tiles count: the whole tensor, or the slice in view.
+    """Return the scope of the tiles' metrics: "tensor" for the whole tensor, or "slice" for the one in view.
 
-    It is the slice where `state.scope` says so and the slice is small enough to compute at once.
+    It is "slice" if `state.scope` is and the slice is small enough to compute at once.
     """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
@@ -98,7 +98,7 @@ def scheme_code(scheme: Scheme) -> str:
 
 
 def brief_code(scheme: Scheme) -> str:
-    """Return the scheme as Python without names of fields, and without what is so anyway at the end.
+    """Return the scheme as Python without names of fields, and without default values at the end.
 
     >>> brief_code(Scheme("int4")), brief_code(Scheme("uint4", "asymmetric"))
     ("qv.Scheme('int4')", "qv.Scheme('uint4', 'asymmetric')")
@@ -123,7 +123,7 @@ def _convention_code(convention: Convention) -> str:
 
 
 def _tensor_lines(state: LabState, language: str) -> list[str]:
-    """Return the lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    """Return the lines that make `x`: a tensor, or for a large one a `Stored` that is read in parts."""
     lines = state.source.code(state.large, language)
     if lines is None:
         # The page saves it as it is seen.
@@ -208,5 +208,5 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
 
 
 def _named(name: str, longest: int) -> str:
-    """Return `name` with a hyphen for what may not stand in a file's name."""
+    """Return `name` with hyphens for characters that may not stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")

@@ -17,7 +17,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
-from quantviz.schemes.names import ids_named
+from quantviz.schemes.names import begins_words, ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 from quantviz.text import languages, text
 
@@ -101,8 +101,8 @@ class Convention(Arithmetic):
         )
 
     def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
-        """Return what the engine does with an input of `dtype` that becomes codes of a format; none where
-        that is not known, or the input has no half precision.
+        """Return the engine's rule for an input of `dtype` that becomes codes of a format; none if there is
+        no such rule, or if the input does not have half precision.
 
         >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
         (('result_dtype', 'input'),)
@@ -110,7 +110,7 @@ class Convention(Arithmetic):
         return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
 
     def in_effect(self, format_id: str) -> Convention:
-        """Return the same arithmetic with what its `input_dtype` changes written in the fields themselves.
+        """Return the arithmetic for its `input_dtype`, with the changes for that dtype in the fields.
 
         A field that was set by hand keeps its value.
 
@@ -123,18 +123,18 @@ class Convention(Arithmetic):
         """Yield an error for each field whose value is unknown, or else for each that does not go with
         another field.
         """
-        # Each scheme asks it, most of them again and again: that all fields are right is kept.
+        # Most schemes check this again and again: cache that all fields are right.
         if not self._is_sound:
             yield from self._wrong_fields()
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether there is no problem."""
+        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
         unknown = tuple(self._unfit()) or tuple(self._unknown())
-        # What is no value at all cannot be asked whether it goes with others.
+        # A field can only be checked against others if every value is known.
         yield from unknown or self._lacking()
 
     def _unfit(self) -> Iterator[QuantVizError]:
@@ -388,11 +388,11 @@ def _field_of(convention: Convention, name: str) -> object:
 
 
 def _methods(search: str | None) -> set[str]:
-    """Return how an engine's search goes through blocks, for any of its formats."""
+    """Return the methods of an engine's search, for all of its formats."""
     return {each.method for each in SEARCHES.get(search or "", {}).values()}
 
 
-#: What a convention says of its engine besides the arithmetic.
+#: Fields of a convention that describe its engine and are not arithmetic.
 _NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
@@ -548,7 +548,7 @@ def _in_effect(convention: Convention, format_id: str) -> Convention:
     return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
 
 
-#: Their ids by what the engine is for.
+#: Ids of conventions by the purpose of their engine.
 CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
 )
@@ -574,11 +574,24 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
         return CONVENTIONS[meant[0]]
     if meant:
         raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
+    partly = [each.id for each in CONVENTIONS.values() if begins_words(engine_names(each), convention_id)]
+    if partly:
+        raise QuantVizError("convention_in_part", got=convention_id, allowed=", ".join(partly))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
 
 
+def engine_names(convention: Convention) -> tuple[str, ...]:
+    """Return the names of a convention: its id, the engine's name in each language, and other names.
+
+    >>> engine_names(CONVENTIONS["qserve"])[:2]
+    ('qserve', 'QServe')
+    """
+    own = (text(f"conventions.{convention.id}.name", language) for language in languages())
+    return (convention.id, *own, *convention.known_as)
+
+
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 

@@ -63,7 +63,7 @@ TERMS = (
 )
 
 #: The words that a term is met by, as regular expressions by language, in capitals or not: a lesson may use
-#: them from the step on that introduces the term. Symbols belong to what they stand for.
+#: them from the step on that introduces the term. A symbol belongs to its term.
 MET_BY: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "activation": {"en": r"\bactivations?\b", "zh": "激活"},
@@ -115,8 +115,8 @@ MET_BY: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "zero_point": {"en": r"\bzero points?\b|\bz\b", "zh": r"零点|(?<![A-Za-z_])z(?![A-Za-z_])"},
     }
 )
-#: What no learner reads in a step, as a regular expression: names of functions and formulas that no lesson
-#: explains. The remarks on notebooks, which are folded, may have them.
+#: Words that must not stand in a step, as a regular expression: names of functions and formulas that no
+#: lesson explains. The remarks on notebooks, which are folded, may have them.
 NEVER = r"torch\.|√12|⌊|⌋|symlog|\bheld\b|notebook|[Cc]ourse 2|课程二|课程 2"
 
 

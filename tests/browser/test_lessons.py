@@ -866,6 +866,11 @@ def a_wall_has_room_for_what_was_committed(page):
     page.get_by_text("One more try.").wait_for()
     wait_idle(page)
     a_step_is_on_one_screen(page)
+    # The same once more: what is said to that took a third line, and the plot its axis.
+    page.locator(".st-key-commit button").click()
+    page.get_by_text("This was your first answer").wait_for()
+    wait_idle(page)
+    a_step_is_on_one_screen(page)
     page.locator(".st-key-lesson_tell button").click()
     page.locator(".qv-whose").first.wait_for()
     wait_idle(page)

@@ -270,7 +270,7 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
 
 def adapted() -> Adapted | None:
     """Return what the last change to the scheme brought with it, or, where the chosen scheme does not fit the
-    tensor, what stands in for it.
+    tensor or takes too long, what stands in for it.
     """
     now = state()
     return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (
@@ -290,8 +290,14 @@ def accept() -> None:
 
 def refuse(error: QuantVizError) -> None:
     """Go back from a state that cannot be computed to the one before, and say why; where NaN or Inf are the
-    reason, it waits for another choice.
+    reason, it waits for another choice. Where its search takes too long it stays, without the search.
     """
+    now = state()
+    shown = now.scheme.with_every_value()
+    if error.key == "work.too_long" and shown != now.scheme and not shown.problems(now.source.shape):
+        st.session_state[_STATE] = now.replace(scheme=shown, chosen=now.chosen or now.scheme)
+        st.session_state[_NAMED] = (error,)
+        return
     wait(state() if error.key in _NONFINITE else None)
     if can_undo() and _steps()[_done() - 1].after == state():
         st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1

@@ -289,8 +289,9 @@ def link(choice: Choice, app: str) -> str:
         if choice.opens == "lesson"
         else short_link(_state(choice))
     )
-    last = {**written(choice.applied), **({"lang": choice.language} if choice.language else {})}
-    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", opened | last)
+    # First what closes: a link that is cut off anywhere behind it opens nothing that was closed.
+    asked = {**written(choice.applied), **opened, **({"lang": choice.language} if choice.language else {})}
+    return write_address(app, "lessons" if choice.opens == "lesson" else "lab", asked)
 
 
 def _show_link(choice: Choice) -> None:
