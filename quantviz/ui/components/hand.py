@@ -430,7 +430,12 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
 
     fmt, bits = scheme.number_format, bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
     every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
-    decoded = decoded_values(every.astype(np.uint8), scheme) if len(every) else None
+    decoded: list[float | None] | None = None
+    if len(every):
+        values = decoded_values(every.astype(np.uint8), scheme)
+        # JSON has no NaN.
+        if values is not None:
+            decoded = [float(v) if math.isfinite(v) else None for v in values]
     return {
         "format": scheme.format,
         "zero_domain": scheme.zero_domain,
@@ -441,8 +446,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
         "bits_text": f"{bits:.4g}",
         "bits_label": str(fmt.bits),
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
-        # JSON has no NaN.
-        "decoded": None if decoded is None else [float(v) if math.isfinite(v) else None for v in decoded],
+        "decoded": decoded,
     }
 
 

@@ -132,13 +132,11 @@ def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
     if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):
         return ""
     special = fmt.float_bits.special
-    return (
-        say("formats.landing.otherwise_inf")
-        if special == "ieee"
-        else say("formats.landing.otherwise_nan")
-        if special.startswith("fn")
-        else ""
-    )
+    if special == "ieee":
+        return say("formats.landing.otherwise_inf")
+    if special.startswith("fn"):
+        return say("formats.landing.otherwise_nan")
+    return ""
 
 
 def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:

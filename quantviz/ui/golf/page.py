@@ -140,7 +140,14 @@ def _said(now: Standing) -> str:
         return say("golf.first", par=db_words(now.par.sqnr_db), count=len(now.recipes), budget=f"{BUDGET:g}")
     row = now.tries[told.number - 1]
     gain = now.gain(row)
-    key = "over" if row.bits > BUDGET else "better" if gain > 0 else "worse" if gain < 0 else "level"
+    if row.bits > BUDGET:
+        key = "over"
+    elif gain > 0:
+        key = "better"
+    elif gain < 0:
+        key = "worse"
+    else:
+        key = "level"
     words = say(
         f"golf.{key}",
         number=told.number,
