@@ -10,9 +10,9 @@ from typing import Any
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
-#: Most axes of a tensor that is typed or given as lists.
+#: Most axes of a tensor in typed text or in lists.
 MOST_TYPED_AXES = 4
-#: From here on float32 rounds to infinity.
+#: The smallest number that float32 rounds to infinity.
 BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
 

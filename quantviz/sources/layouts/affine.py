@@ -145,7 +145,7 @@ def bias(
 
 
 def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return how scales lie over codes, "all", one "axis" or "blocks" of it; none where they do not fit."""
+    """Return the elements that share a scale: "all", one "axis" or "blocks" of it; none if none fit."""
     if math.prod(scales) == 1 and not block:
         return "all"
     if block < 0:
