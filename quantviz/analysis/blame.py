@@ -275,8 +275,16 @@ def culprits(
     """Return the `blame` of the cells and of the channels of each axis, by the worth of their choices.
 
     The choice worth most comes first: it names the costliest parts. A choice is None if no part is worth its
-    bits; those come last, by how much their costliest part causes. `x`, `scheme`, `most` and `trials` are as
-    in `blame`.
+    bits; those come last, by how much their costliest part causes.
+
+    Args:
+        x: An input of `quantize`, or a `Stored`.
+        scheme: The scheme, a recipe or a text form.
+        most: How many parts are kept at most, as in `blame`.
+        trials: How many quantizations each search makes at most, as in `blame`.
+
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
     >>> found = culprits(x, "int4_per_tensor")

@@ -328,7 +328,11 @@ class _Page:
 
 def _empty(columns: int) -> str:
     """Return a cell over so many columns in which there is nothing."""
-    return "" if not columns else "<td></td>" if columns == 1 else f'<td colspan="{columns}"></td>'
+    if not columns:
+        return ""
+    if columns == 1:
+        return "<td></td>"
+    return f'<td colspan="{columns}"></td>'
 
 
 def _written(digits: int) -> Callable[[float | None], str]:
@@ -340,9 +344,11 @@ _three, _four = _written(3), _written(4)
 
 def _one(value: float | None) -> str:
     """Return decibels with one decimal."""
-    return (
-        "–" if value is None else f"{value:.1f}".replace("-", "−") if math.isfinite(value) else number(value)
-    )
+    if value is None:
+        return "–"
+    if math.isfinite(value):
+        return f"{value:.1f}".replace("-", "−")
+    return number(value)
 
 
 def _db(row: Measurement) -> str:

@@ -129,7 +129,7 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether there is no problem."""
+        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
@@ -581,7 +581,7 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
 
 
 def engine_names(convention: Convention) -> tuple[str, ...]:
-    """Return what a convention is called: its id, the engine's name in each language, and other names.
+    """Return the names of a convention: its id, the engine's name in each language, and other names.
 
     >>> engine_names(CONVENTIONS["qserve"])[:2]
     ('qserve', 'QServe')
@@ -591,7 +591,7 @@ def engine_names(convention: Convention) -> tuple[str, ...]:
 
 
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 

@@ -257,7 +257,7 @@ RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 #: Every recipe by id, those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
-#: The axes of a tensor that is not at hand.
+#: The axes of a matrix, for recipes without a tensor.
 MATRIX = Axes((1, 1))
 
 

@@ -1,7 +1,7 @@
 """Metrics of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within
-1e-6 of the mean magnitude of what they add (`vector_sums.TERMS`), most of them to far less.
+Each pass yields the results of the reference (`quantize`, `metrics`): codes and values bit for bit, sums to
+within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Measured(Picklable):
     moments: Moments
     #: Σx² and Σe² of each index of each axis of the tensor, with `by_axis`.
     axes: tuple[Moments, ...]
-    #: How many elements were counted: all but NaN and Inf that are left out.
+    #: The number of elements that count: all but NaN and Inf that are left out.
     counted: int
 
     def __repr__(self) -> str:
@@ -121,8 +121,8 @@ def measure(
             the tensor yields: others, such as those that count each code, take one more.
         path: One of "reference", "fused" and "chunked", to force it.
         piece: About how many elements are read at a time. Sums depend on it, in their last digits.
-        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits
-            for any number.
+        threads: The number of threads; by default `default_threads()`. The result has the same bits for any
+            number.
         known: The `facts` of `x`, where they are known.
 
     Raises:
@@ -238,8 +238,8 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether compiled kernels answer sooner: for large tensors, and from `limits.FUSED` elements on
-    where nothing need be compiled or imported for it.
+    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
+    nothing has to be compiled or imported for it.
     """
     count = math.prod(shape)
     if count <= limits.FUSED or count > limits.SMALL:
@@ -320,7 +320,9 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 
-    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if program.counted else 0
+    room = 0
+    if program.counted:
+        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
 
     def new() -> Tally:
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
@@ -349,7 +351,8 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
                     // of_row
                 )
                 if row < end:
-                    # A band that must be looked at more closely, and the rest of its piece.
+                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
+                    # piece.
                     k = row // rows
                     upto = min((k + 1) * rows, end)
                     part = layout_of_rows(layout, row, upto)
