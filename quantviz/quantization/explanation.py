@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public_but, public_class
+from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -45,6 +45,7 @@ from quantviz.text.notebook_tables import table
 CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
+@checked_fields
 @dataclass(frozen=True)
 class Step(Picklable):
     """One line of a derivation."""
@@ -137,6 +138,7 @@ class StoredScale:
     second_level: bool
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True)
 class Explanation(Picklable):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -55,6 +55,7 @@ from quantviz.text.notebook_tables import table
 Array = npt.NDArray[Any]
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class Measured(Picklable):
     """The metrics of a scheme on a tensor, and the way they were computed."""
@@ -80,7 +81,8 @@ class Measured(Picklable):
     counted: int
 
     def __repr__(self) -> str:
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
         return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
 
     def _repr_html_(self) -> str:
