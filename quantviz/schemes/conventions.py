@@ -34,9 +34,11 @@ class Convention(Arithmetic):
     """
 
     def replace(self, **changes: object) -> Convention:
-        """Return the same arithmetic but for `changes`; `QuantVizError` names the allowed values.
+        """Return this arithmetic with `changes`, fields by name; one of `scale` as `**{"scale.floor":
+        1e-08}`.
 
-        A field of `scale` is changed as `**{"scale.floor": 1e-08}`.
+        Raises:
+            QuantVizError: A field or a value is unknown; the message lists the allowed ones.
         """
         nested = {
             name.removeprefix("scale."): changes.pop(name)

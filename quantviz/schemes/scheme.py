@@ -335,11 +335,11 @@ class Scheme:
         return SEARCHES.get(self.arithmetic.search or "", {}).get(self.format)
 
     def replace(self, **changes: object) -> Scheme:
-        """Return the same scheme but for `changes`."""
+        """Return this scheme with `changes`, fields by name; raise `QuantVizError` if they do not fit."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def with_every_value(self) -> Scheme:
-        """Return the same scheme with ranges from the smallest to the largest value, and without a search.
+        """Return this scheme with ranges from the smallest to the largest value, and without a search.
 
         >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
         iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
