@@ -26,7 +26,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -145,6 +145,7 @@ class Remedy:
     is_deployable: bool = True
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class Blame:

@@ -84,7 +84,7 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
 
 
 def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Output:
-    """Return what was asked for; `QuantVizError` where it cannot be had."""
+    """Return the output format and file that were chosen; `QuantVizError` where there is no such format."""
     path = Path(file) if file not in (None, "-") else None
     of_suffix = next((name for name, suffix in known.items() if path and path.suffix.lower() == suffix), None)
     if form and of_suffix and form != of_suffix:
@@ -274,7 +274,7 @@ def _to_stdout(raw: bytes) -> None:
         stream.write(raw)
         stream.flush()
     except BrokenPipeError:
-        # What Python would flush at its end goes nowhere, so that it does not complain.
+        # Python flushes stdout at its end: that output goes nowhere, so that no error is printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise click.exceptions.Exit(CLOSED_PIPE) from None
 

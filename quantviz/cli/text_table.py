@@ -10,7 +10,7 @@ from quantviz.text import visible
 
 #: Significant digits of a number: enough to tell 6.5625 bits from 6.5.
 _DIGITS = 5
-#: What stands for no value.
+#: The sign of a missing value.
 _NONE = "–"
 _GAP = "  "
 

@@ -1,4 +1,4 @@
-"""Granularities: which elements share one scale.
+"""Granularities: the sets of elements that share one scale.
 
 A granularity is added here: one class in `GRANULARITIES` and its words in each language.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from quantviz.door import public_class
+from quantviz.door import check_fields, public_class
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
@@ -56,6 +56,12 @@ class BlockLayout:
     #: The rule for a block that does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
     #: fill it).
     tail: str = "refuse"
+
+    def __post_init__(self) -> None:
+        # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
+        for shape in (self.view_shape, self.block_shape, self.grid_shape):
+            if type(shape) is not tuple or any(type(length) is not int for length in shape):
+                check_fields(self)
 
     @property
     def block_count(self) -> int:

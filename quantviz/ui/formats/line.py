@@ -116,7 +116,7 @@ def landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
 
 
 def _tie_rule(fmt: NumberFormat, ties: str) -> str:
-    """Return what decides a tie, by the name of its words."""
+    """Return the key of the words for the rule that decides a tie."""
     if ties != "even":
         return ties
     if fmt.kind == "codebook":

@@ -90,7 +90,7 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
         "shape": as_matrix(shown.correct.x).shape,
         "cell": shown.cell,
         "at": shown.at,
-        # What belongs to another board than the one before begins anew. A puzzle does not tell its bug.
+        # The script starts afresh where this differs. A puzzle's key does not contain its bug.
         "board": [
             zlib.crc32(arrays["x"].tobytes()),
             *(() if alone else (shown.bug.id, shown.case.id)),

@@ -132,7 +132,7 @@ def _price() -> str:
 
 
 def _said(now: Standing) -> str:
-    """Return what came of the last try."""
+    """Return the sentence on the outcome of the last try."""
     told = outcome()
     if told.refused:
         return say_error(told.refused)
