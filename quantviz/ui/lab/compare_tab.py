@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Whether the recipes are measured on all values of a large tensor.
 _EXACT = "recipes_exact"
-#: Recipes that are seen at once: as many as stand beside the plot and what is said of it.
+#: Recipes that are seen at once: as many as stand beside the plot and its captions.
 _LINES, _LINES_ON_PHONE = 20, 8
 
 
@@ -53,7 +53,7 @@ def show_compare(
     """Show what may be compared, as far as a teacher has not hidden it: what was chosen first, for all
     recipes take longer.
     """
-    # What the last tab said does not stand here until all recipes are tried.
+    # Clear the last tab's sentence before all recipes are tried.
     told, use = sentence.empty(), action.empty()
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
@@ -70,7 +70,7 @@ def show_compare(
                 # The tab's sentence is taken: this one stands above the table.
                 told, use = st.empty(), st.empty()
             found = recipe_rows_of(state)
-            # What is set now is measured on the same values.
+            # The present scheme is measured on the same values.
             now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
             rows = tuple(row for row in found if row.id != CURRENT)
             _answer(rows, now, state, told, use)
@@ -136,8 +136,8 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
-    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until it
-    is asked for all values.
+    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until
+    all values are requested.
     """
     from quantviz.analysis.sampled_part import sampled_rows
 
