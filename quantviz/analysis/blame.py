@@ -26,7 +26,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -81,8 +81,8 @@ class Suspect:
     #: How much Σe² of all other cells falls once it is taken out, and as a share of the tensor's.
     caused: float
     caused_share: float
-    #: How much Σe² of the whole tensor rises once it alone is put back into what was chosen; nan where it is
-    #: not chosen. Of equally loud parts none costs anything by itself, but each does so here.
+    #: How much Σe² of the whole tensor rises if it alone of the chosen parts is put back; nan if it is not
+    #: chosen. Of equally loud parts none costs anything by itself, but each does so here.
     put_back: float
     #: SQNR of all other cells, in dB: now, and without it.
     rest_before_db: float
@@ -145,10 +145,11 @@ class Remedy:
     is_deployable: bool = True
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class Blame:
-    """Which parts of a tensor cost the others most under a scheme, and what would help."""
+    """The parts of a tensor that cost the others most under a scheme, and the remedies for them."""
 
     scheme: Scheme
     shape: Shape
@@ -174,9 +175,7 @@ class Blame:
 
     @property
     def worth_db(self) -> float:
-        """Return the dB that the choice brings the others, and the whole, beyond what its bits would bring
-        spent evenly; 0 without one.
-        """
+        """Return the SQNR gain of the choice net of its bits, in dB, as `_worth` counts it; 0 without one."""
         return 0.0 if self.choice is None else _worth(self.choice, self.whole_db)
 
     @property
@@ -225,7 +224,7 @@ class Blame:
         return frame_of(self.suspects, Suspect)
 
     def curve_table(self) -> pandas.DataFrame:
-        """Return a row for each point of the curve: `k` and what it brings."""
+        """Return a row for each point of the curve: `k` and its gains."""
         return frame_of(self.curve, Kept, k=[each.k for each in self.curve])
 
     def remedy_table(self) -> pandas.DataFrame:
@@ -276,8 +275,16 @@ def culprits(
     """Return the `blame` of the cells and of the channels of each axis, by the worth of their choices.
 
     The choice worth most comes first: it names the costliest parts. A choice is None if no part is worth its
-    bits; those come last, by how much their costliest part causes. `x`, `scheme`, `most` and `trials` are as
-    in `blame`.
+    bits; those come last, by how much their costliest part causes.
+
+    Args:
+        x: An input of `quantize`, or a `Stored`.
+        scheme: The scheme, a recipe or a text form.
+        most: How many parts are kept at most, as in `blame`.
+        trials: How many quantizations each search makes at most, as in `blame`.
+
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
     >>> found = culprits(x, "int4_per_tensor")
@@ -439,7 +446,7 @@ _Tried = tuple[str, float | None, float, float, Scheme | None]
 
 
 def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
-    """Yield id, Σe² of the others (none where cells are mixed), Σe² of all, bits added and the scheme."""
+    """Yield each remedy: id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, scheme."""
     rest, count = tried.noise_without(numbers), tried.x.count
     stored, telling = stored_bits(tried.scheme), tried.place_bits(numbers)
     of_scale = stored.scale + stored.zero_point
@@ -471,9 +478,7 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
 
 
 def _grouped(tried: Counterfactuals) -> Scheme | None:
-    """Return the scheme in groups along the last axis; none where what shares a scale now is as small, or no
-    groups fit.
-    """
+    """Return the scheme in groups along the last axis; None if blocks are as small now, or no groups fit."""
     shape, now = tried.x.shape, tried.study.layout.block_size
     made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < now)
     return next((each for each in made if each is not None and not each.problems(shape)), None)
@@ -488,8 +493,8 @@ def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None
 
 
 def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
-    """Return the scheme that clips to the others' range with this `noise`, where one range is for all and the
-    engine heeds it.
+    """Return the scheme that clips to the others' range with this `noise`; None if blocks have ranges of
+    their own, or the engine does not use a range that is set.
     """
     if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None

@@ -131,7 +131,7 @@ def compare_calibrations(
 
     Args:
         x: A real tensor or nested list of 1 to 4 axes, or a `Stored`.
-        scheme: The scheme, a recipe or a text form. Its own calibration is what the others are compared with.
+        scheme: The scheme, a recipe or a text form. The others are compared with its own calibration.
         calibrations: The calibrations to try; `all_calibrations()` by default.
         block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
         cells: About how many cells of a large tensor are looked at, in rows spread over it; all by default,

@@ -119,7 +119,7 @@ class Rotated(Stored):
 
 
 class Scaled(Stored):
-    """The same matrix with each column times a factor.
+    """A matrix with each column times a factor.
 
     >>> Scaled(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5])).run(1, 4).tolist()
     [1.0, 3.0, 2.0]
@@ -183,7 +183,7 @@ class Counterfactuals:
 
     @property
     def axis(self) -> int | None:
-        """Return the axis whose channels the parts are; none where they are no channels."""
+        """Return the axis whose channels the parts are; None if they are no channels."""
         return self.parts.axis % len(self.x.shape) if isinstance(self.parts, PerChannel) else None
 
     @cached_property
@@ -282,7 +282,7 @@ class Counterfactuals:
             self._parts[number] = float(values.to(torch.float64).square().sum()), float(errors.square().sum())
         return self._parts[number]
 
-    # ---- what is tried ------------------------------------------------------------------------
+    # ---- trials -------------------------------------------------------------------------------
 
     def noise_without(self, numbers: Numbers) -> float:
         """Return Σe² of the other cells when scales are found without some parts."""

@@ -96,7 +96,7 @@ class Reason:
     what: str
     #: The fewest fields which, taken from the other convention, make the one's code (or value) the other's.
     fields: Fields
-    #: The lines of the one's arithmetic that those fields change, and what stands there instead.
+    #: The lines of the one's arithmetic that those fields change, and the other's lines in their place.
     lines: tuple[tuple[Step, ...], tuple[Step, ...]]
     #: The cell's derivation under each of the two.
     one: Explanation
@@ -387,8 +387,8 @@ def _rules(
         try:
             found = _outcome(x, _with(of, to, fields), places[here])
         except (QuantVizError, KeyError):
-            # Half of one engine and half of another need not be any arithmetic: one may read what the other
-            # never makes.
+            # Half of one engine and half of another need not be any arithmetic: one may read a number that
+            # the other never computes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
         wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
         turned = torch.where(by_code[here], found.code == wanted.code, _equal(found.value, wanted.value))

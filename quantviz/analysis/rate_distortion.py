@@ -1,4 +1,4 @@
-"""Bits against SQNR for one tensor: every format with its group sizes, and what any quantizer could reach."""
+"""Bits against SQNR for one tensor: every format with its group sizes, and the bounds of any quantizer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.formats import FORMATS
@@ -47,7 +47,7 @@ TRAIL: tuple[Granularity, ...] = (
 
 if TYPE_CHECKING:
     import pandas
-#: How far above a line a dot is said to be, in dB.
+#: Least distance at which a dot counts as above a line, in dB.
 _ABOVE_DB = 0.05
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8
@@ -80,6 +80,7 @@ class RateLine:
         return sqnr_db > self.at(bits) + _ABOVE_DB
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class RateDistortion:

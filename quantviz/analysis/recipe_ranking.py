@@ -34,7 +34,7 @@ class RecipeRow:
     #: An id of `RECIPES`, or `CURRENT`.
     id: str
     scheme: Scheme
-    #: Whether it does to this tensor what the current scheme does.
+    #: Whether it has the same effect on this tensor as the current scheme.
     is_current: bool = False
     #: Why it does not fit; the numbers are nan then.
     problem: QuantVizError | None = None
@@ -52,8 +52,8 @@ class RecipeRow:
     trail: str = ""
     #: The share of the cells that was measured.
     share: float = 1.0
-    #: Whether no other row has as few bits and as much SQNR; and whether it lies above what one quantizer for
-    #: all values of the tensor reaches. Told in `rate_distortion` alone.
+    #: Whether no other row has as few bits and as much SQNR; and whether it lies above the line of one
+    #: quantizer for all values of the tensor. Set in `rate_distortion` alone.
     on_front: bool = False
     above_lloyd_max: bool = False
 
@@ -89,8 +89,8 @@ def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
 
 
 def priced_bits(scheme: Scheme, shape: Shape, asked: Shape | None = None) -> float:
-    """Return the bits an element of a tensor of `shape` as it is priced. Blocks that do not divide the shape
-    it is priced at cost there what they cost here.
+    """Return the bits per element of a tensor of `shape`, counted for the shape of `priced_at`; for its own
+    shape if the blocks do not divide that.
 
     >>> columns = RECIPES["int4_per_column"]
     >>> priced_bits(columns, (8, 8)), priced_bits(columns, (8, 8), (8, 8))
@@ -187,7 +187,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     """Return the recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
 
     It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
-    recipes for one tensor and does not predict what a model will do.
+    recipes for one tensor and does not predict the accuracy of a model.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> found = answer(rows, target_db=30.0)

@@ -89,7 +89,7 @@ class SampledPart:
 
     @property
     def values(self) -> Array:
-        """Return its finite values, but those of the slice that stands for itself alone; of a large part some
+        """Return the part's finite values, without those of slices of smaller weight; of a large part some
         runs of it, and its ends.
         """
         if self.share < 1:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import KeptHere, Study
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
@@ -45,6 +45,7 @@ TIE, NOTHING = -1, -2
 _AT_ONCE = 2**18
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class SchemeComparison:
     """Schemes of the smallest error, cell by cell and part by part. The first scheme is A, the second B."""
@@ -300,8 +301,8 @@ def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
 
 
 def judged(errors: Array) -> tuple[Array, Array, Array]:
-    """Return of each place the scheme of least error, by how much it is ahead of the next, and the first
-    one's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
+    """Return the scheme of least error in each place, by how much it is ahead of the next, and the first
+    scheme's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
 
     >>> winner, lead, against = judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()

@@ -1,7 +1,7 @@
 """Bounds of any scalar quantizer, and of any code at all, on a tensor's values: bits against SQNR.
 
-Values stand for a source whose draws are independent. A format with blocks may lie above what one quantizer
-for all values reaches, since it adapts to where values are loud.
+Values stand for a source whose draws are independent. A format with blocks may lie above the best quantizer
+for all values, since it adapts to where values are loud.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def fixed_rate(atoms: Atoms, quantizer: Callable[[Atoms, int], float]) -> tuple[
 
 def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
     """Return bits and mean squared errors of uniform steps whose codes are entropy-coded, each cell's value
-    its mean: by the entropy of the codes, ascending, only what neither another nor a mixture of two beats.
+    its mean: by the entropy of the codes, ascending, only points that no other and no mixture of two beats.
 
     The cell around the mean may be wider, which helps at low rates. At high rates this lies 0.25 bit, 1.53
     dB, from the bound, whatever the distribution (Gish and Pierce 1968).
@@ -280,7 +280,7 @@ def laplace_bound(variance: float, bits: Array) -> Array:
 
 def blahut_arimoto(values: Array, weights: Array, slope: float, rounds: int = 2000) -> tuple[float, float]:
     """Return bits and mean squared error of the rate–distortion function of a source, where its tangent has
-    this slope, by alternating over what is sent for each value (Blahut 1972, Arimoto 1972).
+    this slope, by alternating over the codes of each value (Blahut 1972, Arimoto 1972).
 
     Codes stand for the same values. Larger slopes give more bits.
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
-#: Gives what is known by a name, or what the function makes.
+#: Returns the kept result of a name, or calls the function for it.
 Keep = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -79,7 +79,7 @@ class Study:
     #: Of a small tensor, the result for all of it.
     result: QuantResult | None
     notes: tuple[Note, ...]
-    #: Keeps what takes a pass over the tensor, for this scheme and for others.
+    #: Keeps results that take a pass over the tensor, for this scheme and for others.
     keep: Keep
 
     @classmethod
@@ -138,7 +138,7 @@ class Study:
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
         """Return the study of a tensor under the scales of its own file.
 
-        Its codes are the file's too, for each value is what its code stands for.
+        Its codes are the file's too, for each value is that of its code.
         """
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
@@ -215,8 +215,8 @@ class Study:
         )
 
     def measured_part(self, index: Window) -> Measured:
-        """Return the same of the part at `index`; it is made as a whole, so it should not be larger than
-        `MOST_PART`.
+        """Return the measurement of the part at `index`, by axis; it is made as a whole, so it should not be
+        larger than `MOST_PART`.
         """
         return measuring.measured(self.part(index), by_axis=True)
 
@@ -231,13 +231,13 @@ class Study:
 
     @property
     def value_histogram(self) -> ValueHistogram | None:
-        """Return how many values of the tensor lie where, whatever the scheme; none where all are one."""
+        """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
         return None if fine is None else fine.joined(value_histogram.BARS)
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
-        """Return the same in many more bars, to compute with."""
+        """Return the histogram of the tensor's values in many more bars, to compute with."""
         found = self.keep(
             f"value histogram {self.scheme.nonfinite}",
             lambda: value_histogram.histogram_of(
@@ -433,7 +433,7 @@ def ask_study(
 def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
-    """Return tensor and scheme as they go together, notes on that, and what is known of the tensor then."""
+    """Return tensor and scheme as they go together, notes on that, and the facts of this tensor."""
     given = x
     x, scheme, said = on_stored(given, scheme)
     for problem in scheme.problems(given.shape):

@@ -39,8 +39,8 @@ def join_modules(entry: Path) -> str:
     """Return a module and all it imports as one text, each module after those it imports.
 
     Raises:
-        AssertionError: where the modules import each other in a circle, declare the same name twice, import
-            what is not exported, or are written in a way that the joiner does not understand.
+        AssertionError: If the modules import each other in a circle, declare the same name twice, import a
+            name that is not exported, or are written in a way that the joiner does not understand.
     """
     exports: dict[Path, set[str]] = {}
     texts: list[str] = []

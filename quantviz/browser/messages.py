@@ -172,7 +172,7 @@ def decoded(shape: Shape, said: object) -> Any:
     raise Unfit
 
 
-# ---- what is said -------------------------------------------------------------------------------
+# ---- the messages -------------------------------------------------------------------------------
 
 #: Characters of a learner's progress as the browser keeps it: more than are read of it, so that one that is
 #: too long is said to be.

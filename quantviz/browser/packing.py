@@ -27,7 +27,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
         parts += [data.tobytes(), bytes(-data.nbytes % 8)]
         offset += data.nbytes + -data.nbytes % 8
     head = json.dumps({**header, "arrays": places}).encode("ascii")
-    # Spaces at its end bring what follows to a multiple of 8.
+    # Spaces at its end bring the arrays after it to a multiple of 8.
     head += b" " * (-(len(head) + 4) % 8)
     return b"".join((struct.pack("<I", len(head)), head, *parts))
 

@@ -115,7 +115,7 @@ os.register_at_fork(after_in_child=warmer.cache_clear)
 
 
 def _compiling() -> Any:
-    """Return the module that compiles. It is imported by name, since it imports all that asks here."""
+    """Return the module that compiles. It is imported by name, since it imports the callers of this one."""
     return import_module("quantviz.streaming.compile_ahead")
 
 

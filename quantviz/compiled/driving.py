@@ -70,7 +70,7 @@ OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = (
 
 @kernel_part
 def trusted(made, n):
-    """Return whether float32 held what the sums of `n` cells began with."""
+    """Return whether float32 is wide enough for the terms in the sums of `n` cells."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
         return False
     if made[OF_SIGNAL] < LEAST_SIGNAL and made[OF_ZEROS] < n:
@@ -93,8 +93,8 @@ def place_of_size(error, n, size):
 
 @jit
 def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
-    """Have `cells`, the address of compiled arithmetic, put what it makes of `n` cells from `start` into five
-    arrays, from `out` on.
+    """Run `cells`, the address of compiled arithmetic, on `n` cells from `start`, and put the results into
+    five arrays, from `out` on.
     """
     offset, length, width, row, bases = place
     params, blocks, floats, integers, tables = of_blocks

@@ -1,4 +1,4 @@
-"""Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see
+"""The pieces of LLVM that are written by hand, and the one switch to plain numba in place of them: see
 README.md.
 """
 

@@ -25,7 +25,7 @@ from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
 
-#: Bits of float32's fraction, and what its exponent is counted from.
+#: Bits of float32's fraction, and the bias of its exponent.
 _FRACTION, _BIAS = 23, 127
 _EXPONENT, _FRACTION_BITS = 0xFF << _FRACTION, (1 << _FRACTION) - 1
 #: Rules for ties by which a codebook's code changes just where two values meet.

@@ -39,14 +39,14 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 
 
 class Untraceable(Exception):
-    """An operation asks something of torch that cannot be written down."""
+    """An operation calls a function of torch that cannot be written down."""
 
 
 @dataclass
 class Trace:
     """The lines so far."""
 
-    #: Lines that depend on what is known of the block alone, and those that depend on the cell.
+    #: Lines that depend on the block's parameters alone, and those that depend on the cell.
     of_block: list[str] = field(default_factory=list)
     of_cell: list[str] = field(default_factory=list)
     #: Numbers, kept apart from the lines so that schemes that differ in them share their code.
@@ -172,13 +172,11 @@ def _logic(sign: str) -> Callable[[Any, Any], Cell]:
             for one, other in ((left, right), (right, left)):
                 if one.name in ("True", "False"):
                     absorbing = "False" if sign == "&" else "True"
-                    return (
-                        one
-                        if one.name == absorbing and sign != "^"
-                        else other
-                        if sign != "^"
-                        else _binary_logic(sign, left, right)
-                    )
+                    if one.name == absorbing and sign != "^":
+                        return one
+                    if sign != "^":
+                        return other
+                    return _binary_logic(sign, left, right)
         return (
             _binary_logic(sign, left, right)
             if dtype == torch.bool
@@ -226,7 +224,7 @@ class Cell:
         return self.trace.line(f"{TYPES[dtype]}({inner})", dtype, (self,))
 
     def view(self, dtype: torch.dtype) -> Cell:
-        """Return the bits read as int64, or what the trace's own `view` gives."""
+        """Return the bits read as int64, or the result of the trace's own `view`."""
         if "view" in self.trace.functions:
             viewed: Cell = self.trace.functions["view"](self, dtype)
             return viewed

@@ -76,7 +76,7 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
 
 @jit
 def _try(cells, values, places, n, begins, block, of_trials, noises):
-    """Have compiled arithmetic add what `n` cells of one block come to in its trials."""
+    """Run compiled arithmetic, which adds the error² of `n` cells of one block to the sums of its trials."""
     begin, end = begins[block], begins[block + 1]
     params, trials, floats, integers, tables = of_trials
     call_cells(

@@ -39,7 +39,7 @@ class _Searching(Summing):
             self.memory.store("f4", known["out"], i * WIDTH, found[name].spread())
 
     def steps(self, steps: Iterable[Any], known: dict[str, Any]) -> dict[str, Any]:
-        """Write some steps, and return what is known after them."""
+        """Write some steps, and return the values by name after them."""
         for kind, *step in steps:
             known = getattr(self, kind)(known, *step)
         return known
@@ -136,7 +136,7 @@ class _Searching(Summing):
         return {**known, **{name: self.get(place) for name, place in places.items()}}
 
     def of_element(self, element: Lanes, reads: Iterable[tuple[str, int]]) -> dict[str, Lanes]:
-        """Return an element of each block, its column's weight, and what is kept of it."""
+        """Return an element of each block, its column's weight, and its kept values, by name."""
         own = {
             name: self.memory.load("f4", self.known[given], element * WIDTH, wide=True)
             for name, given in (("x_", "values"), ("w_", "weights"))

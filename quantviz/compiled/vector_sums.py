@@ -103,7 +103,9 @@ class Summing(Loops):
         return {"True": True, "False": False, **found}[self.code[name]]
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
-        """Read what is known of a block, or of `WIDTH` of them from `block` on, and run the lines on it."""
+        """Load the parameters of a block, or of `WIDTH` of them from `block` on, run the block's lines, and
+        return all values by name.
+        """
         read = {
             name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
                 self.code["types"][name]
@@ -141,7 +143,12 @@ class Summing(Loops):
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
         zero, zero_value = values == 0.0, x_hat == 0.0
-        out = zero if isinstance(clipped, bool) else clipped.spread() if wide else clipped
+        if isinstance(clipped, bool):
+            out = zero
+        elif wide:
+            out = clipped.spread()
+        else:
+            out = clipped
 
         gap = self.result("inverse_gap", found) if "inverse_gap" in code else None
 
@@ -224,7 +231,7 @@ class Summing(Loops):
         return done
 
     def settle(self, *, wide: bool) -> None:
-        """Gather what was begun, begin anew, and after `ROUNDS` rounds add what was gathered to the sums."""
+        """Add the sums of `begun` to those of `gathered`, and after `ROUNDS` rounds these to the total."""
         for name, place in self.gathered[wide].items():
             self.move(self.begun[wide][name], place, wide=wide)
         rounds = self.get(self.rounds[wide]) + 1
@@ -233,13 +240,13 @@ class Summing(Loops):
             self.hand_over(wide=wide)
 
     def hand_over(self, *, wide: bool) -> None:
-        """Add what was gathered to the sums."""
+        """Add the sums of `gathered` to the total."""
         for name, place in self.gathered[wide].items():
             self.move(place, self.sums[wide][name], wide=wide)
         self.put(self.rounds[wide], self.same(0, "i8", wide=False))
 
     def move(self, place: Any, to: Any, *, wide: bool) -> None:
-        """Add what is at a place to another, and leave 0 there."""
+        """Add the value at a place to that at another, and leave 0 there."""
         self.put(to, self.get(to) + self.get(place))
         self.put(place, self.same(0.0, place[1], wide=wide))
 
@@ -345,7 +352,7 @@ class Summing(Loops):
             )
 
         def part(room: Lanes) -> None:
-            """Add up a block, or what there is of it."""
+            """Add up a block, or the rest of it in this line."""
             begin, size = self.get(made), width - self.get(within)
             size = select(size < room, size, room)
             here, stop = self.of_block(self.get(block), known, wide=False), begin + size

@@ -36,7 +36,7 @@ def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
         moments = joined(
             [Moments.of(quantize(_normal(shape, scheme, generator), scheme)) for _ in range(draws)]
         )
-    except QuantVizError:  # rules of one's own can give what is no number
+    except QuantVizError:  # custom rules can give NaN
         return math.nan
     return float(METRICS["sqnr_db"].of(moments))
 

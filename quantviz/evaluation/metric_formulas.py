@@ -30,8 +30,8 @@ Formula = Callable[[Any, Any], Any]
 class Metric:
     """One number that measures the cost of a quantization.
 
-    The formula uses only what torch has as a function of tensors, so that it can be written down as code like
-    an operation.
+    The formula uses only torch's functions of tensors, so that it can be written down as code like an
+    operation.
 
     >>> from quantviz import Given, quantize
     >>> METRICS["max_abs_error"](quantize([1.0, 2.75], Scheme("int8", calibration=Given(1.0))))
@@ -62,7 +62,7 @@ class Metric:
 
 
 class _Noting:
-    """Moments that note which of them a formula asks for."""
+    """Moments that note the names of those that a formula reads."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -158,8 +158,8 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
-    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at
-    stored size.
+    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` are the stored bits per
+    element.
     """
     return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
 

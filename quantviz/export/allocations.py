@@ -49,7 +49,7 @@ def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bo
     """Return an allocation as the text of a file.
 
     Args:
-        allocation: What `qv.allocate` returned.
+        allocation: The result of `qv.allocate`.
         form: "json": everything that was chosen, with bits and costs. "llama": a file for llama-quantize's
             --tensor-type-file, a line `pattern=type` a tensor, which --tensor-type takes as well;
             llama-quantize also needs a quantized type, and reads these lines unless --pure is given.
@@ -277,7 +277,7 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
             return None
 
 
-# ---- what they share -----------------------------------------------------------------------------
+# ---- common parts --------------------------------------------------------------------------------
 
 #: Functions from a recipe to the tool's own type or arguments for it, by export; None if it has none.
 _FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(

@@ -35,7 +35,7 @@ def python_lines(
     """Return a script that makes the tensor, quantizes it, and prints the tiles and the cell's derivation.
 
     Args:
-        state: What is shown.
+        state: The state of the Lab.
         language: The language of the comments.
         numbers: Which numbers are printed, of `PRINTED`.
         cell: Whether the cell's derivation is printed.
@@ -98,7 +98,7 @@ def scheme_code(scheme: Scheme) -> str:
 
 
 def brief_code(scheme: Scheme) -> str:
-    """Return the scheme as Python without names of fields, and without what is so anyway at the end.
+    """Return the scheme as Python without names of fields, and without default values at the end.
 
     >>> brief_code(Scheme("int4")), brief_code(Scheme("uint4", "asymmetric"))
     ("qv.Scheme('int4')", "qv.Scheme('uint4', 'asymmetric')")
@@ -123,7 +123,7 @@ def _convention_code(convention: Convention) -> str:
 
 
 def _tensor_lines(state: LabState, language: str) -> list[str]:
-    """Return the lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    """Return the lines that make `x`: a tensor, or for a large one a `Stored` that is read in parts."""
     lines = state.source.code(state.large, language)
     if lines is None:
         # The page saves it as it is seen.

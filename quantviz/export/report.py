@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from quantviz.door import public
@@ -15,6 +15,7 @@ from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.whole_files import write_file
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -101,7 +102,7 @@ def report(
 
 def _put(page: str, path: str | PurePath | None) -> str:
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8")
+        write_file(path, page)
     return page
 
 
@@ -133,13 +134,13 @@ class _Page:
         return html_page(heading, "\n".join(body), language=self.language, style=_STYLE)
 
     def section(self, name: str, body: str, **params: object) -> list[str]:
-        """Return a heading and what is under it; nothing where there is nothing."""
+        """Return a heading and its content; nothing if there is no content."""
         return [f"<h2>{self.say(f'report.heading.{name}', **params)}</h2>", body] if body else []
 
     # ---- the verdict ----
 
     def verdict(self) -> str:
-        """Return which tensors are worst, why the first of them is, and what would help."""
+        """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
         first = self.coverage()
         return text("report.sentence_gap", self.language).join([*first, self.measured()])
 
@@ -327,7 +328,11 @@ class _Page:
 
 def _empty(columns: int) -> str:
     """Return a cell over so many columns in which there is nothing."""
-    return "" if not columns else "<td></td>" if columns == 1 else f'<td colspan="{columns}"></td>'
+    if not columns:
+        return ""
+    if columns == 1:
+        return "<td></td>"
+    return f'<td colspan="{columns}"></td>'
 
 
 def _written(digits: int) -> Callable[[float | None], str]:
@@ -339,9 +344,11 @@ _three, _four = _written(3), _written(4)
 
 def _one(value: float | None) -> str:
     """Return decibels with one decimal."""
-    return (
-        "–" if value is None else f"{value:.1f}".replace("-", "−") if math.isfinite(value) else number(value)
-    )
+    if value is None:
+        return "–"
+    if math.isfinite(value):
+        return f"{value:.1f}".replace("-", "−")
+    return number(value)
 
 
 def _db(row: Measurement) -> str:

@@ -30,7 +30,7 @@ SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
         5: MappingProxyType({"row": 900, "threes": 520, "grid": 0}),
     }
 )
-#: The width laid out for until the browser has said its own.
+#: The width that is assumed until the browser has sent its own.
 USUAL_WIDTH = 1060
 #: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
 MOST_CELLS = 128
@@ -92,7 +92,7 @@ class Arrangement:
     enlarged: float = 1.0
 
     def times(self, factor: float) -> Arrangement:
-        """Return the same, `factor` times as large."""
+        """Return the arrangement `factor` times as large."""
         boxes = tuple(
             Box(
                 factor * box.left,
@@ -195,7 +195,7 @@ def pixels_for(
     box = arrange(width / enlarge, matrix, height and height / enlarge, panels).times(enlarge).boxes[0]
     down, across = min(int(box.height), rows), min(int(box.width), cols)
     if down * across > MOST_PIXELS:
-        # The shorter side keeps what it has as long as it is below that of a square.
+        # The shorter side keeps its pixels as long as it is below that of a square.
         side = math.isqrt(MOST_PIXELS)
         down, across = (
             min(down, max(side, MOST_PIXELS // across)),

@@ -30,8 +30,8 @@ def values_range(x: Array) -> Span:
 
 
 def around_zero(lo: float, hi: float) -> Span:
-    """Return the range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so
-    that x looks the same under any scheme.
+    """Return the range of x, made symmetric around 0 if it lies on both sides. x̂ has it too, so that x looks
+    the same under any scheme.
     """
     if lo < 0 < hi:
         far = max(-lo, hi)

@@ -36,7 +36,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
         return text("panels.title.q_plain", language)
     if name != "q":
         return text(f"panels.title.{name}", language)
-    # Codes that are no numbers are not shown, but what they stand for.
+    # In place of codes that are no numbers their values are shown.
     what, form = (
         ("q", data.format_id)
         if data.unscaled is None
@@ -100,7 +100,12 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
     first = data.top if down else data.left
     places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
-    side = "right" if down else "bottom" if across else "title"
+    if down:
+        side = "right"
+    elif across:
+        side = "bottom"
+    else:
+        side = "title"
     return EdgeScales(
         side,
         places,

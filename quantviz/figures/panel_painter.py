@@ -279,7 +279,7 @@ class PanelPainter:
             # Beside the frame of a selected cell in the first column.
             "ticklabelstandoff": 3,
             "showticklabels": i == 0 or box.left == self.boxes.boxes[0].left,
-            # An image's axes are tied to square cells unless this is said.
+            # By default an image's axes are tied to square cells.
             "scaleanchor": False,
         }
         if i:

@@ -79,14 +79,14 @@ class BlockMap:
         ]
 
     def separated(self) -> tuple[Array, Array] | None:
-        """Return (by row, by column) whose sum is `ids`; none where blocks wind around rows."""
+        """Return two vectors, by row and by column, whose sum is `ids`; None if blocks wind around rows."""
         by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Which cells each pixel of a picture stands for."""
+    """The cells of each pixel of a picture."""
 
     #: The rows at which the pixels begin, and the row after the last: one more than there are pixels.
     row_edges: Array
@@ -117,8 +117,8 @@ class PanelsData:
     shown_error: Array
     #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and
-    #: of the error.
+    #: The colour scale of x and x_hat, of q (the format's codes, or their values before any scale) and of the
+    #: error.
     value_range: Span
     code_range: Span
     error_range: Span
@@ -162,7 +162,7 @@ class PanelsData:
     plain: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
-        """Return the same with fewer panels, some of them covered.
+        """Return the data with fewer panels, some of them covered.
 
         >>> panels_data([[1.0]], [[1]], [[1.0]]).only({"q", "x"}, {"q"}).open
         ('x',)
@@ -233,7 +233,9 @@ class PanelsData:
         }[name]
 
     def colours(self, name: str) -> tuple[Array, Span]:
-        """Return the same as places along the colour scale, in any unit in which colours are linear."""
+        """Return the values of a panel as places along the colour scale, and its ends, in a unit in which
+        colours are linear.
+        """
         values, ends = self.panel(name)
         if not self.symlog or self.kind(name) not in ("x", "x_hat"):
             return values, ends
@@ -256,7 +258,7 @@ class PanelsData:
         return printing_styles(self.printed(name), like=self.x if name == "x_hat" else None)
 
     def extent(self) -> tuple[float, float, float, float]:
-        """Return where what is shown begins and ends: left, right, top and bottom, half a cell beyond the
+        """Return the edges of the shown window, in cells: left, right, top and bottom, half a cell beyond the
         middles of the last ones.
         """
         rows, cols = self.seen
@@ -285,11 +287,21 @@ def panels_data(
 ) -> PanelsData:
     """Return the four panels of a tensor (1 to 4 axes), its codes and its dequantized values.
 
-    `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
-    and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) the outcome of each cell.
-    `error_range` is the held end of the error's colours, in the unit of `error_view`; without it they
-    reach to the largest error. Raises `QuantVizError` if shapes differ, or if `error_view` needs a scale and
-    there is none.
+    Args:
+        x: A tensor or nested list of 1 to 4 axes.
+        q: Its codes, of the same shape.
+        x_hat: Its dequantized values, of the same shape.
+        scheme: The scheme of the codes. With `qparams` it adds block borders and scales.
+        qparams: Scale and zero point of each block.
+        cause: The outcome of each cell, as `explanation.causes` returns it.
+        view: The rows and columns that are shown of a tensor of more than two axes; by default the last two.
+        error_view: One of `ERROR_VIEWS`.
+        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
+            to the largest error.
+        code_range: The ends of the codes' colours; by default those of the scheme's or of the codes.
+
+    Raises:
+        QuantVizError: If shapes differ, or if `error_view` needs a scale and there is none.
 
     >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
     >>> data.shape, data.value_range, data.error_held

@@ -47,7 +47,7 @@ def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ..
 
     Values that have a few decimals only keep all of these. Others have three significant digits of the
     largest one, and no less than two of the median one that is not 0; where there is no room, fewer, down to
-    one digit of the median. `like` is what they are compared with: they have no fewer decimals than that.
+    one digit of the median. `like` are values that they are compared with: they have no fewer decimals.
 
     >>> printing_styles(np.array([1.79, -1.63, 23.02], dtype=np.float32))[0]
     Style(decimals=2, zero=True, power=False)

@@ -32,7 +32,7 @@ _WIDTH = 1.75
 
 @dataclass(frozen=True)
 class LineKey:
-    """How a line looks, and what it is."""
+    """An entry of the legend: a line's name, colour and dashes."""
 
     words: str
     colour: str

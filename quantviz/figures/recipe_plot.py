@@ -224,7 +224,7 @@ def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
             kept.append(row)
-    most -= 1  # one is what is set now
+    most -= 1  # one label is the current scheme's
     return kept if len(kept) <= most else [kept[i * (len(kept) - 1) // (most - 1)] for i in range(most)]
 
 
@@ -340,7 +340,7 @@ def _placed(data: RecipePlotData) -> Iterator[RecipePoint]:
 
 
 def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey:
-    """Return how the line through what no other one beats looks, and what it is."""
+    """Return the legend's entry of the line through the points that no other one beats."""
     return LineKey(
         text("recipe_plot.front", language), THEMES[theme].values[1], _FRONT_DASH.replace("px", "")
     )
@@ -386,7 +386,7 @@ def _points(
 
 
 def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
-    """Return a ring around what is set now."""
+    """Return a ring around the current scheme."""
     return [
         {
             "type": "scatter",

@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 MOST_DOTS = 2000
 #: Bits up to which there is a comb of codes.
 MOST_BITS = 8
-#: The axis goes on beyond what it shows by this part of it.
+#: Part of the axis that lies beyond its outermost marks.
 _ROOM = 0.04
 #: Up to so many codes all of them are in view; as in `ruler/places.js`.
 FEW_TEETH = 16
@@ -129,7 +129,7 @@ class RulerPicture:
     stage: str = "all"
 
     def alone(self) -> RulerPicture:
-        """Return the same with the selected value alone, for where the others' codes are hidden."""
+        """Return the picture with the selected value alone, for pages that hide the others' codes."""
         own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
         return replace(
             self,
@@ -274,7 +274,7 @@ def _range(why: Explanation) -> tuple[float, float] | None:
 
 
 def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tuple[str, ...]]:
-    """Return the value of each code of a block, ascending, and what the codes are called.
+    """Return the value of each code of a block, ascending, and the names of the codes.
 
     The values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
     """
@@ -339,7 +339,7 @@ def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, fl
 def ruler_sentence(
     why: Explanation, picture: RulerPicture, qparams: QParams, language: str = DEFAULT_LANGUAGE
 ) -> str:
-    """Describe the ruler of a cell, not one that is left out, for people who cannot see it."""
+    """Return a description of a cell's ruler for people who cannot see it; not for a left-out cell."""
     if picture.stage != "all":
         return _early_sentence(why, picture, language)
     scheme, fmt = why.scheme, why.scheme.number_format
@@ -370,7 +370,7 @@ def ruler_sentence(
 
 
 def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> str:
-    """Describe a ruler that is not drawn whole yet in no words but those that what is drawn of it needs."""
+    """Return a description of a ruler at an early stage, without words for parts that are not drawn yet."""
     key = "codes" if picture.stage in ("codes", "values") else "dots"
     low, high = (number(float(end)) for end in (picture.values.min(), picture.values.max()))
     names = {"x": number(why.x, digits_for(why.x, why.local_step)), "low": low, "high": high}

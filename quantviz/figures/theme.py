@@ -116,7 +116,7 @@ def mixed(under: str, over: str, share: float) -> str:
 
 
 def translucent(colour: str, opacity: float) -> str:
-    """Return a colour through which what is under it shows.
+    """Return a colour "#rrggbb" with an opacity.
 
     >>> translucent("#ff8000", 0.5)
     'rgba(255,128,0,0.5)'

@@ -96,7 +96,8 @@ class Classroom:
         hidden: set[str] = set()
         locked: set[str] = set()
         projector = False
-        # Two different ones are no link of ours: the later one must not open what the earlier one closed.
+        # Two different ones are no link of ours: the later one must not open parts that the earlier one
+        # closed.
         said: str | None = None
         counted, *words = form.split(".") if form else [""]
         if not counted.isdigit():
@@ -131,5 +132,5 @@ def read_prompt(form: str) -> str:
     return line
 
 
-#: The classroom of a damaged link: a hand that changes `k` in the address must not open what it closed.
+#: The classroom of a damaged link: changing `k` in the address must not open the parts that it closed.
 CLOSED = Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), "withheld")

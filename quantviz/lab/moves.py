@@ -173,7 +173,7 @@ _MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], AtHand], LabState
 )
 
 
-# ---- what is in a message -----------------------------------------------------------------------
+# ---- the parts of a message ---------------------------------------------------------------------
 
 
 def _number(message: Mapping[str, object], field: str) -> float:
@@ -212,7 +212,7 @@ def _told(value: object) -> object:
     return value if isinstance(value, str | int | float) else type(value).__name__
 
 
-# ---- what handles go through --------------------------------------------------------------------
+# ---- the values of handles ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

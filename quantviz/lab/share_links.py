@@ -67,7 +67,7 @@ def _was_mended(params: Mapping[str, str], state: LabState) -> bool:
 
 
 def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
-    """Return the state as query parameters, without those that say what would be so anyway.
+    """Return the state as query parameters, without those that equal the default.
 
     Its tensor is looked for as `read_link` does it.
 

@@ -32,8 +32,8 @@ VERSIONS = MappingProxyType({"1": 1, "2": 2})
 VERSION = "2"
 #: A longer link was not made by us.
 LONGEST = 4000
-#: Schemes that are held against each other at most, the present one among them, and what stands between two
-#: of them in a link: no scheme's text has it.
+#: Most schemes that are compared, the present one among them, and the character between two of them in a
+#: link: no scheme's text has it.
 MOST_HELD = 8
 _BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
@@ -70,8 +70,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
-    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, or
-    #: has codes for another sign. No link carries it.
+    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, has
+    #: codes for another sign, or a search that takes too long here. No link carries it.
     chosen: Scheme | None = field(default=None, compare=False)
 
     @property
@@ -107,14 +107,14 @@ class LabState:
         return self.replace(baseline=first, others=tuple(others))
 
     def replace(self, **changes: Any) -> LabState:
-        """Return the same state but for `changes`; another scheme is a choice of its own."""
+        """Return the state with `changes`; another scheme is a choice of its own."""
         if "scheme" in changes and "chosen" not in changes:
             changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
 
     def _chosen_under(self, scheme: Scheme) -> Scheme | None:
-        """Return the chosen scheme, still waiting for a tensor that it fits, when only the range or what is
-        done with NaN and Inf has changed.
+        """Return the chosen scheme, still waiting for a tensor that it fits, if only the range or the rule
+        for NaN and Inf has changed.
         """
         same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
         return (
@@ -200,9 +200,9 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
 def read_link(
     params: Mapping[str, str], *, present: bool = True
 ) -> tuple[LabState, tuple[QuantVizError, ...]]:
-    """Return the state a link asks for, and by name what of it cannot be had.
+    """Return the state of a link, and an error for each part of it that could not be used.
 
-    A tensor in a file that is not there cannot, unless it need not be `present`.
+    A tensor in a file that is not there cannot be used, unless it need not be `present`.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
@@ -236,7 +236,7 @@ def read_link(
         params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
 
     def fitting(form: str) -> Scheme:
-        # One that was made for the tensor that cannot be had need not fit this one.
+        # A scheme for the tensor that could not be opened need not fit this one.
         return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
 
     scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
@@ -283,7 +283,7 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
         for scheme in named
         for key in mends_since(number, scheme, tensor)
     )
-    # Of several schemes the same may have been mended.
+    # Several schemes may have the same correction.
     return tuple({str(note): note for note in found}.values())
 
 
@@ -319,7 +319,7 @@ def _read_view(form: str, shape: Shape) -> View:
     )
     if len(corner) not in (2, 4) or len(axes) > 2:
         raise QuantVizError("link.place", got=form)
-    # Links of before have a corner alone, and the window that there was then.
+    # Old links have a corner alone, and the window of their time.
     lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
     view = View(
         axes[0] if len(axes) == 2 else None,

@@ -47,8 +47,8 @@ def read_number(typed: str, unit: str = "") -> float:
         unit: May stand behind the number. Without one, "50 %" is 0.5.
 
     Raises:
-        QuantVizError: Nothing was typed, or what is no number, is not finite, divides by zero, or has a comma
-            that can be read in two ways.
+        QuantVizError: The text is empty, is no number, is not finite, divides by zero, or has a comma that
+            can be read in two ways.
 
     >>> read_number("0,35"), read_number("−１２．５ dB", "dB"), read_number("1/4"), read_number("1.234,5")
     (0.35, -12.5, 0.25, 1234.5)

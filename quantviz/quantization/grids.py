@@ -129,8 +129,8 @@ def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """Return the step of each element: its scale, whatever the sign, times the gap between its two neighbours
-    on the grid. In the dtype of `scale`.
+    """Return the step of each element: the magnitude of its scale times the gap between its two neighbours on
+    the grid. In the dtype of `scale`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> local_step(torch.tensor([3.0, 0.1]), torch.tensor(0.5), FORMATS["float4_e2m1fn"]).tolist()
@@ -247,7 +247,8 @@ class _Codebook:
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         values, codes = _sorted_values(fmt)
-        # By the middles between them: in the dtype of `value` a value of the list can be a little off.
+        # Compare with the middles between values: in the dtype of `value`, a codebook's value can be a little
+        # off.
         code = codes[torch.searchsorted((values[1:] + values[:-1]) / 2, value.to(torch.float64).contiguous())]
         zeros = [code for value, code in fmt.finite if value == 0]
         if len(zeros) > 1:
@@ -309,7 +310,7 @@ def _sorted_values(fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _special_codes(fmt: NumberFormat) -> tuple[int, int]:
-    """Return the codes of Inf (NaN where there is none) and NaN, without the sign."""
+    """Return the codes of Inf (that of NaN in formats without Inf) and of NaN, without the sign."""
     assert fmt.float_bits
     layout = fmt.float_bits
     ones = (1 << (layout.exponent + layout.mantissa)) - 1

@@ -24,7 +24,7 @@ from quantviz.tensors.conversion import as_plain, torch_dtype
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """Return the largest finite |x|; 0 where none is finite.
+    """Return the largest finite |x|; 0 if none is finite.
 
     NaN and Inf are in `x` only where they are left out.
 
@@ -81,7 +81,7 @@ def qparams_of_range(
 ) -> QParams:
     """Return scale and zero point of each block, as they are stored, by its clipping range.
 
-    Where the calibration gives scale and zero point instead of a range, these are stored.
+    If `found` are scale and zero point instead of ranges, these are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
@@ -207,7 +207,7 @@ def given_qparams(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
     if scheme.from_lower_end:
-        # 0 stands for as many steps below 0 as above.
+        # A zero point of 0 means as many steps below 0 as above.
         lower_end = -grid_scale * scheme.steps_below
         grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
     elif scheme.mode == "symmetric":
@@ -218,7 +218,7 @@ def given_qparams(
             if bool(other.any()):
                 got = grid_zero[other][0].item()
                 raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
-            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            # 0 means the middle, unless an engine computed it as the zero point of a positive range.
             grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
         else:
             other = (grid_zero != 0) & (grid_zero != middle)

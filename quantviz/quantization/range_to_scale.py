@@ -589,7 +589,9 @@ def _largest_exponent(scheme: Scheme) -> int:
 def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     layout = scheme.number_format.float_bits
     # absmax is rounded, half up, to the digits that an element has: 1.11...b goes to the next power of two.
-    lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
+    if digits is None:
+        digits = layout.mantissa if layout else 0
+    lift = 2.0 ** -(digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
         power = _floor_log2(absmax)

@@ -269,8 +269,8 @@ def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 def _least_squares(
     steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Found:
-    """Return the scale and minus the smallest value of each block that give the least error among some, and
-    what its codes were made with: the inverse of a scale, and a smallest value.
+    """Return the scale and minus the smallest value of each block with the least error among some tries, and
+    the values that its codes were computed with: the inverse of a scale, and a smallest value.
 
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
@@ -391,12 +391,12 @@ def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
         scale, total = found
         run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
-        # Where there is nothing, every code is the smallest: inverse and scale are 0.
+        # In a run of zeros, every code is the smallest: inverse and scale are 0.
         nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
         codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
         codes = codes.masked_fill_(nothing, search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
-    # Of zeros each byte is 0, which is read as the smallest code.
+    # A block of zeros has bytes of 0, which the engine reads as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
@@ -558,8 +558,8 @@ def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 @functools.cache
 def _by_halves(fmt: NumberFormat) -> torch.Tensor:
-    """Return the nearest value, half up, of each number of halves from the smallest value of a codebook on,
-    which has whole numbers only: the middles between them are halves.
+    """Return the nearest value, half up, of each multiple of 1/2 from the smallest value of a codebook to its
+    largest. The codebook has whole numbers only, so that the middles between them are multiples of 1/2.
     """
     values = torch.tensor(fmt.codebook)
     halves = torch.arange(2 * fmt.value_min, 2 * fmt.value_max + 1) / 2
@@ -574,7 +574,7 @@ class _Method:
     find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
     #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Found, ScaleSearch, bool], _Kept]
-    #: How many blocks are searched at a time.
+    #: Number of blocks that are searched at a time.
     at_once: int = _AT_ONCE
 
 

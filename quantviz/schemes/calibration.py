@@ -37,7 +37,7 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 @dataclass(frozen=True)
 class MinMax:
-    """From the smallest to the largest value of the block."""
+    """The range from the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
     of_values: ClassVar[bool] = True
@@ -120,11 +120,11 @@ class AbsMean:
 class MSE(Computed):
     """The range of least squared error, found by trying many, and more finely around the best.
 
-    The ranges tried lie within the smallest to the largest value.
+    The ranges tried lie between the smallest and the largest value.
 
-    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
-    an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes
-    a difference, and it stays from the smallest to the largest value.
+    Each trial runs the scheme itself, so that the range fits its format and its engine's arithmetic. If an
+    engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes a
+    difference, and it stays from the smallest to the largest value.
     """
 
     id: ClassVar[str] = "mse"

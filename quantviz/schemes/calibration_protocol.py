@@ -137,6 +137,9 @@ class Context(ModeContext):
     absmax: Callable[[], torch.Tensor]
     #: The weights of the errors by column, if the caller gives any.
     importance: torch.Tensor | None = None
+    #: Returns the ends between which x̂ lies in the blocks of a list of ranges, as `trial` takes it; none
+    #: where they are not known.
+    reach: Callable[[Range, torch.Tensor], tuple[torch.Tensor, torch.Tensor] | None] | None = None
     #: Runs an engine's own search on each block by itself; none for the reference.
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 

@@ -17,7 +17,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
-from quantviz.schemes.names import ids_named
+from quantviz.schemes.names import begins_words, ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 from quantviz.text import languages, text
 
@@ -129,7 +129,7 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether there is no problem."""
+        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
@@ -574,11 +574,24 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
         return CONVENTIONS[meant[0]]
     if meant:
         raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
+    partly = [each.id for each in CONVENTIONS.values() if begins_words(engine_names(each), convention_id)]
+    if partly:
+        raise QuantVizError("convention_in_part", got=convention_id, allowed=", ".join(partly))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
 
 
+def engine_names(convention: Convention) -> tuple[str, ...]:
+    """Return the names of a convention: its id, the engine's name in each language, and other names.
+
+    >>> engine_names(CONVENTIONS["qserve"])[:2]
+    ('qserve', 'QServe')
+    """
+    own = (text(f"conventions.{convention.id}.name", language) for language in languages())
+    return (convention.id, *own, *convention.known_as)
+
+
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 

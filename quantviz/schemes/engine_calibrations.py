@@ -94,7 +94,7 @@ class MSELLMCompressor(_Computed):
 
     @property
     def steps(self) -> int:
-        """Return how many ranges are tried at most."""
+        """Return the largest number of ranges to try."""
         return int(self.maxshrink * self.grid)
 
     def problems(
@@ -145,8 +145,8 @@ class EntropyTensorRT(_Computed):
     """TensorRT's search as modelopt has it: the clip of the histogram of |x| that changes its distribution
     least (Kullback–Leibler).
 
-    Of several least divergences the last is taken, the first bin is overwritten by the second, and a clip
-    below which there is no value has no divergence, which counts as the least.
+    The last of several least divergences counts, the first bin is overwritten by the second, and a clip
+    without values below it has no divergence, which counts as the least.
     """
 
     bins: int = 2048

@@ -1,4 +1,4 @@
-"""Names as people type them: case, spaces, hyphens and underscores do not count."""
+"""Names as people type them: case, spaces, hyphens, underscores, dots, slashes and brackets do not count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 #: The characters that searches ignore in a name, as a pattern that Python and JavaScript read alike.
-SEPARATORS = r"[\s_\-\u2010-\u2015]+"
+SEPARATORS = r"[\s_\-./()\u2010-\u2015\u3001\uff08\uff09]+"
 
 #: The longest name, in characters: longer input matches none and is not compared.
 _LONGEST = 200
@@ -18,6 +18,8 @@ def folded(name: str) -> str:
 
     >>> folded("LLM Compressor") == folded("llm-compressor") == folded("llmcompressor")
     True
+    >>> folded("llama cpp") == folded("llama.cpp"), folded("LLM int8") == folded("LLM.int8()")
+    (True, True)
     """
     return re.sub(SEPARATORS, "", name).casefold()
 
@@ -42,6 +44,24 @@ def has_words(name: str, typed: str) -> bool:
     words = list(filter(None, map(folded, re.split(r"[^\w.]|_", name))))
     spans = itertools.combinations(range(len(words) + 1), 2)
     return folded(typed) in {"".join(words[first:end]) for first, end in spans}
+
+
+def begins_words(names: Iterable[str], typed: str) -> bool:
+    """Return whether each word that was typed is the beginning of a word of some name, and one is all of it.
+
+    >>> begins_words(["OpenVINO FakeQuantize", "NNCF"], "nncf fakequant")
+    True
+    >>> begins_words(["MLX mxfp4"], "MLX mx"), begins_words(["MLX mxfp4"], "mlx fp4")
+    (True, False)
+    >>> begins_words(["Int8WeightOnly"], "int")
+    False
+    """
+    if len(typed) > _LONGEST:
+        return False
+    words = {word.casefold() for name in names for word in re.split(SEPARATORS, name)}
+    wanted = [word.casefold() for word in re.split(SEPARATORS, typed) if word]
+    beginning = all(any(word.startswith(each) for word in words) for each in wanted)
+    return beginning and not words.isdisjoint(wanted)
 
 
 def ids_named(typed: str, names: Iterable[tuple[str, str]]) -> tuple[str, ...]:

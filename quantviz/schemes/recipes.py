@@ -12,10 +12,10 @@ from types import MappingProxyType
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.calibration import AbsMean, Searched
-from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.conventions import CONVENTIONS, Convention, engine_names
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.names import has_words, ids_named
+from quantviz.schemes.names import begins_words, has_words, ids_named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -134,7 +134,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 )
 
 
-#: More recipes by engine, in each one's own arithmetic: a profile scans a model under these. Names are the
+#: More recipes by engine, in each one's own arithmetic: a profile scans a model under some. Names are the
 #: engines' own, if any. Lists of all recipes leave these out.
 ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
     {
@@ -189,6 +189,26 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
             }
         ),
+        # Integers for inference and for training with them: weights by rows, and activations.
+        "integer_engines": MappingProxyType(
+            {
+                "torch_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch"),
+                "torch_int8_reduce_range": Scheme(
+                    "uint8", "asymmetric", convention=CONVENTIONS["torch"].replace(reduce_range="half")
+                ),
+                "ort_int8_reduce_range": Scheme(
+                    "int8",
+                    granularity=PerChannel(0),
+                    convention=CONVENTIONS["onnxruntime"].replace(reduce_range="half_and_one"),
+                ),
+                "tensorrt_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="tensorrt"),
+                "aimet_int8_per_row": Scheme("uint8", granularity=PerChannel(0), convention="aimet"),
+                "aimet_int8_activations": Scheme("uint8", "asymmetric", convention="aimet"),
+                "tf_fake_quant_int8": Scheme("uint8", "asymmetric", convention="tensorflow_fake_quant"),
+                "torch_qat_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch_qat"),
+                "torch_qat_int8_activations": Scheme("uint8", "asymmetric", convention="torch_qat"),
+            }
+        ),
         "mlx": MappingProxyType(
             {
                 "mlx_q6_g64": _group("uint6", "mlx", 64, "asymmetric"),
@@ -237,7 +257,7 @@ RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 #: Every recipe by id, those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
-#: The axes of a tensor that is not at hand.
+#: The axes of a matrix, for recipes without a tensor.
 MATRIX = Axes((1, 1))
 
 
@@ -295,6 +315,10 @@ openvino_int8_sym; or Scheme('int8').
     partly = _named_partly(named) if named.strip() else ()
     if partly:
         raise QuantVizError("recipe_of_several", got=named, allowed=", ".join(partly))
+    for engine in CONVENTIONS.values():
+        if begins_words(engine_names(engine), named):
+            example = Scheme("int8").adapted(engine.id, (4096, 4096))
+            raise QuantVizError("scheme_is_engine", got=named, example=str(example))
     raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))
 
 
@@ -302,9 +326,7 @@ def _named_partly(typed: str) -> tuple[str, ...]:
     """Return the ids of recipes with the typed text in their name or in a name of their engine."""
     in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
     of_engine = [
-        own
-        for own, scheme in ALL_RECIPES.items()
-        if any(has_words(name, typed) for name in (scheme.chosen.id, *scheme.chosen.known_as))
+        own for own, scheme in ALL_RECIPES.items() if begins_words(engine_names(scheme.chosen), typed)
     ]
     return tuple(own for own in ALL_RECIPES if own in (*in_name, *of_engine))
 

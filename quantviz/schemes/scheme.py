@@ -52,9 +52,9 @@ class Scheme:
     format: str = "int8"
     #: "symmetric" or "asymmetric".
     mode: str = "symmetric"
-    #: Which elements share one scale.
+    #: The elements that share one scale.
     granularity: Granularity = PerTensor()
-    #: How the clipping range is found.
+    #: The rule for the clipping range.
     calibration: Calibration = MinMax()
     #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
     convention: str | Convention = "course"
@@ -270,8 +270,8 @@ class Scheme:
 
     @property
     def steps_below(self) -> int:
-        """Return how many steps below 0 the lower end of a symmetric range lies, where codes are counted from
-        it.
+        """Return the number of steps from the lower end of a symmetric range to 0, where codes are counted
+        from that end.
 
         >>> Scheme.parse("uint8,symmetric,per_tensor,min_max,openvino_fake_quantize").steps_below
         128
@@ -328,7 +328,7 @@ class Scheme:
 
     @property
     def search(self) -> ScaleSearch | None:
-        """Return how the engine finds scales of this format by itself; none where they follow from a range.
+        """Return the engine's own search of scales of this format; none if they follow from a range.
 
         >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
         >>> scheme.search.run, Scheme().search
@@ -350,9 +350,10 @@ class Scheme:
         return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
-        """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
+        """Return the errors for which this scheme cannot be used, on a tensor of `shape` if given; empty if
+        there are none.
 
-        The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
+        The one validity rule: the constructor, the controls, the links and `quantize` all use it.
 
         >>> scheme = Scheme(granularity=GRANULARITIES["per_group"](size=5))
         >>> [problem.key for problem in scheme.problems((4, 6))]
@@ -367,15 +368,15 @@ class Scheme:
         return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
         return self.granularity.layout(shape, self.arithmetic.tail)
 
     def fitted(self, shape: Shape) -> Scheme:
-        """Return this scheme where it fits `shape`, else the same with the nearest granularity that does and
-        is offered.
+        """Return this scheme if it fits `shape`, else the same with the nearest supported granularity that
+        does.
 
-        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape
-        that no tensor to be quantized has, such as (0, 4) or (), it stays as it is.
+        If its convention supports none for this shape, the result has the source notebooks' arithmetic; for a
+        shape that cannot be quantized, such as (0, 4) or (), the scheme stays as it is.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
@@ -462,8 +463,8 @@ class Scheme:
         return self if self.shifted else self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
-        where it has no whole numbers or they are not offered.
+        """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
+        if it has no integer format, or the engine does not support the other one.
         """
         now = self.number_format
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
@@ -530,7 +531,7 @@ class Scheme:
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
     def _own_problems(self) -> Iterator[QuantVizError]:
-        """Yield why it can be used on no tensor."""
+        """Yield an error for each reason why it cannot be used on any tensor."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
@@ -613,7 +614,7 @@ class Scheme:
         yield from self.granularity.problems()
 
     def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield why it cannot be used on a tensor of `shape`."""
+        """Yield an error for each reason why it cannot be used on a tensor of `shape`."""
         if not 1 <= len(shape) <= 4:
             yield QuantVizError("input_dims", got=len(shape), shape=shape)
         elif 0 in shape:
@@ -623,8 +624,8 @@ class Scheme:
             yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error where the calibration is the engine's own search and there is none, or where there
-        is one and the calibration is another.
+        """Yield an error if the calibration is the engine's own search and the engine has none, or if the
+        engine has one and the calibration is another.
         """
         search, name = self.search, self.arithmetic.id
         if search is None:
@@ -686,7 +687,7 @@ class Scheme:
             return f"{self.replace(calibration=calibration)!r}.replace(calibration=External())"
         try:
             return f"Scheme.parse({str(self)!r})"
-        except QuantVizError:  # of a convention that was made by hand
+        except QuantVizError:  # the convention was made by hand
             return (
                 f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, "
                 f"{self.convention!r}, {self.nonfinite!r})"

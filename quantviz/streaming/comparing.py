@@ -76,7 +76,7 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
 
 
 def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
-    """Return which cells are in blocks all of whose codes stand for one value; none where there is none."""
+    """Return whether each cell's block has one value for all codes, bool; none if there is no such block."""
     stored = blocks.to_grid(band.scale, like.layout)
     if stored is None or not bool((stored == 0).any()):
         return None
@@ -114,7 +114,7 @@ def _given(scheme: Scheme, shape: Shape) -> Scheme | None:
 
 
 def _by_kernel(band: Band) -> Compared | None:
-    """Return the same by compiled code; none where there is none, or something is not finite on the way."""
+    """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
     scheme = _given(band.scheme, tuple(band.x.shape))
     if scheme is None:
         return None

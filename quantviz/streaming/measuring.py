@@ -1,7 +1,7 @@
 """Metrics of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within
-1e-6 of the mean magnitude of what they add (`vector_sums.TERMS`), most of them to far less.
+Each pass yields the results of the reference (`quantize`, `metrics`): codes and values bit for bit, sums to
+within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -55,6 +55,7 @@ from quantviz.text.notebook_tables import table
 Array = npt.NDArray[Any]
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class Measured(Picklable):
     """The metrics of a scheme on a tensor, and the way they were computed."""
@@ -76,11 +77,12 @@ class Measured(Picklable):
     moments: Moments
     #: Σx² and Σe² of each index of each axis of the tensor, with `by_axis`.
     axes: tuple[Moments, ...]
-    #: How many elements were counted: all but NaN and Inf that are left out.
+    #: The number of elements that count: all but NaN and Inf that are left out.
     counted: int
 
     def __repr__(self) -> str:
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
         return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
 
     def _repr_html_(self) -> str:
@@ -119,8 +121,8 @@ def measure(
             the tensor yields: others, such as those that count each code, take one more.
         path: One of "reference", "fused" and "chunked", to force it.
         piece: About how many elements are read at a time. Sums depend on it, in their last digits.
-        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits
-            for any number.
+        threads: The number of threads; by default `default_threads()`. The result has the same bits for any
+            number.
         known: The `facts` of `x`, where they are known.
 
     Raises:
@@ -236,8 +238,8 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether compiled kernels answer sooner: for large tensors, and from `limits.FUSED` elements on
-    where nothing need be compiled or imported for it.
+    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
+    nothing has to be compiled or imported for it.
     """
     count = math.prod(shape)
     if count <= limits.FUSED or count > limits.SMALL:
@@ -318,7 +320,9 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 
-    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if program.counted else 0
+    room = 0
+    if program.counted:
+        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
 
     def new() -> Tally:
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
@@ -347,7 +351,8 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
                     // of_row
                 )
                 if row < end:
-                    # A band that must be looked at more closely, and the rest of its piece.
+                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
+                    # piece.
                     k = row // rows
                     upto = min((k + 1) * rows, end)
                     part = layout_of_rows(layout, row, upto)

@@ -179,7 +179,7 @@ def _hundredths(first: int, last: int, by: int) -> tuple[float, ...]:
     return tuple(each / 100 for each in range(first, last + by, by))
 
 
-# ---- what is said of a value ------------------------------------------------------------------------
+# ---- the facts of a value ---------------------------------------------------------------------------
 
 
 def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:

@@ -2,7 +2,7 @@
 causes it.
 
 A program is a list of lines, each shown as Python and run by a function; a test runs the shown text
-itself and gets the same tensors, so that what is shown is what ran. Wrapped codes and NaN are
+itself and gets the same tensors, so that the shown code is the code that ran. Wrapped codes and NaN are
 torch's own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
 `[bugs.<id>]` in each language.
 """
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor to run a program on, and what is set before its first line."""
+    """A tensor to run a program on, and the lines before the program's first one."""
 
     #: Names the case within its bug: its words are under `[bugs.<id>.cases]`.
     id: str

@@ -67,7 +67,7 @@ HOLES: Mapping[str, Hole] = MappingProxyType({hole.id: hole for hole in _ALL})
 _NO_TRIES: Mapping[str, tuple[Scheme, ...]] = MappingProxyType({})
 
 
-# ---- what a try costs and gives -------------------------------------------------------------------
+# ---- bits and gain of a try -----------------------------------------------------------------------
 
 
 def price(hole: Hole, scheme: Scheme) -> float:
@@ -82,9 +82,10 @@ def price(hole: Hole, scheme: Scheme) -> float:
 
 
 def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
-    """Yield why a scheme cannot be tried: it does not fit the tensor, or its arithmetic is no engine's.
+    """Yield the errors of a scheme that cannot be tried: it does not fit the tensor, or its arithmetic is no
+    engine's.
 
-    A person who sets rules by hand can also set what scales are counted at, and so would pay too little.
+    With custom rules the size of a scale can be set too, so that a scheme would count too few bits.
 
     >>> cheap = "int4,symmetric,per_group(size=8),min_max,course(scale_bits=1)"
     >>> [problem.key for problem in problems(HOLES["bell"], Scheme.parse(cheap))]
@@ -218,7 +219,7 @@ def _length(tries: Mapping[str, tuple[Scheme, ...]]) -> int:
 
 
 def write_try(scheme: Scheme) -> str:
-    """Return a scheme's text form without what most have: `read_try` puts it back.
+    """Return a scheme's text form without the parts that are as in `TEE`: `read_try` puts them back.
 
     >>> write_try(Scheme.parse("nf4,symmetric,per_group(size=32),mse,course")), write_try(TEE)
     ('nf4,,per_group(size=32),mse', 'int4')
@@ -251,7 +252,7 @@ def write_round(played: GolfRound) -> dict[str, str]:
 
 
 def read_round(params: Mapping[str, str]) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
-    """Return the round that an address asks for, and by name what of it cannot be had; the rest is kept.
+    """Return the round of an address, and an error for each part that could not be used; the rest is kept.
 
     >>> played, wrong = read_round({"hole": "heaps", "heaps": "int4~int9"})
     >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]

@@ -291,8 +291,9 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
 
 
 def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
-    """Return the same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the
-    part's shape.
+    """Return the flat indices, in a tensor of `shape`, of the part at `index`: int64 of the part's shape.
+
+    `index` has one number or slice of step 1 for each axis.
 
     >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
     [[6, 7], [10, 11]]

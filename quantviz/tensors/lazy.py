@@ -70,7 +70,7 @@ class Stored(ABC):
 
     @property
     def own_scheme(self) -> Scheme | None:
-        """Return the scheme under which it lies quantized in its file; none where it does not."""
+        """Return the scheme by which the tensor is quantized in its file; None if it is not."""
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
@@ -217,8 +217,8 @@ class Rounded(Over):
 
 
 class Matrix(Over):
-    """A tensor of two axes or more as a matrix, its first axis by all the others. Only what is read is
-    copied.
+    """A tensor of two axes or more as a matrix, its first axis by all the others. Only the parts that are
+    read are copied.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
@@ -260,9 +260,9 @@ class Matrix(Over):
 
 
 class Oriented(Over):
-    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only what is read is
-    copied; a small one is copied whole when it is first read, and of runs of a large one whole bands, of
-    which each thread keeps its last.
+    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only the parts that are
+    read are copied; a small one is copied whole when it is first read, and of runs of a large one whole
+    bands, of which each thread keeps its last.
 
     >>> x = Oriented(InMemory(torch.arange(6.0).view(2, 3)), Orientation((1,)))
     >>> x.shape, x.run(0, 4).tolist(), x.read((slice(1, 3), 0)).tolist()

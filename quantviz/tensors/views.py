@@ -172,14 +172,14 @@ class View:
         return tuple(place)
 
     def place(self, index: Shape) -> tuple[int, int] | None:
-        """Return row and column of the matrix at which the cell at `index` lies; none where it is not in this
+        """Return row and column of the matrix at which the cell at `index` lies; None if it is not in this
         matrix.
         """
         row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
         return (row, col) if self.index(row, col) == index else None
 
     def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
-        """Return the same where it lies in the window, else none."""
+        """Return row and column of the cell at `index` if it lies in the window, else None."""
         place = self.place(index)
         rows, cols = self.size(shape)
         inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
@@ -200,17 +200,19 @@ class View:
         return tuple(picked)
 
     def index_text(self, shape: Shape) -> str:
-        """Return the same as Python writes it, whole axes as a colon.
+        """Return the index of the window as Python's text, whole axes as a colon.
 
         >>> View.of((3, 10, 5)).window(0, 0, 4, 5, (3, 10, 5)).index_text((3, 10, 5))
         '0, 0:4, :'
         """
-        parts = [
-            str(part)
-            if isinstance(part, int)
-            else ":"
-            if (part.start, part.stop) == (0, length)
-            else f"{part.start}:{part.stop}"
-            for part, length in zip(self.index_of(shape), shape, strict=True)
-        ]
+        parts = [_part_words(part, length) for part, length in zip(self.index_of(shape), shape, strict=True)]
         return ", ".join(parts)
+
+
+def _part_words(part: int | slice, length: int) -> str:
+    """Return one axis of an index as Python writes it; a slice of all `length` cells is a colon."""
+    if isinstance(part, int):
+        return str(part)
+    if (part.start, part.stop) == (0, length):
+        return ":"
+    return f"{part.start}:{part.stop}"

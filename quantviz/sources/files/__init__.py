@@ -38,7 +38,7 @@ from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.files.zips import is_cut_zip
 from quantviz.sources.limits import Limits as Limits
 
-#: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
+#: The readers, in the order in which they try bytes without a name: text last, because anything may be text.
 CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TfliteCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),

@@ -80,8 +80,8 @@ def linear_dequantization(
 
     Notebook 000, cell 62 (`quantized_tensor`), and notebook 003, cell 10 (`q`). `scale` and
     `zero_point` broadcast as in `linear_q_with_scale_and_zero_point`, and the same are refused.
-    Both notebooks turn the codes into floats first; cell 9 of 003 shows what an int8 subtraction
-    makes of them. `strict` checks nothing, and a float64 scale tensor gives float64 values.
+    Both notebooks turn the codes into floats first; cell 9 of 003 shows the wrong values of an int8
+    subtraction. `strict` checks nothing, and a float64 scale tensor gives float64 values.
 
     >>> q = torch.tensor([[-15, -74, 127]], dtype=torch.int8)
     >>> linear_dequantization(q, 3.5, -70)

@@ -95,7 +95,7 @@ def linear_q_symmetric_per_group(
     """Return codes with one scale for each `group_size` neighbours along the last axis, and those scales.
 
     Notebook 003, cell 49. For a tensor [A, B] the float32 scales are [A * B / group_size, 1], row
-    after row. Raises `QuantVizError` where the group size does not divide the last axis.
+    after row. Raises `QuantVizError` if the group size does not divide the last axis.
 
     The notebook takes two axes only and looks at the second before it counts them: `strict` raises
     its `AssertionError`, `IndexError` for one axis, and `RuntimeError` for a transposed tensor, and
@@ -122,7 +122,7 @@ def linear_dequantization_per_group(
 ) -> torch.Tensor:
     """Return the float32 values of codes with one scale for each group, of the codes' shape.
 
-    Notebook 003, cell 50; `scale` is what `linear_q_symmetric_per_group` gives. Raises
+    Notebook 003, cell 50; `scale` has the shape that `linear_q_symmetric_per_group` returns. Raises
     `QuantVizError` where groups and scales do not fit the codes.
 
     >>> q, scale = linear_q_symmetric_per_group(torch.tensor([[1.0, -2.0, 4.0, 0.5, 0.25, -0.125]]), 3)

@@ -45,7 +45,7 @@ def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator
                 yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
 
 
-# ---- what a lesson keeps to ---------------------------------------------------------------------
+# ---- the rules of a lesson ----------------------------------------------------------------------
 
 
 def words_in(text: str) -> float:
@@ -146,7 +146,7 @@ def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError
 
 
 def _has_own_codes(state: LabState) -> bool:
-    """Return whether each code of the state stands for one value, whichever value a cell has."""
+    """Return whether each code of the state has one value, whichever value a cell has."""
     scheme = state.scheme
     given = isinstance(scheme.calibration, Given) and scheme.mode == "symmetric"
     return given and bool(scheme.number_format.float_bits) and scheme.number_format.bits <= _MOST_FLIPPED

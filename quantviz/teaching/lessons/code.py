@@ -22,7 +22,7 @@ def step_code(
     language: str = DEFAULT_LANGUAGE,
     known: Collection[str] = TERMS,
 ) -> str:
-    """Return a script that prints what the step shows of `state`, then what it compares and asks.
+    """Return a script that prints the step's numbers of `state`, then its comparison and its questions.
 
     It has only words that are `known`, terms of the glossary: parts with others are left out, and where the
     tensor and its scheme cannot be written without them it is empty.

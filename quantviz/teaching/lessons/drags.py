@@ -45,7 +45,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
     """Return the state after a hand's message about one of the handles `moves`.
 
     Raises:
-        QuantVizError: The message is about another handle, or what it asks for cannot be.
+        QuantVizError: The message is about another handle, or its move is not possible.
     """
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
@@ -55,7 +55,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
 
 
 def _with_codes_held(before: LabState, after: LabState) -> LabState:
-    """Return `after`, another zero point, on the values that the codes of `before` stand for then."""
+    """Return `after`, with another zero point, on the values that the codes of `before` have under it."""
     given = after.scheme.calibration
     assert isinstance(given, Given)
     values = (Scene(before).result.q - given.zero_point) * given.scale
@@ -82,7 +82,7 @@ def dragged(start: LabState, answer: str) -> LabState:
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
-    """Return whether `state` is another one that a hand on the handles `moves` can make of `start`."""
+    """Return whether `state` is another one than `start` that dragging the handles `moves` can reach."""
     moves = frozenset(moves)
     scheme, own = start.scheme, state.scheme
     try:

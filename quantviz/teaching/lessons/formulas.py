@@ -38,7 +38,7 @@ START, SOLUTION = "start", "solution"
 HAND = "hand"
 
 
-# ---- what the formulas are about ----------------------------------------------------------------
+# ---- the states behind the formulas -------------------------------------------------------------
 
 
 class Scene:
@@ -172,7 +172,7 @@ def _output_mse(weights: Scene, inputs: Scene) -> float:
 
 
 def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """Return the same with x̂ = s·q + z, as notebook 003 has it."""
+    """Return the mean squared error of the layer's output with x̂ = s·q + z, as notebook 003 has it."""
     r = weights.result
     from quantviz.tensors import blocks
 
@@ -315,7 +315,7 @@ class Formula:
 
 
 class _Checker:
-    """Goes over a formula's tree and refuses what is not part of the language."""
+    """Goes over a formula's tree and refuses nodes that are not part of the language."""
 
     def __init__(self, text: str, states: Collection[str]) -> None:
         self.text, self.states, self.quantities = text, states, quantities()
@@ -424,7 +424,11 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
             return BINARY[type(op)](a, b)
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, scenes)
-            return not inner if isinstance(op, ast.Not) else -inner if isinstance(op, ast.USub) else inner
+            if isinstance(op, ast.Not):
+                return not inner
+            if isinstance(op, ast.USub):
+                return -inner
+            return inner
         case ast.BoolOp(op=op, values=values):
             return (all if isinstance(op, ast.And) else any)(_value(value, scenes) for value in values)
         case ast.Compare(left=left, ops=ops, comparators=others):

@@ -1,6 +1,7 @@
 """A lesson as data: steps, each with words, a state of the Lab, a table, questions and a rule.
 
-Everything a question is judged by is a formula over what the core computes from the step's state.
+Every rule by which a question is judged is a formula over numbers that the core computes from the step's
+state.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Drag(Question):
-    """Drag it there. Answers are what the learner made of the step's state: see `drags.drag_answer`."""
+    """Drag it there. Answers are the learner's changes to the step's state: see `drags.drag_answer`."""
 
     kind = "drag"
     #: The condition of a right answer; bare names are quantities of the answer's state.
@@ -299,11 +300,11 @@ class Drag(Question):
         return self.told(scenes)[SOLUTION].state
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Judge what was handed in: right where the formula holds."""
+        """Return the verdict on an answer: right if the formula holds."""
         return self.judge_state(dragged(scenes[HERE].state, given), scenes)
 
     def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
-        """Judge a state."""
+        """Return the verdict on a state."""
         own = {**self.told(scenes), HERE: Scene(state)}
         if self.right.holds_as_shown(own):
             return Verdict(True)
@@ -349,7 +350,7 @@ _OF_FRAME = re.compile(r"\bframed\b|带框")
 
 @dataclass(frozen=True)
 class Table:
-    """States one below the other, and what each came to."""
+    """States one below the other, and the numbers of each."""
 
     #: A row's name, and the state it is about.
     rows: tuple[tuple[Words, str], ...]

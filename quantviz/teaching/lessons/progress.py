@@ -92,7 +92,7 @@ class AnswerCounts:
 
 
 def asked(lesson: Lesson) -> int:
-    """Return how many questions a lesson asks."""
+    """Return the number of a lesson's questions."""
     return sum(len(step.questions) for step in lesson.steps)
 
 

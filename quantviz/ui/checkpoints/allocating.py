@@ -119,7 +119,8 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
         if any(square.status == "kept" for square in data.squares):
             told.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
         swatches = [
-            f'<span class="qv-swatch" style="background:{colour}"></span>{html.escape(said)}'
+            f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+            f"{html.escape(said)}</span>"
             for said, colour in told
         ]
         st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')

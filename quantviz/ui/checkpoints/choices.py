@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -217,6 +218,13 @@ def scan_words(scan: Scan) -> str:
     """Return what a scan in a file is called: the end of its checkpoint's path, and its recipes."""
     parts = scan.path.rstrip("/").split("/")[-2:]
     return visible(f"{'/'.join(parts)} · {', '.join(names_of(scan))}"[:120])
+
+
+def choices_words(scan: Scan) -> str:
+    """Return what a scan was asked for: its engine, its recipes and the name of its importance matrix."""
+    profile, matrix = scan.selection.profile, PurePath(scan.selection.imatrix).name
+    recipes = [recipe_words(name, language()) for name in names_of(scan)]
+    return ", ".join(filter(None, (profile.name if profile else "", *recipes, visible(matrix))))
 
 
 def show_colours(state: CheckpointsState, model: Model) -> None:

@@ -5,6 +5,8 @@ Nothing is measured here. Rows that were read are kept, so that a look at a scan
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections import OrderedDict
@@ -183,10 +185,25 @@ def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
 
 
 def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what differs once a file of a checkpoint is another: the headers of many take long to read."""
+    """Return what differs once a file of a checkpoint is another: the headers of many take long to read.
+
+    Raises:
+        QuantVizError: The folder cannot be listed.
+    """
     folder = path if path.is_dir() else path.parent
-    found = ((each.name, each.stat()) for each in sorted(folder.iterdir()) if each.is_file())
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise QuantVizError("allocate.cannot_read", file=folder.name, reason=error.strerror) from None
+    found = []
+    for name in names:
+        try:
+            looked = (folder / name).stat()
+        except OSError:
+            continue  # it has just gone: that differs, too
+        if stat.S_ISREG(looked.st_mode):
+            found.append((name, looked.st_size, looked.st_mtime_ns))
+    return tuple(found)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -214,7 +231,8 @@ def look_at_headers(state: CheckpointsState) -> Model:
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
         {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        for name, _, _, file, is_aside in listed
+        | {"shape": shape, "dtype": dtype}
+        for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
     )

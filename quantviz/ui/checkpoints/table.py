@@ -125,7 +125,15 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     made: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
+        if name == "against_median":  # as it is shown: −0.00 is 0 to people
+            values = [round(value, 2) + 0.0 for value in values]
         made[name] = [None if math.isnan(value) else value for value in values]
+        if name == "sqnr_db" and any(_fallback(tensor, recipe) for tensor in tensors):
+            used = [_fallback(tensor, recipe) or recipe for tensor in tensors]
+            made["fallback"] = [
+                recipe_words(name, language()) if tensor.status(recipe) == "ok" else ""
+                for name, tensor in zip(used, tensors, strict=True)
+            ]
     won = [winner_of(model, tensor, recipe) for tensor in tensors]
     made["winner"] = [recipe_words(name, language()) if name else "" for name in won]
     made["shape"] = [shape_text(tensor.shape) for tensor in tensors]
@@ -136,9 +144,14 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     return pd.DataFrame(made)
 
 
+def _fallback(tensor: ModelTensor, recipe: str) -> str:
+    """Return the type that a tensor has in place of a recipe; "" where it has that recipe."""
+    return str(tensor.rows.get(recipe, {}).get("fallback") or "")
+
+
 def _columns() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for name in ("tensor", "layer", "kind", "shape", "winner", "status", "reason"):
+    for name in ("tensor", "fallback", "layer", "kind", "shape", "winner", "status", "reason"):
         made[name] = st.column_config.Column(
             say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
