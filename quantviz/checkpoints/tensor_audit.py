@@ -20,7 +20,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Band, Compared, compared
-from quantviz.streaming.threads import InOrder, shared_out
+from quantviz.streaming.threads import InOrder, default_threads, shared_out
 
 #: What a tensor's audit can come to, and what that is in the account: a quantized one was compared; it is not
 #: the same weight; one that is not quantized is the original, rounded to its dtype, or is not; something was
@@ -38,6 +38,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: Threads that compare: each has a band with its codes and values, some 50 MB.
+_THREADS = 12
 #: How codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: What can be odd about the values of a weight, on either side.
@@ -213,7 +215,8 @@ def audit_weight(
         for number, rows in numbered:
             in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
 
-    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), threads)
+    most = min(threads or default_threads(), _THREADS)
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
     assert whole is not None
     assert whole.codes_seen is not None
     found = metrics_of(whole, weight.stored_bits, METRICS)

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 import quantviz as qv
-from quantviz.checkpoints import auditing, originals, pair_audit, stamps
+from quantviz.checkpoints import auditing, originals, pair_audit, scanning, stamps
 from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.cli import quantviz
+from quantviz.streaming import kernel_access, limits
 from quantviz.text import languages
 from tests.engines import record_llama_cpp
 from tests.helpers import layouts
@@ -84,6 +85,18 @@ def test_the_table_has_a_row_for_each_tensor(tmp_path, original):
     assert {"tensor", "original", "status", "rounding", "saturated_blocks", "sqnr_db", "mse"} <= set(table)
     assert table["blocks"].dtype == "Int64"
     assert table.loc[table["tensor"] == "lm_head.weight", "layout"].tolist() == ["plain"]
+
+
+def test_that_kernels_are_missing_is_said(tmp_path, original, monkeypatch):
+    path = gptq_twin(tmp_path)
+    monkeypatch.setattr(limits, "FUSED", 2**10)
+    assert not any("numba" in sentence for sentence in audited(path, original).messages())
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    monkeypatch.setattr(scanning, "has_kernels", lambda: False)
+    monkeypatch.setattr(kernel_access, "fixed_ready", lambda: False)
+    assert sum("numba" in sentence for sentence in audited(path, original).messages()) == 1
+    table = qv.scan(original, "int8_per_row", results=tmp_path / "r.sqlite")
+    assert sum("numba" in note for note in table.attrs["notes"]) == 1
 
 
 def test_symmetric_zero_points_are_recovered(tmp_path, original):

@@ -256,8 +256,11 @@ class Catalog(ABC):
 
         window, lengths = self._asked(name, index)
         with guarded(self._data, self.kind):
-            parts = [part.clone() for part in self._parts(name, window)] if math.prod(lengths) else []
-            return torch.cat(parts).view(lengths) if parts else torch.empty(lengths)
+            if not math.prod(lengths):
+                return torch.empty(lengths)
+            parts = [part.clone() for part in self._parts(name, window)]
+            whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+            return whole.reshape(lengths)
 
     def stored_bytes(self, name: str) -> int:
         """Return how many bytes of the file a tensor takes; 0 where it does not lie there row by row."""
