@@ -1,9 +1,9 @@
-"""What long work may take: it is looked at between its parts, and ends with a sentence where it is spent.
+"""A time budget for long work, checked between its parts; work that exceeds it ends with an error message.
 
     with spending(Spending(20.0)):
         ranges(x, scheme)
 
-Without a budget, as in a script, work takes as long as it takes.
+Without a budget, as in a script, work has no time limit.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from contextvars import ContextVar
 
 from quantviz.errors import QuantVizError
 
-#: Seconds of work from which what is done of it tells how long all of it takes.
+#: Seconds of work after which the share that is done predicts how long all of it takes.
 _TELLING = 0.5
 
 
 class Ended(BaseException):
-    """The end of work whose budget is spent, with the sentence for it.
+    """The end of work whose budget is spent, with its error message in `problem`.
 
-    It is no `QuantVizError`: those that are caught on the way say of a scheme that it does not fit.
+    Not a `QuantVizError`: callers catch those on the way, where one means that a scheme does not fit.
     """
 
     def __init__(self, key: str, **params: object) -> None:
@@ -57,15 +57,15 @@ class Spending:
         return self._clock()
 
     def drop(self) -> None:
-        """Have the work end at its next look: nobody waits for it any more."""
+        """Make the work end at its next check, because nobody waits for its result any more."""
         self._dropped.set()
 
     def check(self, share: float = 0.0, since: float = 0.0) -> None:
-        """Raise `Ended` where the budget is spent, or will be, or the work was dropped.
+        """Raise `Ended` if the budget is spent, if it will be at this speed, or if the work was dropped.
 
         Args:
-            share: How much of a part of the work is done, 0 to 1; 0 where that is not known.
-            since: When that part began.
+            share: The share of a part of the work that is done, 0 to 1; 0 if it is unknown.
+            since: The time at which that part began, in seconds of this budget's clock.
         """
         if self._dropped.is_set():
             raise Ended("work.dropped")
@@ -82,7 +82,7 @@ _SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
 
 @contextlib.contextmanager
 def spending(budget: Spending) -> Iterator[None]:
-    """Have what follows spend a budget while the `with` block lasts."""
+    """Charge all work inside the `with` block to a budget."""
     before = _SPENDING.set(budget)
     try:
         yield
@@ -91,10 +91,10 @@ def spending(budget: Spending) -> Iterator[None]:
 
 
 def too_long(end: Ended) -> QuantVizError:
-    """Return the sentence of one part of the work that takes too long: what else is asked for is still done.
+    """Return the error of one part of the work that takes too long, so that the other parts can go on.
 
     Raises:
-        Ended: The work ends for another reason, and the other parts with it.
+        Ended: The work ended for another reason, which ends the other parts as well.
     """
     if end.problem.key != "work.too_long":
         raise end
@@ -102,14 +102,14 @@ def too_long(end: Ended) -> QuantVizError:
 
 
 class Progress:
-    """How far a part of the work is, told step by step."""
+    """A counter of the finished steps of a part of the work, checked against the budget at each step."""
 
     def __init__(self, count: int) -> None:
         self._budget, self._count, self._done = _SPENDING.get(), count, 0
         self._since = self._budget.now if self._budget else 0.0
 
     def step(self) -> None:
-        """Note that a step begins; raise `Ended` where the budget is spent or will be."""
+        """Count a step that begins; raise `Ended` if the budget is spent or will be."""
         if self._budget:
             self._budget.check(self._done / self._count, self._since)
             self._done += 1

@@ -1,10 +1,10 @@
-"""The door of the public functions: their arguments are what they want, and the process's settings are ours.
+"""Decorators of the public functions: they check the arguments and run with torch's usual settings.
 
 @public
 def quantize(x: Any, scheme: Scheme | str, *, strict: bool = False) -> QuantResult: ...
 
-What a parameter wants is its annotation: an argument that does not fit raises a `QuantVizError` that names
-it. What is annotated `Any` is checked by the function, which takes a tensor or a table in many forms.
+An argument that does not fit its parameter's annotation raises a `QuantVizError` that names it. A parameter
+annotated `Any` is checked by the function itself, which takes a tensor or a table in many forms.
 
 Results must not depend on what else a process does with torch. So the function runs with float32 as the
 default, on the CPU, without autocast, and with small numbers kept.
@@ -33,18 +33,18 @@ from quantviz.errors import QuantVizError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-#: Whether a public function is at work, so that those that it calls do not look again.
+#: Whether a public function is running, so that the public functions it calls skip their checks.
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
-#: Half of the smallest normal float64, once it is made: 0 where small numbers are flushed.
+#: The smallest normal float64; half of it is 0 on a processor that flushes subnormal numbers.
 _SMALLEST = sys.float_info.min
 #: No argument is a larger whole number: numpy and torch have none.
 _LARGEST = 2**63
-#: What an annotation does not tell.
+#: Marks a value that does not fit its type.
 _ANY = object()
 
 
 class _Arguments:
-    """Looks at the arguments of a function; `own` are parameters that it checks itself."""
+    """A check of a function's arguments; `own` are parameters that the function checks itself."""
 
     def __init__(self, function: Callable[..., Any], own: tuple[str, ...] = ()) -> None:
         self._function, self._own = function, own
@@ -67,9 +67,12 @@ class _Arguments:
         return fitting
 
     def checked(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return them as the parameters want them; `QuantVizError` names the first that does not fit.
+        """Return the positional and the named arguments, converted to their parameters' types.
 
-        What there is too much of, Python itself refuses.
+        Surplus positional arguments come back unchecked: the call itself raises a `TypeError` for them.
+
+        Raises:
+            QuantVizError: An argument does not fit its annotation; the message names the first one.
         """
         given = [self._checked(name, value) for name, value in zip(self._parameters, args, strict=False)]
         fitting = {name: self._checked(name, value) for name, value in named.items()}
@@ -77,7 +80,7 @@ class _Arguments:
 
 
 def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return the decorator of a function that users call; `own` are parameters that it checks itself."""
+    """Return the decorator of a function that users call; `own` are parameters the function checks itself."""
 
     def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
         arguments = _Arguments(function, own)
@@ -101,9 +104,8 @@ def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 
 def public_class(kind: type[_T]) -> type[_T]:
-    """Return a class that users hold, with the arguments of its own methods looked at.
-
-    Its methods work on what they are told; those that make tensors are `public` besides.
+    """Return a class whose public methods check their arguments; `public` is for methods that make tensors,
+    because they also need torch's usual settings.
     """
     for name, held in list(vars(kind).items()):
         if name.startswith("_"):
@@ -116,7 +118,7 @@ def public_class(kind: type[_T]) -> type[_T]:
 
 
 def _asked(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a method with its arguments looked at."""
+    """Return a method that checks its arguments."""
     arguments = _Arguments(method)
     call: Callable[..., _T] = method
 
@@ -140,7 +142,7 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_fields(value: Any) -> None:
-    """Raise a `QuantVizError` where a field of a dataclass that a user has filled is not what it wants."""
+    """Raise a `QuantVizError` if a field of a dataclass that a user filled does not fit its annotation."""
     for field, got in unfit_fields(value):
         raise QuantVizError(
             "argument", function=type(value).__name__, name=field.name, got=got, allowed=field.type
@@ -148,7 +150,9 @@ def check_fields(value: Any) -> None:
 
 
 def unfit_fields(value: Any) -> Iterator[tuple[dataclasses.Field[Any], str]]:
-    """Yield the fields of a dataclass that hold what they do not want, with what an error says of that."""
+    """Yield each field of a dataclass whose value does not fit its annotation, with that value as text for an
+    error message.
+    """
     wanted = _wanted(cast("Hashable", type(value)))
     for field in dataclasses.fields(value):
         given = getattr(value, field.name)
@@ -158,12 +162,12 @@ def unfit_fields(value: Any) -> Iterator[tuple[dataclasses.Field[Any], str]]:
 
 @functools.cache
 def _wanted(kind: Hashable) -> dict[str, Any]:
-    """Return what the fields of a dataclass want, by their names."""
+    """Return the types of a dataclass's fields, by their names."""
     return typing.get_type_hints(kind)
 
 
 def checked_fields(kind: type[_T]) -> type[_T]:
-    """Return a dataclass that users fill, with what its constructor is given looked at."""
+    """Return a dataclass whose constructor checks the arguments that users pass."""
     init: Callable[..., None] = kind.__init__
 
     @functools.wraps(init)
@@ -182,7 +186,7 @@ def checked_fields(kind: type[_T]) -> type[_T]:
 def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the types of a function's parameters; `Any` of those without an annotation, and of `skipped`.
 
-    What it returns is left out: that may be imported for type checkers alone.
+    The return type is left out: it may be imported for type checkers alone.
     """
     parameters = inspect.signature(function).parameters
     annotations = {
@@ -195,9 +199,17 @@ def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> di
     return {name: hints.get(name, Any) for name in parameters}
 
 
+@functools.cache
+def _parts_of(kind: Hashable) -> tuple[Any, tuple[Any, ...]]:
+    """Return the origin and the arguments of a generic type: `dict` and `(str, int)` of `dict[str, int]`."""
+    return typing.get_origin(kind), typing.get_args(kind)
+
+
 def _fitted(value: Any, kind: Any) -> Any:
-    """Return a value as a type has it; `_ANY` where it is none of it."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    """Return a value converted to a type, or `_ANY` if it does not fit."""
+    if type(value) is kind and kind is not int:  # as nearly all are
+        return value
+    origin, inner = _parts_of(kind)
     if kind is Any or isinstance(kind, TypeVar):
         return value
     if kind is None or kind is type(None):
@@ -261,7 +273,7 @@ def _fitted_mapping(value: Any, key: Any, item: Any) -> Any:
 
 
 def _fitted_items(value: Any, kind: Any) -> Any:
-    """Return items as a tuple: a text is no list of its letters, nor a tensor one of rows."""
+    """Return items as a tuple; a text is not taken for a list of letters, nor a tensor for one of rows."""
     if isinstance(value, str | bytes) or hasattr(value, "__array__"):
         return _ANY
     if not isinstance(value, collections.abc.Iterable):
@@ -271,7 +283,7 @@ def _fitted_items(value: Any, kind: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return what an error says of an argument: its type, and of a plain one itself."""
+    """Return an argument as an error message shows it: its type, and the value itself of a plain one."""
     plain = isinstance(value, str | bytes | bool | float | complex) or (
         isinstance(value, int) and abs(value) < _LARGEST
     )
@@ -282,12 +294,12 @@ def _shown(value: Any) -> str:
 
 
 def flushes_small() -> bool:
-    """Return whether this thread's processor makes 0 of numbers that are smaller than the normal ones."""
+    """Return whether this thread's processor flushes subnormal numbers to 0."""
     return _SMALLEST * 0.5 == 0.0
 
 
 def keep_small() -> None:
-    """Keep such numbers in this thread from now on. A thread begins as the one that started it was then."""
+    """Keep subnormal numbers in this thread from now on; a new thread inherits the setting of its parent."""
     if flushes_small():
         import torch
 
@@ -295,9 +307,7 @@ def keep_small() -> None:
 
 
 def _after_fork() -> None:
-    """Have torch compute on this thread alone: a child that is forked has none of the others, and would wait
-    for them for ever.
-    """
+    """Limit torch to this one thread: a forked child has no other threads and would wait for them forever."""
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
@@ -308,14 +318,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class _DefaultDtype:
-    """Makes float32 the default of the process while any thread is at work here."""
+    """Float32 as the process's default dtype while any thread runs a public function."""
 
     def __init__(self) -> None:
         self._lock, self._inside, self._before = threading.Lock(), 0, None
 
     @contextlib.contextmanager
     def float32(self, torch: Any) -> Iterator[None]:
-        """Have it so while the `with` block lasts; the last thread that leaves sets what was before."""
+        """Make float32 the default inside the `with` block; the last thread to leave restores the old one."""
         with self._lock:
             if not self._inside:
                 self._before = torch.get_default_dtype()
@@ -339,10 +349,10 @@ _default_dtype = _DefaultDtype()
 
 @contextlib.contextmanager
 def usual_settings() -> Iterator[None]:
-    """Have torch as it is when it is imported while the `with` block lasts, and then as it was.
+    """Run the `with` block with torch's settings as they are after import, and restore the old ones after it.
 
     Raises:
-        QuantVizError: Tensors that are made now have no values, as under torch's `FakeTensorMode`.
+        QuantVizError: New tensors have no values here, as under torch's `FakeTensorMode`.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "set_default_dtype"):  # it is being imported
@@ -351,7 +361,7 @@ def usual_settings() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_default_dtype.float32(torch))
         if flushes_small():
-            # Torch's own threads may flush as well, and cannot be asked: there is none but this one.
+            # Torch's own threads may flush too, which cannot be checked: compute on this one alone.
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(1)
             stack.callback(torch.set_flush_denormal, True)

@@ -1,4 +1,4 @@
-"""The one error type, and notes: what a person should know although nothing failed."""
+"""The one error type, and notes: remarks for the user on a result although nothing failed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Characters of one value that an error repeats: about a line.
 MOST_SHOWN = 120
-#: The same of what there is, which the error itself lists.
+#: Characters of a list of allowed names in an error message.
 _MOST_LISTED = 2000
-#: Parameters that list what there is.
+#: Parameters of an error that list the allowed names.
 _LISTS = ("known", "allowed", "offered", "sizes", "recipes")
 
 
 def known_language(language: str) -> str:
-    """Return the name of a language; `QuantVizError` where there is none of that name."""
+    """Return the name of a language; raise `QuantVizError` if there is no such language."""
     if not isinstance(language, str) or language not in languages():
         raise QuantVizError("report.language", got=language, known=", ".join(languages()))
     return language
 
 
 class QuantVizError(ValueError):
-    """Something a person can mend: what failed, the value, the rule, the way out.
+    """An error that the user can correct: the message names the failure, the value, the rule and the way out.
 
     `key` names the sentence under `[errors]` in `quantviz/text/*.toml` and `params` fills
-    its braces, so a page can say it in any language; `str(error)` is the English one. Of a
-    long value only about a line is repeated, and where a name is not `known`, the nearest one is suggested.
+    its braces, so a page can show it in any language; `str(error)` is the English one. A long
+    value is cut to about a line, and for a name that is not among `known`, the nearest one is suggested.
 
     >>> error = QuantVizError("unknown_mode", got="symetric", known="symmetric, asymmetric")
     >>> error.key
@@ -51,18 +51,18 @@ class QuantVizError(ValueError):
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
         """Return the sentence in `language`."""
-        said = {
-            name: value.message(language)
-            if isinstance(value, QuantVizError)
-            else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
-            for name, value in self.params.items()
-        }
+        said: dict[str, object] = {}
+        for name, value in self.params.items():
+            if isinstance(value, QuantVizError):
+                said[name] = value.message(language)
+            else:
+                said[name] = _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
         sentence = text(f"errors.{self.key}", known_language(language), **said)
         nearest = self._nearest()
         return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
 
     def _nearest(self) -> str | None:
-        """Return the known name most like the one that is not; none where none is."""
+        """Return the known name most like the unknown one; none if none is similar."""
         got, known = self.params.get("field", self.params.get("got")), self.params.get("known")
         if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
@@ -83,8 +83,9 @@ class QuantVizError(ValueError):
 
 
 def _of_nearest_number(got: str, names: list[str]) -> str | None:
-    """Return the name that differs in its number alone, by the least factor, of a name whose number is a
-    power of two, as widths are; none where none does.
+    """Return the name that differs from `got` in its number alone, by the least factor.
+
+    None if there is no such name, or if the number in `got` is not a power of two, as bit widths are.
 
     >>> _of_nearest_number("int32", ["int3", "int8", "int16", "uint16"])
     'int16'
@@ -99,7 +100,7 @@ def _of_nearest_number(got: str, names: list[str]) -> str | None:
 
 
 class _Shown:
-    """A value as an error's sentence has it: formatted as asked, but no longer than `most` characters."""
+    """A value in an error's sentence: formatted by its format specification, at most `most` characters."""
 
     def __init__(self, value: object, most: int) -> None:
         self._value, self._most = value, most
@@ -136,7 +137,10 @@ class _ShortRepr(reprlib.Repr):
 
         Python refuses to write more than 4,300 digits.
         """
-        return repr(x) if abs(x) < 10**MOST_SHOWN else f"{'-' if x < 0 else ''}10^{math.log10(abs(x)):.0f}"
+        if abs(x) < 10**MOST_SHOWN:
+            return repr(x)
+        sign = "-" if x < 0 else ""
+        return f"{sign}10^{math.log10(abs(x)):.0f}"
 
 
 _short = _ShortRepr()
@@ -167,7 +171,7 @@ class Note(Picklable):
         return cls(key, MappingProxyType(params))
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return the sentence in `language`; a note or an error among its parameters is a part of it."""
+        """Return the sentence in `language`, with the sentences of notes and errors among its parameters."""
         said = {
             name: value.message(language) if isinstance(value, Note | QuantVizError) else value
             for name, value in self.params.items()

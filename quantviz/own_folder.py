@@ -1,6 +1,4 @@
-"""The folder in which this user's processes keep what they may need again: compiled kernels, and parts of
-published models.
-"""
+"""The folder in which this user's processes cache compiled kernels and parts of published models."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from pathlib import Path
 
 
 def own_folder(name: str) -> Path | None:
-    """Return the folder called `name` in which this user keeps things; none where no folder can be written
-    that is this user's alone.
+    """Return this user's cache folder called `name`; none if it is not writable or others can write to it.
 
     It lies in `QUANTVIZ_CACHE_DIR`, else in `XDG_CACHE_HOME/quantviz`, else in `~/.cache/quantviz`.
     """
@@ -37,7 +34,7 @@ def own_folder(name: str) -> Path | None:
 
 
 def _own(folder: Path) -> bool:
-    """Return whether no other user can put files here: what lies here is run, or shown to everybody."""
+    """Return whether no other user can put files here, because files from here are run or shown to others."""
     if sys.platform == "win32":
         return True
     found = folder.lstat()

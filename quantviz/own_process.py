@@ -1,4 +1,4 @@
-"""Start a process of the app's own: Python with this package, whatever folder the server was started in."""
+"""Start a helper process: Python with this package, whatever folder the server was started in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: How far behind others such a process stands: whoever uses the app comes first.
+#: Niceness of a helper process: the server that answers the users comes first.
 NICE = 10
 
 
@@ -19,7 +19,7 @@ def start(
 ) -> subprocess.Popen[Any]:
     """Return a process that runs a module of this package, from a clone as from an installed package.
 
-    `environment` is added to the server's own, and `more` is what `subprocess.Popen` takes.
+    `environment` is added to the server's own, and `more` goes to `subprocess.Popen`.
     """
     paths = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
     return subprocess.Popen(
@@ -31,7 +31,7 @@ def start(
 
 
 def stand_behind() -> None:
-    """Have this process get its turn after the server, where the system can do that."""
+    """Lower this process's priority below the server's, on systems that can."""
     if hasattr(os, "nice"):
         os.nice(NICE)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Picklable:
-    """Lets a frozen dataclass be pickled with its read-only mappings, and its tensors without what they are
-    views of.
+    """Pickling of a frozen dataclass with its read-only mappings, and of its tensor views without the rest of
+    their storage.
 
     Python does not pickle a `MappingProxyType`, and torch pickles a view with all of the memory behind it.
     """
@@ -24,7 +24,7 @@ class Picklable:
 
 @dataclasses.dataclass(frozen=True)
 class _ReadOnly:
-    """Stands for a read-only mapping in a pickle."""
+    """A stand-in for a read-only mapping in a pickle."""
 
     items: dict[Any, Any]
 
@@ -32,7 +32,7 @@ class _ReadOnly:
 def _packed(value: Any) -> Any:
     if isinstance(value, MappingProxyType):
         return _ReadOnly({name: _packed(each) for name, each in value.items()})
-    # A tensor, told without importing torch: what is only chosen does not need it.
+    # Recognize a tensor without importing torch: pickled schemes do not need it.
     storage = getattr(value, "untyped_storage", None)
     return value.clone() if storage and storage().nbytes() > value.numel() * value.element_size() else value
 

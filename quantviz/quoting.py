@@ -11,14 +11,14 @@ import re
 import shlex
 from collections.abc import Iterable
 
-#: What a spreadsheet takes for a formula at the start of a cell, also after the mark that says it is none.
+#: The start of a cell that a spreadsheet takes for a formula, also after the apostrophe that prevents that.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def shell_command(words: Iterable[str]) -> str:
-    r"""Return a command for a shell, on one line: whatever is in a word, it is that word.
+    r"""Return a command for a shell, on one line, with each word quoted where the shell would change it.
 
-    Bytes that no screen can show are spelled out, as bash, zsh and POSIX shells of 2024 read them.
+    Unprintable characters are written as escapes, which bash, zsh and POSIX shells of 2024 read.
 
     >>> print(shell_command(["quantviz", "scan", "a'$(id)'.gguf"]))
     quantviz scan 'a'"'"'$(id)'"'"'.gguf'
@@ -29,7 +29,7 @@ def shell_command(words: Iterable[str]) -> str:
 
 
 def operand(path: str) -> str:
-    """Return a path as a command takes it, also where it begins as an option does.
+    """Return a path as a command takes it, with `./` before one that begins with a dash as options do.
 
     >>> operand("-o.safetensors"), operand("a.safetensors")
     ('./-o.safetensors', 'a.safetensors')
@@ -38,9 +38,9 @@ def operand(path: str) -> str:
 
 
 def option_text(name: str) -> str:
-    r"""Return a name as an option of `quantviz` takes it where others stand beside it.
+    r"""Return a name as part of an option of `quantviz` that takes several names.
 
-    A backslash stands before what would end it there, and before a backslash; `option_parts` takes it off.
+    A backslash precedes each "=", "," and backslash; `option_parts` removes it.
 
     >>> print(option_text("a=b,c"), option_text("w\\=4"))
     a\=b\,c w\\\=4
@@ -49,9 +49,9 @@ def option_text(name: str) -> str:
 
 
 def option_parts(text: str, mark: str, most: int = 0) -> list[str]:
-    r"""Return the names in an option, between marks with no backslash before them; at most so many cuts.
+    r"""Return the names in an option, split at each `mark` with no backslash before it.
 
-    What is behind the last cut is left as it is: it may be no name.
+    With `most` above 0, at most so many splits; the rest stays as it is, because it may not be a name.
 
     >>> option_parts(r"a\=b\,c=int8(x=1)", "=", 1), option_parts(r"a\,b,c\d", ",")
     (['a=b,c', 'int8(x=1)'], ['a,b', 'c\\d'])
@@ -85,7 +85,7 @@ def yaml_text(words: str) -> str:
 
 
 def wildcard(name: str) -> str:
-    """Return the pattern of `fnmatch` that a name alone matches.
+    """Return the pattern of `fnmatch` that matches this name alone.
 
     >>> wildcard("experts[3].up*")
     'experts[[]3].up[*]'
@@ -94,9 +94,9 @@ def wildcard(name: str) -> str:
 
 
 def csv_text(words: str) -> str:
-    """Return a text as a cell of a CSV has it: none that a spreadsheet takes for a formula.
+    """Return a text for a cell of a CSV file, with an apostrophe before one that looks like a formula.
 
-    An apostrophe stands before those; `from_csv_text` takes it off.
+    `from_csv_text` removes the apostrophe.
 
     >>> csv_text("=1+1"), csv_text("'-0"), csv_text("model.weight")
     ("'=1+1", "''-0", 'model.weight')
@@ -124,7 +124,7 @@ def _shell_character(each: str) -> str:
         return f"\\{each}"
     if each.isprintable():
         return each
-    # A byte of a file's name that is no text stands as half a character.
+    # Python decodes a byte of a file name that is not valid UTF-8 to a lone surrogate.
     is_byte = "\udc80" <= each <= "\udcff"
     raw = each.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
     return "".join(f"\\x{byte:02x}" for byte in raw)

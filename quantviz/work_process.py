@@ -1,11 +1,11 @@
-"""Long work in a process of its own, which gets its turn after the server.
+"""Long work in a process of its own, which runs at a lower priority than the server.
 
-Python lets one thread of a process compute at a time, so that all others would wait for a search in a thread
-again and again. Whoever asks here hands over a function that can be pickled, and waits for what it returns:
+Python lets one thread of a process compute at a time, so a search in a thread would hold up all others again
+and again. The caller passes a function that can be pickled, and waits for its result:
 
     WorkProcess().ask(partial(gaussian_sqnr_db, scheme, shape), seconds=20.0)
 
-Both ends are of this package, so that they may speak pickle.
+Both ends belong to this package, so pickle is safe between them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from quantviz.errors import QuantVizError
 
 T = TypeVar("T")
 
-#: Seconds between two looks whether somebody still waits.
+#: Seconds between two checks whether a caller still waits.
 _LOOK = 0.1
-#: Seconds that work which was dropped has to come to its next look, before its process is killed; and those
-#: that a process may take beyond its work's own: to start, to wait for its turn, to read.
+#: Seconds until the process of dropped work is killed if the work does not reach its next check; and seconds
+#: that a process may take beyond the work's own: to start, to wait for the processor, to read.
 _GRACE, _LATE = 3.0, 60.0
-#: Seconds after which a process that is asked nothing ends.
+#: Seconds after which an idle process ends.
 _PATIENCE = 900.0
-#: What the process says when it has ended.
+#: The answer that stands for a process that has ended.
 _LOST = "lost", None
 
 
 class WorkProcess:
-    """A process that does one piece of work at a time, started when it is needed. Safe for many threads.
+    """A process that does one piece of work at a time, started on demand. Safe for many threads.
 
-    `ready_for` are modules that it imports at its start.
+    Args:
+        ready_for: Names of modules that the process imports at its start.
     """
 
     def __init__(self, ready_for: Iterable[str] = ()) -> None:
@@ -56,25 +57,29 @@ class WorkProcess:
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the process; none where none runs."""
+        """Return the id of the process; none if none runs."""
         running = self._running
         return running.process.pid if running and running.process.poll() is None else None
 
     def prepare(self) -> None:
-        """Have the process start where none runs: that takes seconds."""
+        """Start the process if none runs, which takes seconds."""
         with self._starting:
-            # What is set in the environment counts from now on, as it does in this process.
+            # A changed environment variable takes effect at once, as it does in this process.
             settings = {name: value for name, value in os.environ.items() if name.startswith("QUANTVIZ_")}
             if self.pid is None or (self._running and self._running.settings != settings):
                 self._end()
                 self._running = _Running(self._ready_for, settings)
 
     def ask(self, work: Callable[[], T], seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> T:
-        """Return what the work gives, when all that others have asked for is done.
+        """Return the result of a function that runs in the process after all earlier calls are done.
+
+        Args:
+            work: The function; it and its result can be pickled.
+            seconds: Seconds of processor time that it may take.
+            is_wanted: Whether the caller still waits for the result.
 
         Raises:
-            Ended: It takes more than so many seconds of the processor, nobody waits for it any more, or its
-                process has ended.
+            Ended: The work exceeds its seconds, nobody waits for it any more, or its process has ended.
         """
         while not self._asking.acquire(timeout=_LOOK):
             if not is_wanted():
@@ -121,13 +126,13 @@ class WorkProcess:
         except BrokenPipeError:  # it had waited for long, and has just ended
             self.close()
             return self._told(asked)
-        except BaseException:  # half a message would be taken for the beginning of the next
+        except BaseException:  # half a message would become the beginning of the next
             self.close()
             raise
         return running
 
     def _drop(self, running: _Running) -> None:
-        """Have the work end at its next look; kill a process that does not look."""
+        """Make the work end at its next check; kill a process that does not reach one."""
         try:
             running.tell(None)
             running.answers.get(timeout=_GRACE)
@@ -141,14 +146,14 @@ class WorkProcess:
 
 
 class _Running:
-    """A process that has been started, and what it answers."""
+    """A running process and the queue of its answers."""
 
     def __init__(self, ready_for: Iterable[str], settings: dict[str, str]) -> None:
         self.settings = settings
         self.process: subprocess.Popen[bytes] = own_process.start(
             "quantviz.work_process",
             ready_for,
-            # A thread: two would only hinder those who answer meanwhile.
+            # One thread: two would only slow down the server's own threads.
             environment={"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -182,10 +187,10 @@ class _Running:
 
 
 def serve(ready_for: Iterable[str]) -> None:
-    """Do what is asked for on stdin, one after the other, until nobody asks any more."""
+    """Run the pickled work that arrives on stdin, one piece after the other, until none has come for long."""
     own_process.stand_behind()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever is printed meanwhile is no answer.
+    # Keep what the work prints out of the stream of answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]] = queue.SimpleQueue()
     threading.Thread(target=_hear, args=(asked,), daemon=True).start()
@@ -209,13 +214,13 @@ def _hear(asked: queue.SimpleQueue[tuple[Callable[[], object], Spending]]) -> No
         except BaseException as problem:
             if not isinstance(problem, EOFError):
                 traceback.print_exc()
-            # The server has ended, or nothing that it says can be told from the rest any more.
+            # The server has ended, or the start of the next message in its stream is lost.
             os._exit(1)
         if message is None:
             budget.drop()
         else:
             work, seconds = message
-            # Its own seconds: whoever comes first takes none of them.
+            # Processor time of this work alone: earlier work uses up none of it.
             budget = Spending(seconds, clock=time.process_time)
             asked.put((work, budget))
 
@@ -227,7 +232,7 @@ def _done(work: Callable[[], object], budget: Spending) -> tuple[str, object]:
     except (Ended, QuantVizError) as problem:
         return "raised", problem
     except BaseException as problem:
-        # Raised where it is waited for, it would not tell where it comes from.
+        # The caller raises it again, without the traceback of this process.
         problem.add_note("".join(traceback.format_exception(problem)))
         try:
             pickle.dumps(problem)
@@ -237,5 +242,5 @@ def _done(work: Callable[[], object], budget: Spending) -> tuple[str, object]:
 
 
 if __name__ == "__main__":
-    # By its own name: what is pickled here is of that module.
+    # Import by the module's own name, because pickled objects refer to that name and not to `__main__`.
     importlib.import_module("quantviz.work_process").serve(sys.argv[1:])

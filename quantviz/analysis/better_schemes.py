@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from quantviz.analysis.recipe_ranking import RecipeRow
+from quantviz.schemes.granularity import PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 
 #: A smaller gain is none: it would not change the last digit that is shown.
@@ -16,10 +17,16 @@ LEAST_GAIN_DB = 0.05
 def best_of(
     x: Any, schemes: Iterable[Scheme], *, now_db: float = -math.inf, cells: int | None = None
 ) -> RecipeRow | None:
-    """Return what the scheme that brings most beyond its bits makes of `x`, a tensor, nested list or
-    `Stored`: see `worth_db`. None where none can be used on it, or none has a higher SQNR than `now_db`.
+    """Return the row of the scheme with the largest gain on `x` net of its bits, as `worth_db` counts it.
 
-    Of a large tensor about so many `cells` are measured, rows that are spread over it; all by default.
+    Args:
+        x: A tensor, nested list or `Stored`.
+        schemes: The schemes to compare.
+        now_db: The SQNR to beat, in dB.
+        cells: About how many cells of a large tensor are measured, in rows spread over it; all by default.
+
+    Returns:
+        The row; None if no scheme can be used on `x`, or none has a higher SQNR than `now_db`.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> loud = [[0.1, 8.0], [0.2, -7.0], [-0.3, 6.0]]
@@ -34,14 +41,14 @@ def best_of(
     if not schemes:
         return None
     part = SampledPart.of(stored, schemes[0], cells or stored.count)
-    # What cannot be used on this tensor has no SQNR.
+    # The SQNR of a scheme that cannot be used on this tensor is nan, which no comparison passes.
     rows = [row for row in (part.row("", scheme, None) for scheme in schemes) if row.sqnr_db > now_db]
     return max(rows, key=lambda row: worth_db(row.sqnr_db, row.bits), default=None)
 
 
 def gain_db(better_db: float | None, now_db: float) -> float:
-    """Return by how many dB the SQNR of what was found beats what there is now; 0 where it does not, or
-    hardly, or nothing was found.
+    """Return the gain in SQNR over the current scheme, in dB; 0 if it is below `LEAST_GAIN_DB` or no better
+    scheme was found.
 
     >>> gain_db(None, 20.0), gain_db(22.5, 20.0), gain_db(20.01, 20.0)
     (0.0, 2.5, 0.0)
@@ -53,7 +60,7 @@ def gain_db(better_db: float | None, now_db: float) -> float:
 
 
 def worth_db(gained_db: float, bits: float) -> float:
-    """Return what is left of some dB when its bits an element are taken off, at what a bit more brings.
+    """Return the SQNR gain net of the extra bits per element, in dB; each bit counts `blame.DB_PER_BIT`.
 
     A scheme of more bits is better only where it beats the same bits spent on finer steps everywhere.
 
@@ -63,3 +70,17 @@ def worth_db(gained_db: float, bits: float) -> float:
     from quantviz.analysis.blame import DB_PER_BIT
 
     return gained_db - DB_PER_BIT * bits
+
+
+def is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
+    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
+    of different inputs before they scale, so that none runs it.
+
+    >>> is_by_inputs(Scheme("int4", granularity=PerChannel(1)), (8, 8))
+    True
+    >>> is_by_inputs(Scheme("int4", granularity=PerChannel(0)), (8, 8))
+    False
+    """
+    if scheme is None or len(shape) < 2 or not isinstance(scheme.granularity, PerChannel):
+        return False
+    return scheme.granularity.axis % len(shape) == len(shape) - 1

@@ -1,7 +1,7 @@
-"""Who is to blame: which parts of a tensor cost the others their accuracy, and what would help.
+"""The parts of a tensor that cost the others their accuracy, and the remedies for it.
 
 A part that *suffers* has a large error. A part that *causes* error makes scales so large that others have it:
-what it costs is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
+its cost is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
 column's own cells last; its neighbours pay.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from quantviz.analysis.better_schemes import is_by_inputs
 from quantviz.analysis.counterfactuals import Counterfactuals, Numbers, decibels
 from quantviz.analysis.kept_parts import (
     POOL,
@@ -25,7 +26,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -38,7 +39,7 @@ from quantviz.tensors.lazy import as_stored
 if TYPE_CHECKING:
     import pandas
 
-#: What one bit more an element brings, in dB: half the step.
+#: Gain in SQNR of one more bit per element, which halves the step, in dB.
 DB_PER_BIT = decibels(4.0, 1.0)
 #: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
 LEAST_WORTH_DB = 1.0
@@ -53,7 +54,7 @@ REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "groups",
 #: Those that no engine's kernel of weights runs: some cells in another format, or scales of inputs.
 _WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 
-#: Parts of which it is told exactly what they cost by themselves.
+#: Number of parts whose own cost is computed exactly.
 _SUSPECTS = 12
 #: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
 _MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**25
@@ -67,7 +68,7 @@ _GROUPS = (128, 64, 32)
 
 @dataclass(frozen=True)
 class Suspect:
-    """What one part suffers, and what it costs the others."""
+    """One part's own error, and its cost to the others."""
 
     #: Its number in the grid of parts, counted row by row, and its place there: (0, 5) is column 5.
     number: int
@@ -80,8 +81,8 @@ class Suspect:
     #: How much Σe² of all other cells falls once it is taken out, and as a share of the tensor's.
     caused: float
     caused_share: float
-    #: How much Σe² of the whole tensor rises once it alone is put back into what was chosen; nan where it is
-    #: not chosen. Of equally loud parts none costs anything by itself, but each does so here.
+    #: How much Σe² of the whole tensor rises if it alone of the chosen parts is put back; nan if it is not
+    #: chosen. Of equally loud parts none costs anything by itself, but each does so here.
     put_back: float
     #: SQNR of all other cells, in dB: now, and without it.
     rest_before_db: float
@@ -117,12 +118,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What one change for some parts brings.
+    """The effect of one change for some parts, one of `REMEDIES`.
 
-    "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all that they
-    were. "clip": to what scales found without them reach. "isolate": a tensor of their own under the same
-    scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
-    "groups": each group along the last axis its own scale, where groups are smaller than what shares one now.
+    "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all their
+    energy. "clip": to the range of the scales found without them. "isolate": a tensor of their own under the
+    same scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
+    "groups": each group along the last axis its own scale, if groups are smaller than the current blocks.
     "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it. "fold": AWQ's
     scaling of columns, found from the weights alone and folded into the layer before.
     """
@@ -144,14 +145,15 @@ class Remedy:
     is_deployable: bool = True
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class Blame:
-    """Which parts of a tensor cost the others most under a scheme, and what would help."""
+    """The parts of a tensor that cost the others most under a scheme, and the remedies for them."""
 
     scheme: Scheme
     shape: Shape
-    #: What the parts are, and how many there are.
+    #: The kind of the parts, and their number.
     parts: Granularity
     count: int
     #: SQNR of the whole tensor now, in dB, and the bits an element takes.
@@ -163,8 +165,8 @@ class Blame:
     curve: tuple[Kept, ...]
     #: A set that costs the others much, and is worth its bits; none where nothing is to blame.
     choice: Kept | None
-    #: What could be done about the chosen parts, or, where nothing is chosen, about the one that causes at
-    #: least `LEAST_CAUSED` of the error; the best for the whole tensor first.
+    #: Remedies for the chosen parts, or, if none is chosen, for the one that causes at least `LEAST_CAUSED`
+    #: of the error; the best for the whole tensor first.
     remedies: tuple[Remedy, ...]
     #: "float16", or "bfloat16" where a value is beyond that.
     kept_as: str
@@ -173,9 +175,7 @@ class Blame:
 
     @property
     def worth_db(self) -> float:
-        """Return the dB that the choice brings the others, and the whole, beyond what its bits would bring
-        spent evenly; 0 without one.
-        """
+        """Return the SQNR gain of the choice net of its bits, in dB, as `_worth` counts it; 0 without one."""
         return 0.0 if self.choice is None else _worth(self.choice, self.whole_db)
 
     @property
@@ -190,8 +190,9 @@ class Blame:
         return most if most is not None and most.caused_share >= LEAST_CAUSED else None
 
     def keep(self, x: Any, numbers: Iterable[int] | None = None) -> torch.Tensor:
-        """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales: what "keep"
-        brings, which no scheme alone can do. float32, of the tensor's shape.
+        """Return x̂ of `x` with the chosen parts in 16 bits and out of the search for scales, float32.
+
+        This is the remedy "keep", which no scheme alone can do. The shape is the tensor's.
 
         Args:
             x: The tensor that was looked at, as in `blame`.
@@ -223,7 +224,7 @@ class Blame:
         return frame_of(self.suspects, Suspect)
 
     def curve_table(self) -> pandas.DataFrame:
-        """Return a row for each point of the curve: `k` and what it brings."""
+        """Return a row for each point of the curve: `k` and its gains."""
         return frame_of(self.curve, Kept, k=[each.k for each in self.curve])
 
     def remedy_table(self) -> pandas.DataFrame:
@@ -240,14 +241,14 @@ def blame(
     most: int | None = None,
     trials: int | None = None,
 ) -> Blame:
-    """Return which parts of `x` cost the others most under `scheme`, and what would help.
+    """Return the parts of `x` that cost the others most under `scheme`, and the remedies for them.
 
-    Every number is that of a real quantization; estimates only say which are made.
+    Every number is that of a real quantization; estimates only choose which are made.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
+        x: An input of `quantize`, or a `Stored`.
         scheme: The scheme, a recipe or a text form.
-        parts: What is taken out as one: `PerChannel(0)` rows, `PerChannel(1)` columns, `Flat(1)` cells,
+        parts: The unit that is taken out: `PerChannel(0)` rows, `PerChannel(1)` columns, `Flat(1)` cells,
             `PerGroup(32)` groups.
         most: How many parts are kept at most; by default 8, or 1 % of them, and half of them at most.
         trials: How many quantizations the search makes at most; by default fewer for a large tensor.
@@ -271,11 +272,19 @@ def blame(
 def culprits(
     x: Any, scheme: Scheme | str, *, most: int | None = None, trials: int | None = None
 ) -> tuple[Blame, ...]:
-    """Return `blame` of the cells and of the channels of each axis, the one whose choice is worth most first:
-    its choice says what costs the most, and is none where nothing is worth its bits. Of those the kind whose
-    costliest part causes most comes first.
+    """Return the `blame` of the cells and of the channels of each axis, by the worth of their choices.
 
-    `x`, `scheme`, `most` and `trials` are as in `blame`.
+    The choice worth most comes first: it names the costliest parts. A choice is None if no part is worth its
+    bits; those come last, by how much their costliest part causes.
+
+    Args:
+        x: An input of `quantize`, or a `Stored`.
+        scheme: The scheme, a recipe or a text form.
+        most: How many parts are kept at most, as in `blame`.
+        trials: How many quantizations each search makes at most, as in `blame`.
+
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
     >>> found = culprits(x, "int4_per_tensor")
@@ -346,8 +355,8 @@ def _alone(tried: Counterfactuals, orders: list[list[int]], most: int) -> list[i
 
 
 def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]:
-    """Return what the best sets bring, from the empty one on; where more parts bring nothing, none is
-    left out: the curve is flat there.
+    """Return the gains of the best set of each size, from the empty one on. Sizes whose extra parts gain
+    nothing are kept too: the curve is flat there.
     """
     return tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
 
@@ -370,8 +379,8 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
 
 
 def _worth(kept: Kept, whole_db: float) -> float:
-    """Return what keeping some parts brings beyond its bits: to the others, whom they cost their accuracy,
-    and to the whole.
+    """Return the SQNR gain of keeping some parts net of its bits, in dB: the smaller of the gain of the other
+    cells and that of the whole tensor.
     """
     if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
         return 0.0
@@ -415,8 +424,8 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
 
 
 def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
-    """Return what each remedy brings for some parts, the best for the whole tensor first; those that a
-    scheme's engine does not offer are left out.
+    """Return the remedies for some parts with their effects, the best for the whole tensor first; those that
+    the scheme's engine does not offer are left out.
     """
     signal, noise = tried.others_signal(numbers), tried.others_noise(numbers)
     before, whole = decibels(signal, noise), decibels(tried.signal, tried.noise)
@@ -426,7 +435,7 @@ def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
     ) -> Remedy:
         after = math.nan if rest is None else decibels(signal, rest)
         was = math.nan if rest is None else before
-        runs = name not in _WITHOUT_KERNEL and not _is_by_inputs(scheme, tried.x.shape)
+        runs = name not in _WITHOUT_KERNEL and not is_by_inputs(scheme, tried.x.shape)
         return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme, runs)
 
     made = (remedy(*each) for each in _tried_remedies(tried, numbers))
@@ -437,7 +446,7 @@ _Tried = tuple[str, float | None, float, float, Scheme | None]
 
 
 def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
-    """Yield id, Σe² of the others (none where cells are mixed), Σe² of all, bits added and the scheme."""
+    """Yield each remedy: id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, scheme."""
     rest, count = tried.noise_without(numbers), tried.x.count
     stored, telling = stored_bits(tried.scheme), tried.place_bits(numbers)
     of_scale = stored.scale + stored.zero_point
@@ -468,19 +477,8 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
         yield "rotate", None, rotated, 0.0, None
 
 
-def _is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
-    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
-    of different inputs before they scale.
-    """
-    if scheme is None or len(shape) < 2 or not isinstance(scheme.granularity, PerChannel):
-        return False
-    return scheme.granularity.axis % len(shape) == len(shape) - 1
-
-
 def _grouped(tried: Counterfactuals) -> Scheme | None:
-    """Return the scheme in groups along the last axis; none where what shares a scale now is as small, or no
-    groups fit.
-    """
+    """Return the scheme in groups along the last axis; None if blocks are as small now, or no groups fit."""
     shape, now = tried.x.shape, tried.study.layout.block_size
     made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < now)
     return next((each for each in made if each is not None and not each.problems(shape)), None)
@@ -495,8 +493,8 @@ def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None
 
 
 def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
-    """Return the scheme that clips to the others' range with this `noise`, where one range is for all and the
-    engine heeds it.
+    """Return the scheme that clips to the others' range with this `noise`; None if blocks have ranges of
+    their own, or the engine does not use a range that is set.
     """
     if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None

@@ -1,4 +1,4 @@
-"""What each block of a scheme suffers, and what its loudest cell costs the others in it."""
+"""The error of each block of a scheme, and the cost of its loudest cell to the others in it."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class BlockCosts:
 
 @public
 def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> BlockCosts:
-    """Return the `n` blocks of largest error and the `n` of widest range, with what their loudest cell costs.
+    """Return the `n` blocks of largest error and the `n` of widest range, with the cost of the loudest cell.
 
     All those cells are taken out together, which is as good as each by itself: blocks have scales of their
     own. Where there is a second scale for all of them, it too is found without these cells.
 
     Args:
-        x: What `quantize` takes, a `Stored`, or a `Study`, whose scheme is taken.
+        x: An input of `quantize`, a `Stored`, or a `Study`, whose scheme is taken.
         scheme: The scheme, a recipe or a text form.
         n: How many.
 

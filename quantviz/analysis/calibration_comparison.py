@@ -1,4 +1,4 @@
-"""What each calibration makes of one tensor, or of one of its blocks: where it clips, and what it brings."""
+"""Calibrations compared on one tensor, or on one of its blocks: their clipping ranges and their gains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     import pandas
 
-#: The percentiles that are tried where nobody says which, from hardly any clipping to a lot.
+#: The percentiles that are tried by default, from hardly any clipping to a lot.
 PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
 #: Set by hand, or an engine's own: no rule finds them for any scheme.
 _BY_HAND = (ManualRange, Given, Searched)
@@ -41,7 +41,7 @@ _BY_HAND = (ManualRange, Given, Searched)
 
 @dataclass(frozen=True)
 class CalibrationRow:
-    """What one calibration makes of a tensor or block, or why it cannot be used on it."""
+    """The result of one calibration on a tensor or block, or the reason why it cannot be used there."""
 
     calibration: Calibration
     #: The scheme with this calibration; None where the two do not go together.
@@ -66,9 +66,9 @@ class CalibrationRow:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationComparison:
-    """What calibrations make of a tensor, or of one block of it."""
+    """The results of calibrations on a tensor, or on one block of it."""
 
-    #: The calibration that is set first, the others in the order in which they were asked for.
+    #: The calibration that is set first, the others in the order of the call.
     rows: tuple[CalibrationRow, ...]
     #: The block's place in the grid of blocks; None for the whole tensor.
     block: Shape | None = None
@@ -127,15 +127,15 @@ def compare_calibrations(
     block: Shape | None = None,
     cells: int | None = None,
 ) -> CalibrationComparison:
-    """Return what each calibration makes of `x` under a scheme that is otherwise the same.
+    """Return the result of each calibration on `x`, under a scheme that is otherwise the same.
 
     Args:
         x: A real tensor or nested list of 1 to 4 axes, or a `Stored`.
-        scheme: The scheme, a recipe or a text form. Its own calibration is what the others are compared with.
-        calibrations: What is tried; `all_calibrations()` where nothing is named.
+        scheme: The scheme, a recipe or a text form. The others are compared with its own calibration.
+        calibrations: The calibrations to try; `all_calibrations()` by default.
         block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
-        cells: About how many cells of a large tensor are looked at, rows of it that are spread over it; all
-            where nothing is said, and where a scale is for values of several rows.
+        cells: About how many cells of a large tensor are looked at, in rows spread over it; all by default,
+            and if a scale is shared by several rows.
 
     Raises:
         QuantVizError: Where the scheme itself cannot be used on `x`, or there is no such block.

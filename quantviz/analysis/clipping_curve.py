@@ -84,7 +84,7 @@ def clipping_curve(x: Any, scheme: Scheme | str, *, block: Shape | None = None) 
     """Return the error of `x` against the range that every block, or one of them, is clipped to.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
+        x: An input of `quantize`, or a `Stored`.
         scheme: The scheme, a recipe or a text form. Its own calibration does not matter.
         block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
 
@@ -128,7 +128,7 @@ def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
     """Return an estimate of the curve that `range_curve` has for `scheme`, of integers.
 
     The values of each bar of the study's fine histogram are taken to lie evenly in it; scale and zero point
-    are the engine's. None where no range has a width, or the grid of one is wider than a float32 tells.
+    are the engine's. None if no range has a width, or if the step of one is beyond float32.
     """
     ends, histogram = ranges_to_try(study, STEPS, BEYOND), study.fine_histogram
     if ends is None or histogram is None:

@@ -1,4 +1,4 @@
-"""What becomes of a tensor's error when some of its parts are taken out: every number a real quantization."""
+"""A tensor's error without some of its parts: every number is that of a real quantization."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Numbers = tuple[int, ...]
 
 #: Finds ends of parts, whatever their size.
 _ENDS = Scheme("int8", convention=CONVENTIONS["course"].replace(tail="short"), nonfinite="ignore")
-#: What is kept is kept in 16 bits.
+#: Bits of each cell of the parts that are kept apart.
 KEPT_BITS = 16
-#: Of the noise that is left, a difference of two sums is told where it is at least this share of them: sums
-#: over large tensors agree to 1e-6.
+#: The remaining noise is taken as the difference of two sums if it is at least this share of them: sums over
+#: large tensors agree to 1e-6.
 _TOLD_BY_DIFFERENCE = 1e-3
 #: Points of AWQ's grid; of a large tensor's as many as quantize about so many cells, and the fewest.
 _STEPS, _CELLS_FOLDED, _FEWEST_STEPS = 20, 2**23, 4
@@ -119,7 +119,7 @@ class Rotated(Stored):
 
 
 class Scaled(Stored):
-    """The same matrix with each column times a factor.
+    """A matrix with each column times a factor.
 
     >>> Scaled(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5])).run(1, 4).tolist()
     [1.0, 3.0, 2.0]
@@ -147,7 +147,7 @@ def decibels(signal: float, noise: float) -> float:
 
 
 class Counterfactuals:
-    """A tensor under a scheme, asked what would be without some of its parts.
+    """The errors of a tensor under a scheme as they would be without some of its parts.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> tried = Counterfactuals([[0.1, 8.0], [0.7, -7.0]], Scheme("int4"), PerChannel(1))
@@ -158,13 +158,13 @@ class Counterfactuals:
     def __init__(self, x: Any, scheme: Scheme | str, parts: Granularity, study: Study | None = None) -> None:
         scheme = as_scheme(scheme)
         self.study = study or Study.of(as_stored(x)[0], scheme)
-        #: The scheme that was asked for, and the same for the dtype of the tensor.
+        #: The parts, the scheme as it was given, and the same scheme for the tensor's dtype.
         self.parts, self.scheme, self._own = parts, scheme, self.study.scheme
         result = self.study.result
         self.x = self.study.x if result is None else InMemory(result.x, dtype=self.study.x.dtype)
         self.layout: BlockLayout = parts.layout(self.x.shape, "short")
         self._ignoring = self._own.replace(nonfinite="ignore")
-        # What is finite needs no NaN to be heeded, which takes longer.
+        # A finite tensor needs no arithmetic for NaN, which takes longer.
         self._finite = self._ignoring if self.study.facts.nonfinite else self._own
         #: Quantizations of the whole tensor that were made.
         self.made = 0
@@ -183,7 +183,7 @@ class Counterfactuals:
 
     @property
     def axis(self) -> int | None:
-        """Return the axis whose channels the parts are; none where they are no channels."""
+        """Return the axis whose channels the parts are; None if they are no channels."""
         return self.parts.axis % len(self.x.shape) if isinstance(self.parts, PerChannel) else None
 
     @cached_property
@@ -230,7 +230,7 @@ class Counterfactuals:
         return place_of(number, self.layout.grid_shape)
 
     def window(self, number: int) -> tuple[slice, ...]:
-        """Return a part of the view that parts are told in."""
+        """Return the slices of a part, in the view of the tensor that `layout` divides."""
         return self.layout.window(self.place(number))
 
     def places(self, numbers: Iterable[int]) -> Array:
@@ -282,7 +282,7 @@ class Counterfactuals:
             self._parts[number] = float(values.to(torch.float64).square().sum()), float(errors.square().sum())
         return self._parts[number]
 
-    # ---- what is tried ------------------------------------------------------------------------
+    # ---- trials -------------------------------------------------------------------------------
 
     def noise_without(self, numbers: Numbers) -> float:
         """Return Σe² of the other cells when scales are found without some parts."""
@@ -300,7 +300,7 @@ class Counterfactuals:
                 without = LeftOut(self.x, self.places(numbers), 0.0)
                 self._noises[numbers] = self._measured(without, self._own, numbers)
             else:
-                # Scales first: sums of what ignores NaN take many times as long.
+                # Scales first: sums that ignore NaN take many times as long.
                 self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
         return self._noises[numbers]
 
@@ -328,8 +328,8 @@ class Counterfactuals:
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:
-        """Whether zeros are as good as cells left out, and told sooner: they have no error, and no scale
-        heeds them.
+        """Whether zeros can stand for cells left out, which is faster: they have no error and change no
+        scale.
         """
         scheme = self._own
         if (
@@ -386,7 +386,7 @@ class Counterfactuals:
 
     @cached_property
     def kept_as(self) -> torch.dtype:
-        """Return what is kept in: float16, or bfloat16 where a value is beyond that."""
+        """Return the dtype of the kept parts: float16, or bfloat16 if a value is beyond float16."""
         return torch.float16 if self.study.absmax <= torch.finfo(torch.float16).max else torch.bfloat16
 
     def kept_bits(self, numbers: Numbers) -> float:
@@ -397,11 +397,11 @@ class Counterfactuals:
         return (len(self.places(numbers)) * (KEPT_BITS - code) + self.place_bits(numbers)) / self.x.count
 
     def place_bits(self, numbers: Numbers) -> float:
-        """Return the bits that tell which parts they are."""
+        """Return the number of bits that store the numbers of some parts."""
         return len(numbers) * math.ceil(math.log2(max(self.count, 1)))
 
     def clipped_noise(self, numbers: Numbers) -> float:
-        """Return Σe² of the whole tensor with some parts clipped to what scales found without them reach."""
+        """Return Σe² of the whole tensor with some parts clipped to the range of the scales without them."""
         self.made += 1
         return self._measured(self.x, self._finite, params=self.params_without(numbers))
 
@@ -480,7 +480,9 @@ class Counterfactuals:
         return _number(found.moments.e2), found.layout.block_count
 
     def _facts(self, without: Stored, numbers: Numbers) -> Facts:
-        """Return what `measure` asks of a tensor without some parts, without a pass where that can be."""
+        """Return the facts of a tensor without some parts that `measure` takes; without a pass over it if
+        they follow from the tensor's own.
+        """
         if self._own.arithmetic.scale.global_rule:
             return facts(without)
         known, count = self.study.facts, len(self.places(numbers))

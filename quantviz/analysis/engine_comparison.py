@@ -42,15 +42,15 @@ Fields = Mapping[str, tuple[object, object]]
 class Comparison:
     """One tensor and scheme under several conventions, each named by its text form."""
 
-    #: What each convention makes of the tensor, in the order asked for.
+    #: The result under each convention that can be used, in the order of the call.
     results: Mapping[str, QuantResult]
-    #: Why the others cannot.
+    #: The error of each of the others.
     refused: Mapping[str, QuantVizError]
     #: Where the codes of any two differ, bool of the tensor's shape.
     codes_differ: torch.Tensor
     #: Where the values of any two differ, by however little; 0 and -0 are one value.
     values_differ: torch.Tensor
-    #: The conventions that agree in every code and every value, in the order asked for.
+    #: The conventions that agree in every code and every value, in the order of the call.
     groups: tuple[tuple[str, ...], ...]
 
     @property
@@ -61,7 +61,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """What lies between two results of one tensor."""
+    """The difference between two results of one tensor."""
 
     #: Where the codes differ, bool of the tensor's shape.
     codes: torch.Tensor
@@ -96,7 +96,7 @@ class Reason:
     what: str
     #: The fewest fields which, taken from the other convention, make the one's code (or value) the other's.
     fields: Fields
-    #: The lines of the one's arithmetic that those fields change, and what stands there instead.
+    #: The lines of the one's arithmetic that those fields change, and the other's lines in their place.
     lines: tuple[tuple[Step, ...], tuple[Step, ...]]
     #: The cell's derivation under each of the two.
     one: Explanation
@@ -134,7 +134,7 @@ def compare(
     """
     scheme = as_scheme(scheme)
     tensor, _, dtype = as_input(x, scheme.nonfinite)
-    # Each convention is asked of the tensor as it is stored.
+    # Each convention quantizes the tensor in its stored dtype.
     stored = tensor.to(torch_dtype(dtype)) if dtype in HALVES else tensor
     results: dict[str, QuantResult] = {}
     refused: dict[str, QuantVizError] = {}
@@ -148,7 +148,7 @@ def compare(
     codes, values = torch.zeros(tensor.shape, dtype=torch.bool), torch.zeros(tensor.shape, dtype=torch.bool)
     groups: list[list[str]] = []
     for name, result in results.items():
-        # What agrees with the first of a group agrees with all of it.
+        # A result that agrees with the first of a group agrees with all of it.
         apart = [(group, *_differing(results[group[0]], result)) for group in groups]
         own = next((group for group, code, value in apart if not bool((code | value).any())), None)
         if own is not None:
@@ -180,7 +180,7 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
 
 
 def difference(one: QuantResult, other: QuantResult) -> Difference:
-    """Return what lies between two results of one tensor.
+    """Return the difference between two results of one tensor: cells, and the largest in steps and in ulps.
 
     >>> x, scheme = [[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
     >>> found = difference(quantize(x, scheme), quantize(x, scheme.replace(convention="onnxruntime")))
@@ -199,7 +199,7 @@ def difference(one: QuantResult, other: QuantResult) -> Difference:
 
 def _differing(one: QuantResult, other: QuantResult) -> tuple[torch.Tensor, torch.Tensor]:
     codes, values = one.q != other.q, ~_equal(one.x_hat, other.x_hat)
-    # What is left out is told of neither.
+    # Cells that are left out of the metrics differ in neither.
     return (codes, values) if one.counted is None else (codes & one.counted, values & one.counted)
 
 
@@ -260,11 +260,10 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
 
 
 def rules(comparison: Comparison, one: str, other: str, most: int | None = None) -> tuple[Rule, ...]:
-    """Return which rules make the conventions `one` and `other` differ, each with its cells; together these
-    are all that differ.
+    """Return the rules that make the conventions `one` and `other` differ, each with its cells.
 
-    With `most`, only so many cells are asked about: those whose codes differ come first, each in row-major
-    order. The rule of most cells comes first.
+    Together the cells are all that differ. The rule of most cells comes first. With `most`, only so many
+    cells are explained: those whose codes differ come first, each in row-major order.
 
     >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
     >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
@@ -286,7 +285,7 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
 
 
 def in_effect(scheme: Scheme) -> Scheme:
-    """Return the same arithmetic, each rule in the field that names it and free of what an engine offers.
+    """Return the same scheme with each rule in the field that names it, without an engine's `Offer`.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> in_effect(Scheme(convention="torch")).arithmetic.order
@@ -328,7 +327,7 @@ def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """What becomes of some cells, a vector each."""
+    """The results of some cells, each field a vector over the cells."""
 
     code: torch.Tensor
     value: torch.Tensor
@@ -345,8 +344,8 @@ class _Outcome:
 
 
 def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
-    """Return the cells at `places` (cells, axes): what `quantize` makes of them, without the rest of the
-    tensor.
+    """Return the results of the cells at `places` (cells, axes), as `quantize` has them, without computing
+    the rest of the tensor.
     """
     shape, fmt = tuple(x.shape), scheme.number_format
     layout, at = scheme.layout(shape), tuple(places.unbind(-1))
@@ -388,8 +387,8 @@ def _rules(
         try:
             found = _outcome(x, _with(of, to, fields), places[here])
         except (QuantVizError, KeyError):
-            # Half of one engine and half of another need not be any arithmetic: one may read what the other
-            # never makes.
+            # Half of one engine and half of another need not be any arithmetic: one may read a number that
+            # the other never computes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
         wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
         turned = torch.where(by_code[here], found.code == wanted.code, _equal(found.value, wanted.value))
@@ -449,7 +448,7 @@ def _changed_lines(one: Explanation, other: Explanation) -> tuple[tuple[Step, ..
         changed = list(range(changed[0], changed[-1] + 1))
     first = tuple(step for at in changed for step in one.steps[codes[at][1] : codes[at][2]])
     second = tuple(step for at in changed for step in other.steps[codes[at][3] : codes[at][4]])
-    # The same line that gives the same number in another dtype has nothing to tell.
+    # The same line with the same number in another dtype explains nothing.
     same = {(step.code_line, step.output) for step in first} & {
         (step.code_line, step.output) for step in second
     }

@@ -1,8 +1,8 @@
-"""Which parts of a tensor to keep apart: candidates in several orders, then sets of them, each one tried.
+"""The search for the parts of a tensor to keep apart: candidates in several orders, then sets, all tried.
 
 Taking out the loudest part, then the next, is not enough: of four equally loud columns any one gains nothing,
 and all four gain most. So whole prefixes of each order are tried, and their members exchanged, one and two at
-a time. Estimates order candidates only: what a set brings is always a quantization.
+a time. Estimates only order candidates: the gain of a set is always that of a quantization.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Search:
         self._known: dict[Numbers, float] = {}
 
     def offer(self, candidate: Iterable[int], size: int) -> bool:
-        """Try a set, and say whether there is time for more; one that is too small is none."""
+        """Try a set of `size` parts, and return whether more trials are left; skip a set of another size."""
         numbers = tuple(sorted(candidate))
         if len(numbers) != size or len(set(numbers)) != size:
             return True
@@ -168,10 +168,10 @@ def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
 
 
 def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
-    """Return the parts that probably cost the others most: those that hold the largest magnitudes of blocks,
-    each with what the block's rounding would lose without them.
+    """Return the parts that probably cost the others most: those with the largest magnitudes of blocks, by
+    how much the block's rounding error would fall without them.
 
-    Of equal ones only all together bring something, and each is counted with its share of that.
+    Equal magnitudes gain something only if all are taken out, and each counts with its share of that.
     """
     study, layout = tried.study, tried.study.layout
     steps = max(abs(study.scheme.value_max), abs(study.scheme.value_min), 1.0)
@@ -198,9 +198,9 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
 
 
 def _shares_of_gain(sizes: Array, tops: Array, steps: float) -> list[float]:
-    """Return how much less the rounding of a block's cells, of magnitudes `sizes`, would lose without each of
-    its parts, whose largest magnitudes are `tops`, falling: the slopes of the least concave curve over what
-    any number of them gains.
+    """Return how much the rounding error of a block's cells, of magnitudes `sizes`, would fall without each
+    of its parts, whose largest magnitudes are `tops`, falling: the slopes of the least concave curve over the
+    gains of any number of them.
 
     >>> _shares_of_gain(np.array([1.0, 1.0, 8.0, 8.0]), np.array([8.0, 8.0, 1.0]), 7.0)[0] > 0
     True

@@ -1,4 +1,4 @@
-"""What clipping ranges cost a tensor: the error of rounding and that of clipping, as exact sums."""
+"""The error of a tensor under clipping ranges: that of rounding and that of clipping, as exact sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 #: Ranges that a curve tries.
 _TRIED = 32
-#: By how many dB the error rises between two minima that are told apart.
+#: Least rise of the error between two minima that count as two, in dB.
 LEAST_DB = 0.1
 
 
@@ -39,12 +39,12 @@ _PARTS = ("rounding_mse", "clipping_mse")
 
 
 def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
-    """Return what the scheme of `study` costs where every block is clipped to `lo` … `hi`.
+    """Return the mean squared errors under the scheme of `study` with every block clipped to `lo` … `hi`.
 
-    Of a large tensor this takes one pass, with the kernel that its metrics are compiled for.
+    A large tensor takes one pass, with the kernel that is compiled for its metrics.
 
     Raises:
-        QuantVizError: where the range is refused, as `ManualRange` under this scheme.
+        QuantVizError: If the range is not valid as a `ManualRange` under this scheme.
 
     >>> import torch
     >>> from quantviz import Scheme
@@ -105,10 +105,9 @@ def ranges_to_try(study: Study, steps: int, beyond: int = 0) -> tuple[Array, Arr
 
 
 def range_curve(study: Study, steps: int = _TRIED, beyond: int = 0) -> RangeCurve | None:
-    """Return what the ranges of `ranges_to_try` cost, each by a quantization; of a large tensor each takes a
-    pass.
+    """Return the errors under the ranges of `ranges_to_try`; None if no range has a width.
 
-    None where no range has a width.
+    Each is that of a quantization, which takes a pass over a large tensor.
     """
     ends = ranges_to_try(study, steps, beyond)
     if ends is None:

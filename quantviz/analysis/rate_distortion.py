@@ -1,4 +1,4 @@
-"""Bits against SQNR for one tensor: every format with its group sizes, and what any quantizer could reach."""
+"""Bits against SQNR for one tensor: every format with its group sizes, and the bounds of any quantizer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.formats import FORMATS
@@ -35,7 +35,7 @@ from quantviz.schemes.scheme import MODES, Scheme
 
 Array = npt.NDArray[Any]
 
-#: What shares a scale along a trail, the most elements first.
+#: Granularities along a trail, the most elements a scale first.
 TRAIL: tuple[Granularity, ...] = (
     PerTensor(),
     PerChannel(0),
@@ -47,7 +47,7 @@ TRAIL: tuple[Granularity, ...] = (
 
 if TYPE_CHECKING:
     import pandas
-#: How far above a line a dot is said to be, in dB.
+#: Least distance at which a dot counts as above a line, in dB.
 _ABOVE_DB = 0.05
 #: Formats of more bits have no trail: a scale of their own makes no difference to them.
 _MOST_TRAIL_BITS = 8
@@ -70,7 +70,7 @@ class RateLine:
     sqnr_db: Array
 
     def at(self, bits: float) -> float:
-        """Return the SQNR at some bits, between the points told; nan beyond them."""
+        """Return the SQNR at some bits in dB, interpolated between the line's points; nan beyond them."""
         if not len(self.bits) or not self.bits[0] <= bits <= self.bits[-1]:
             return math.nan
         return float(np.interp(bits, self.bits, self.sqnr_db))
@@ -80,13 +80,14 @@ class RateLine:
         return sqnr_db > self.at(bits) + _ABOVE_DB
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class RateDistortion:
-    """What formats make of one tensor, and what could be made of it."""
+    """Bits and SQNR of schemes on one tensor, and the lines of quantizers and bounds to judge them by."""
 
     shape: Shape
-    #: The shape that bits are told for: see `recipe_ranking.priced_at`.
+    #: The shape that bits per element are counted for: see `recipe_ranking.priced_at`.
     priced_as: Shape
     #: The recipes in their order, then the trails of all formats. Those that do not fit have a `problem`.
     rows: tuple[RecipeRow, ...]
@@ -169,16 +170,17 @@ def rate_distortion(
     priced_as: Shape | None = None,
     rows: Sequence[RecipeRow] | None = None,
 ) -> RateDistortion:
-    """Return what every recipe and format makes of `x`, and the lines that they are judged by.
+    """Return the bits and SQNR of every recipe and format on `x`, and the lines to judge them by.
 
-    Of a large tensor rows of it are measured that are spread over it, with scales that the whole tensor has:
-    `RecipeRow.share` says of how many cells a number is.
+    Of a large tensor some rows are measured that are spread over it, under the scales of the whole tensor:
+    `RecipeRow.share` is the share of cells behind a number.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
-        current: The scheme that is set; what is done with NaN and Inf is its choice.
-        priced_as: The shape that bits are told for. By default small tensors are priced as 4096 × 4096.
-        rows: What `recipe_rows` gives for this tensor and price, where it is known: exact for any size.
+        x: An input of `quantize`, or a `Stored`.
+        current: The scheme that is set; its rule for NaN and Inf is used for all.
+        priced_as: The shape that bits per element are counted for. By default small tensors are priced as
+            4096 × 4096.
+        rows: The rows of `recipe_rows` for this tensor and shape, if computed already: exact for any size.
 
     Raises:
         QuantVizError: As `quantize` does.
@@ -222,8 +224,8 @@ def rate_distortion(
 
 
 def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
-    """Yield every format under the source notebooks' arithmetic, by how many elements share a scale, and of
-    each recipe in groups the other sizes that its engine offers; what a recipe is already is left out.
+    """Yield the trail and scheme of every format under the source notebooks' arithmetic in each granularity,
+    then of each recipe in groups with the other group sizes that its engine offers. Recipes are left out.
     """
     recipes = set(RECIPES.values())
     for name, fmt in FORMATS.items():
@@ -265,7 +267,7 @@ def _suffix(granularity: Granularity) -> str:
 
 
 def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:
-    """Yield recipes' rows with what their codes would take if they were entropy-coded, and their trails."""
+    """Yield recipes' rows with the bits that entropy-coded codes would take, and with their trails."""
     for row in rows:
         trail = row.id if getattr(row.scheme.granularity, "size", None) else ""
         if row.scheme.arithmetic.id == Scheme().arithmetic.id:

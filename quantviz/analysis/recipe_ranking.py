@@ -1,4 +1,4 @@
-"""Recipes on one tensor: what each makes of it, and which one to use."""
+"""Recipes on one tensor: the bits and errors of each, and the choice between them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TARGET_DB = 20.0
 
 @dataclass(frozen=True)
 class RecipeRow:
-    """What one scheme makes of one tensor, or why it cannot be used on it."""
+    """Bits and errors of one scheme on one tensor, or the reason why it cannot be used there."""
 
     #: An id of `RECIPES`, or `CURRENT`.
     id: str
     scheme: Scheme
-    #: Whether it does to this tensor what the current scheme does.
+    #: Whether it has the same effect on this tensor as the current scheme.
     is_current: bool = False
     #: Why it does not fit; the numbers are nan then.
     problem: QuantVizError | None = None
@@ -52,8 +52,8 @@ class RecipeRow:
     trail: str = ""
     #: The share of the cells that was measured.
     share: float = 1.0
-    #: Whether no other row has as few bits and as much SQNR; and whether it lies above what one quantizer for
-    #: all values of the tensor reaches. Told in `rate_distortion` alone.
+    #: Whether no other row has as few bits and as much SQNR; and whether it lies above the line of one
+    #: quantizer for all values of the tensor. Set in `rate_distortion` alone.
     on_front: bool = False
     above_lloyd_max: bool = False
 
@@ -67,20 +67,20 @@ class RecipeRow:
 class RecipeAnswer:
     """Which recipe to use on a tensor, as data for a sentence."""
 
-    #: The SQNR asked for.
+    #: The SQNR to reach, in dB.
     target_db: float
     #: Whether some recipe reaches it.
     reached: bool
     #: The fewest bits that reach it; where none does, the highest SQNR.
     choice: RecipeRow
-    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to
+    #: The nearest ones in another number format that no other beats, with fewer bits and with more, to
     #: compare the choice with.
     others: tuple[RecipeRow, ...]
 
 
 def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
-    """Return the shape whose bits an element are told for a tensor of `shape`: the one `asked` for, else its
-    own, else, of a small tensor, `USUAL_SHAPE`.
+    """Return the shape that a tensor's bits per element are counted for: `asked` if given, else its own
+    `shape`, or `USUAL_SHAPE` for a small tensor.
 
     >>> priced_at((8, 8)), priced_at((256, 256)), priced_at((8, 8), (8, 8))
     ((4096, 4096), (256, 256), (8, 8))
@@ -89,8 +89,8 @@ def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
 
 
 def priced_bits(scheme: Scheme, shape: Shape, asked: Shape | None = None) -> float:
-    """Return the bits an element of a tensor of `shape` as it is priced. Blocks that do not divide the shape
-    it is priced at cost there what they cost here.
+    """Return the bits per element of a tensor of `shape`, counted for the shape of `priced_at`; for its own
+    shape if the blocks do not divide that.
 
     >>> columns = RECIPES["int4_per_column"]
     >>> priced_bits(columns, (8, 8)), priced_bits(columns, (8, 8), (8, 8))
@@ -110,14 +110,17 @@ def recipe_rows(
     recipes: Mapping[str, Scheme] = RECIPES,
     priced_as: Shape | None = None,
 ) -> tuple[RecipeRow, ...]:
-    """Return every one of `recipes` on this very tensor, in their order; those of more than `most_bits` an
-    element are left out.
+    """Return the rows of `recipes` on the tensor `x`, in their order.
 
-    Bits are those of a tensor of shape `priced_as`, or as `priced_at` says.
+    A recipe that cannot be used on it, because its groups do not divide the last axis for example, has
+    `problem` in place of numbers.
 
-    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it,
-    because its groups do not divide the last axis for example, has `problem` in place of numbers. What is
-    done with NaN and Inf is `current`'s choice.
+    Args:
+        x: A real tensor or nested list of 1 to 4 axes, or a `Stored`.
+        current: The scheme that is set; its rule for NaN and Inf is used for all.
+        most_bits: Recipes of more bits per element are left out.
+        recipes: Schemes by their ids.
+        priced_as: The shape that bits are counted for; `priced_at` has the default.
 
     >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
     >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
@@ -141,7 +144,7 @@ def recipe_rows(
             if priced_bits(scheme, stored.shape, priced_as) > most_bits:
                 continue
             row = row_of(measure(stored, scheme), name, is_current=name == same, priced_as=priced_as)
-            # The scheme as it was asked for, whatever the dtype of this tensor made of it.
+            # The scheme as it was given, without the changes for the dtype of this tensor.
             rows.append(dataclasses.replace(row, scheme=scheme))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
@@ -184,7 +187,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     """Return the recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
 
     It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
-    recipes for one tensor and does not predict what a model will do.
+    recipes for one tensor and does not predict the accuracy of a model.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> found = answer(rows, target_db=30.0)
@@ -205,8 +208,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
 
 
 def best_within(rows: Iterable[RecipeRow], bits: int) -> RecipeRow | None:
-    """Return the row of the highest SQNR among those whose codes have at most so many bits; none where none
-    fits. What their scales take comes on top: `RecipeRow.bits` has both.
+    """Return the row of the highest SQNR among those whose codes have at most so many bits; None if none
+    fits. The bits of scales come on top: `RecipeRow.bits` has both.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> best_within(rows, 4).id, best_within(rows, 0)

@@ -29,15 +29,15 @@ from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 Array = npt.NDArray[Any]
 
-#: About how many elements are measured where nobody says. Of a tensor of twice as many or fewer all are.
+#: About how many elements are measured by default. Of a tensor of twice as many or fewer all are.
 SAMPLED = 2**16
-#: What is measured.
+#: Ids of the metrics that are measured.
 _WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPart:
-    """What is measured of a tensor: all of it, or some slices of a large one along the first axis."""
+    """The measured part of a tensor: all of it, or some slices of a large one along the first axis."""
 
     whole: Stored
     facts: Facts
@@ -49,8 +49,8 @@ class SampledPart:
 
     @classmethod
     def of(cls, x: Any, current: Scheme, cells: int | None = None) -> SampledPart:
-        """Return the part of a tensor, list or `Stored` that is measured, of about so many `cells`. What is
-        done with NaN and Inf is `current`'s choice.
+        """Return the part of a tensor, list or `Stored` that is measured, of about so many `cells`. The rule
+        for NaN and Inf is `current`'s.
 
         Raises:
             QuantVizError: As `quantize` does.
@@ -89,7 +89,7 @@ class SampledPart:
 
     @property
     def values(self) -> Array:
-        """Return its finite values, but those of the slice that stands for itself alone; of a large part some
+        """Return the part's finite values, without those of slices of smaller weight; of a large part some
         runs of it, and its ends.
         """
         if self.share < 1:
@@ -109,7 +109,7 @@ class SampledPart:
         return finite
 
     def recipes(self, current: Scheme, priced_as: Shape | None = None) -> tuple[RecipeRow, ...]:
-        """Return a row for each recipe, in their order; `current` says what is done with NaN and Inf."""
+        """Return a row for each recipe, in their order, with the rule of `current` for NaN and Inf."""
         if self.share == 1:
             return recipe_rows(self.x, current=current, priced_as=priced_at(self.whole.shape, priced_as))
         return tuple(
@@ -118,8 +118,8 @@ class SampledPart:
         )
 
     def row(self, name: str, scheme: Scheme, priced_as: Shape | None, trail: str = "") -> RecipeRow:
-        """Return what a scheme makes of it, priced as the whole tensor is; with a problem in place of numbers
-        where it does not fit.
+        """Return the row of a scheme on this part, priced as the whole tensor is; with a problem in place of
+        numbers if the scheme does not fit.
         """
         try:
             for problem in scheme.problems(self.whole.shape):
@@ -144,8 +144,8 @@ class SampledPart:
         return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
 
     def weighted(self, own: Measured) -> Measured:
-        """Return what was measured of the part, by axis, with each slice counted in SQNR and MSE as often as
-        it stands for.
+        """Return the measurement of the part, by axis, with SQNR and MSE that count each slice as often as
+        its weight.
         """
         if self.share == 1:
             return own
@@ -176,9 +176,10 @@ def has_whole_blocks(scheme: Scheme, shape: Shape) -> bool:
 
 
 def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
-    """Return what every recipe makes of `x`, as `recipe_rows` does, or, of a large tensor, what it makes of a
-    part of it under the scales of the whole: `RecipeRow.share` says of how many cells. Of a part the last row
-    is `CURRENT`, what `current` makes of the same cells.
+    """Return the rows of all recipes on `x`, as `recipe_rows` does, or on a part of a large tensor.
+
+    A part has the scales of the whole tensor: `RecipeRow.share` is its share of the cells. Its last row is
+    `CURRENT`, the scheme `current` on the same cells.
 
     Raises:
         QuantVizError: As `quantize` does.

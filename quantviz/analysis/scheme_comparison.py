@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import KeptHere, Study
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
@@ -45,15 +45,16 @@ TIE, NOTHING = -1, -2
 _AT_ONCE = 2**18
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class SchemeComparison:
-    """Who has the smaller error, cell by cell and part by part. The first scheme is A, the second B."""
+    """Schemes of the smallest error, cell by cell and part by part. The first scheme is A, the second B."""
 
     schemes: tuple[Scheme, ...]
     shape: Shape
-    #: What each makes of the whole tensor.
+    #: The measurement of the whole tensor under each.
     measured: tuple[Measured, ...]
-    #: The parts that `winner` tells of: a granularity; none where they are pixels.
+    #: The parts that `winner` has a scheme for: a granularity; None if they are pixels.
     parts: Granularity | None
     #: The scheme of least error in each part, by its place in `schemes`, `TIE` or `NOTHING`: int8, of the
     #: tensor's shape where parts are cells, of their grid's else, (h, w) of pixels.
@@ -111,15 +112,15 @@ def compare_schemes(
     pixels: tuple[int, int] | None = None,
     metrics: Iterable[str] | None = None,
 ) -> SchemeComparison:
-    """Return which of two to eight schemes has the smaller error where, and what each makes of `x`.
+    """Return the scheme of smallest error, of two to eight, in each part of `x`, and the errors of each.
 
-    Of a large tensor nothing is made that is as large as it.
+    A large tensor is streamed; nothing as large as it is allocated.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
+        x: An input of `quantize`, or a `Stored`.
         schemes: Schemes, recipes or text forms; those of different engines are compared alike.
-        parts: What has a winner: `Flat(1)` each cell, `PerChannel(0)` each row, `PerGroup(32)` each group.
-            Where neither this nor `pixels` is given, cells of a small tensor, `USUAL_PIXELS` of a large one.
+        parts: The unit that has a winner: `Flat(1)` each cell, `PerChannel(0)` each row, `PerGroup(32)` each
+            group. By default, without `pixels`, cells of a small tensor, `USUAL_PIXELS` of a large one.
         pixels: In place of parts, tiles: so many down and across at most, of the rows and columns of the
             last axis; axes before it are one after the other.
         metrics: Ids of `METRICS`, as in `measure`.
@@ -226,7 +227,7 @@ class _Parts:
         return slice(start, start + grid), block_sums(view, band).numpy()
 
     def shaped(self, of_parts: Array) -> Array:
-        """Return what is told of the parts in the shape that it is told in: of cells, the tensor's."""
+        """Return an array over parts in the shape of `SchemeComparison.winner`: the tensor's for cells."""
         single = self.row_edges is None and self.layout.block_size == 1
         made: Array = viewed(torch.from_numpy(of_parts.copy()), self.shape).numpy() if single else of_parts
         return made
@@ -236,7 +237,7 @@ class _Parts:
 
 
 class _Sums:
-    """What bands add up to."""
+    """Sums over bands: noise and counted cells of each part, and wins of each scheme."""
 
     def __init__(self, schemes: int, parts: _Parts) -> None:
         grid = parts.layout.grid_shape
@@ -265,7 +266,7 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
     largest = max(last - first for first, last in bands_to_do) * length
 
     def work(bands: Iterator[tuple[int, tuple[int, int]]]) -> None:
-        # Made once: new memory costs more than what is done with it.
+        # Allocated once: new memory costs more than the arithmetic in it.
         made_of = Buffers(largest)
         for k, (first, last) in bands:
             start, stop = first * length, last * length
@@ -300,8 +301,8 @@ def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
 
 
 def judged(errors: Array) -> tuple[Array, Array, Array]:
-    """Return of each place the scheme of least error, by how much it is ahead of the next, and the first
-    one's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
+    """Return the scheme of least error in each place, by how much it is ahead of the next, and the first
+    scheme's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
 
     >>> winner, lead, against = judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()

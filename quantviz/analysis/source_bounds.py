@@ -1,7 +1,7 @@
-"""What any scalar quantizer, and any code at all, could make of a tensor's values: bits against SQNR.
+"""Bounds of any scalar quantizer, and of any code at all, on a tensor's values: bits against SQNR.
 
-Values stand for a source whose draws are independent. A format with blocks may lie above what one quantizer
-for all values reaches, since it adapts to where values are loud.
+Values stand for a source whose draws are independent. A format with blocks may lie above the best quantizer
+for all values, since it adapts to where values are loud.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from quantviz.evaluation.moments import Moments
 
 Array = npt.NDArray[Any]
 
-#: Values that are told apart.
+#: Number of values that are kept distinct.
 _ATOMS = 4096
 #: Of those at each end, which the others' cells must not swallow.
 _AT_ENDS = 64
 #: Numbers of levels that curves are found for.
 LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-#: A curve ends where there are fewer values than so many for each level: it would tell of these few alone.
+#: A curve ends where there are fewer values than so many for each level: it would describe these few alone.
 _VALUES_A_LEVEL = 4
 _STEPS = 300
 #: A step that gains less, as a share, is the last.
@@ -36,7 +36,7 @@ _STILL = 1e-10
 #: By how much D(R) of a Laplacian source with squared error exceeds Shannon's lower bound (e/π)·σ²·2^-2R, by
 #: bits: no code does better, and long ones come as near as one likes. Found on 2026-11-23 by `blahut_arimoto`
 #: below in 8,000 rounds, on values 0.08 σ apart up to 10 σ, each with the chance of its cell (from 1.5 bits
-#: on in 400 rounds, 0.05 σ apart up to 12 σ); told to three digits.
+#: on in 400 rounds, 0.05 σ apart up to 12 σ); rounded to three digits.
 LAPLACE_EXCESS = MappingProxyType(
     {
         0.0: math.pi / math.e,
@@ -67,7 +67,7 @@ class Atoms:
     #: Ascending, float64; and weights, which add up to 1.
     values: Array
     weights: Array
-    #: The variance within atoms that stand for several values: no quantizer here is told of it.
+    #: The variance within atoms that stand for several values, which no quantizer here takes into account.
     within: float
     #: How many values there were.
     count: int
@@ -108,7 +108,7 @@ class Atoms:
 
     @property
     def most_levels(self) -> int:
-        """Return the most levels that a curve is told for."""
+        """Return the largest number of levels that a curve has a point for."""
         return max(min(self.count // _VALUES_A_LEVEL, len(self.values) - 1), 1)
 
     @property
@@ -131,11 +131,11 @@ def sqnr_db(power: float, noises: Iterable[float]) -> Array:
 
 
 def lloyd_max(atoms: Atoms, levels: int) -> float:
-    """Return the least mean squared error of a quantizer with `levels` values of its own, anywhere: each
-    value goes to the nearest, and each of them is the mean of what comes to it (Lloyd 1957, Max 1960).
+    """Return the least mean squared error of a quantizer with `levels` levels of its own, anywhere.
 
-    The better of what three beginnings lead to: as many values in each cell, cells of equal width, and the
-    cells that are best where levels are many (Panter and Dite 1951).
+    Each value goes to the nearest level, and each level is the mean of its values (Lloyd 1957, Max 1960). The
+    result is the best of three starts: as many values in each cell, cells of equal width, and the cells that
+    are best if levels are many (Panter and Dite 1951).
 
     >>> round(lloyd_max(Atoms.of(np.array([0.0, 0.2, 1.0, 1.2, 1.3])), 2), 6)
     0.013333
@@ -213,7 +213,7 @@ def fixed_rate(atoms: Atoms, quantizer: Callable[[Atoms, int], float]) -> tuple[
 
 def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
     """Return bits and mean squared errors of uniform steps whose codes are entropy-coded, each cell's value
-    its mean: by the entropy of the codes, ascending, only what neither another nor a mixture of two beats.
+    its mean: by the entropy of the codes, ascending, only points that no other and no mixture of two beats.
 
     The cell around the mean may be wider, which helps at low rates. At high rates this lies 0.25 bit, 1.53
     dB, from the bound, whatever the distribution (Gish and Pierce 1968).
@@ -280,7 +280,7 @@ def laplace_bound(variance: float, bits: Array) -> Array:
 
 def blahut_arimoto(values: Array, weights: Array, slope: float, rounds: int = 2000) -> tuple[float, float]:
     """Return bits and mean squared error of the rate–distortion function of a source, where its tangent has
-    this slope, by alternating over what is sent for each value (Blahut 1972, Arimoto 1972).
+    this slope, by alternating over the codes of each value (Blahut 1972, Arimoto 1972).
 
     Codes stand for the same values. Larger slopes give more bits.
 

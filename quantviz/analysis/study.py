@@ -1,8 +1,8 @@
-"""A tensor of any size under a scheme, asked for what a page shows of it.
+"""A tensor of any size under a scheme, with the numbers that a page shows of it.
 
-Of a small tensor the whole result is made once and everything is read off it. Of a large one nothing is made
-that is as large as the tensor: ranges and metrics come from streaming passes, and only the part that is
-looked at is quantized.
+The whole result of a small tensor is made once, and everything is read off it. For a large one nothing as
+large as the tensor is allocated: ranges and metrics come from streaming passes, and only the part in view is
+quantized.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
-#: Gives what is known by a name, or what the function makes.
+#: Returns the kept result of a name, or calls the function for it.
 Keep = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -69,9 +69,9 @@ class Study:
     #: The tensor as it is quantized.
     x: Stored
     scheme: Scheme
-    #: What is known of it as it is quantized.
+    #: Its facts (range, largest magnitude, non-finite values) as it is quantized.
     facts: Facts
-    #: What of it was not finite before that.
+    #: Its non-finite values before that; None if there are none.
     nonfinite: NonFinite | None
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
@@ -79,7 +79,7 @@ class Study:
     #: Of a small tensor, the result for all of it.
     result: QuantResult | None
     notes: tuple[Note, ...]
-    #: Keeps what takes a pass over the tensor, for this scheme and for others.
+    #: Keeps results that take a pass over the tensor, for this scheme and for others.
     keep: Keep
 
     @classmethod
@@ -92,10 +92,17 @@ class Study:
         found: Range | QParams | None = None,
         keep: Keep | None = None,
     ) -> Study:
-        """Return the study of a tensor of which `facts`, and what `search` has `found`, may be known already;
-        `keep` keeps what takes a pass over it, by names that tell schemes apart.
+        """Return the study of a tensor under a scheme.
 
-        Raises `QuantVizError` as `quantize` does.
+        Args:
+            x: The tensor.
+            scheme: The scheme.
+            facts: The tensor's facts, if computed already.
+            found: The result of `search`, if computed already.
+            keep: A store for results that take a pass over the tensor, by names that differ between schemes.
+
+        Raises:
+            QuantVizError: As `quantize` does.
         """
         keep = keep or KeptHere()
         x, scheme, said, facts = _as_quantized(x, scheme, facts, keep)
@@ -131,7 +138,7 @@ class Study:
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
         """Return the study of a tensor under the scales of its own file.
 
-        Its codes are the file's too, for each value is what its code stands for.
+        Its codes are the file's too, for each value is that of its code.
         """
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
@@ -208,8 +215,8 @@ class Study:
         )
 
     def measured_part(self, index: Window) -> Measured:
-        """Return the same of the part at `index`; it is made as a whole, so it should not be larger than
-        `MOST_PART`.
+        """Return the measurement of the part at `index`, by axis; it is made as a whole, so it should not be
+        larger than `MOST_PART`.
         """
         return measuring.measured(self.part(index), by_axis=True)
 
@@ -224,13 +231,13 @@ class Study:
 
     @property
     def value_histogram(self) -> ValueHistogram | None:
-        """Return how many values of the tensor lie where, whatever the scheme; none where all are one."""
+        """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
         return None if fine is None else fine.joined(value_histogram.BARS)
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
-        """Return the same in many more bars, to compute with."""
+        """Return the histogram of the tensor's values in many more bars, to compute with."""
         found = self.keep(
             f"value histogram {self.scheme.nonfinite}",
             lambda: value_histogram.histogram_of(
@@ -248,7 +255,7 @@ class Study:
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
-        """Return what a picture of some pixels shows of a patch; see `streaming.overview.overview`."""
+        """Return the pixels of a picture of a patch; see `streaming.overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x, scheme, qparams = self.x, self.scheme, self.qparams
         known = self.keep(
@@ -390,10 +397,11 @@ def _as_one_block(scheme: Scheme, count: int) -> Scheme:
 
 
 def search(x: Stored, scheme: Scheme, facts: Facts | None = None) -> Range | QParams | None:
-    """Return what a scheme's calibration finds for each block, to be handed to `Study.of`; none where scales
-    are those of the tensor's file.
+    """Return the range, or scale and zero point, of each block that a scheme's calibration finds, for
+    `Study.of`; None if scales are those of the tensor's file.
 
-    Raises `QuantVizError` as `quantize` does.
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> search(InMemory(torch.tensor([1.0, -3.0])), Scheme("int4")).lo.tolist()
@@ -417,7 +425,7 @@ def ask_study(
     found: Range | QParams | None = None,
     block: Shape | None = None,
 ) -> T:
-    """Return what `ask` says of the study of a tensor, or of one of its blocks by itself."""
+    """Return the result of `ask` on the study of a tensor, or of one of its blocks by itself."""
     study = Study.of(x, scheme, facts=facts, found=found)
     return ask(study if block is None else study.alone(block))
 
@@ -425,7 +433,7 @@ def ask_study(
 def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
-    """Return tensor and scheme as they go together, notes on that, and what is known of the tensor then."""
+    """Return tensor and scheme as they go together, notes on that, and the facts of this tensor."""
     given = x
     x, scheme, said = on_stored(given, scheme)
     for problem in scheme.problems(given.shape):
@@ -436,7 +444,7 @@ def _as_quantized(
 
 
 class KeptHere:
-    """Keeps what it was asked for, by name, as long as somebody holds it."""
+    """Keeps results by name, as long as this object lives."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}

@@ -45,7 +45,7 @@ class TouchedBlocks:
 
     @classmethod
     def of(cls, study: Study) -> TouchedBlocks | None:
-        """Return them for a small tensor; None where blocks depend on each other, or are not all full."""
+        """Return the blocks of a small tensor; None if blocks depend on each other, or are not all full."""
         scheme, layout = study.scheme, study.layout
         if (
             study.result is None

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 _IMPORT = re.compile(r'^import (?:\{([^}]*)\} from )?"(\.[^"]*)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 _DECLARATION = r"(?:async )?(?:function\*? |class |const |let |var )(\w+)"
-#: What a module declares, and what of it others may import.
+#: Names that a module declares, and those of them that others may import.
 _DECLARED = re.compile(f"^(?:export )?{_DECLARATION}", re.MULTILINE)
 _EXPORTED = re.compile(f"^export {_DECLARATION}", re.MULTILINE)
 #: Ways to import, export and declare that the joiner does not understand.
@@ -39,8 +39,8 @@ def join_modules(entry: Path) -> str:
     """Return a module and all it imports as one text, each module after those it imports.
 
     Raises:
-        AssertionError: where the modules import each other in a circle, declare the same name twice, import
-            what is not exported, or are written in a way that the joiner does not understand.
+        AssertionError: If the modules import each other in a circle, declare the same name twice, import a
+            name that is not exported, or are written in a way that the joiner does not understand.
     """
     exports: dict[Path, set[str]] = {}
     texts: list[str] = []

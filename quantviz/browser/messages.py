@@ -1,8 +1,8 @@
-"""What the browser may say: the shape of each message, and the one decoder of them all.
+"""Messages of the browser: the shape of each, and the one decoder of them all.
 
 A message comes from a browser: anything may be in it. Here each message of each script stands with the types
-and bounds of its parts, and `decoded` gives the message as these say, or raises `Unfit`. What fits may still
-be wrong for what the page shows just now: that is looked at where the message is taken.
+and bounds of its parts, and `decoded` returns the message in this shape, or raises `Unfit`. A message that
+fits may still be wrong for the present state of the page: its receiver checks that.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ Shape: TypeAlias = Flag | Whole | Number | Text | Word | Items | Row | Named | R
 
 
 def decoded(shape: Shape, said: object) -> Any:
-    """Return what was said, with the types and within the bounds of its shape.
+    """Return a message as plain values, with the types and within the bounds of its shape.
 
-    A shape is only as deep as it is written, so what was said may be as deep as it likes.
+    A shape is only as deep as it is written, so a message of any depth is safe to decode.
 
     Raises:
-        Unfit: It does not have the shape.
+        Unfit: The message does not have the shape.
 
     >>> decoded(Record({"row": Whole()}), {"row": 3, "more": [[]]})
     {'row': 3}
@@ -172,7 +172,7 @@ def decoded(shape: Shape, said: object) -> Any:
     raise Unfit
 
 
-# ---- what is said -------------------------------------------------------------------------------
+# ---- the messages -------------------------------------------------------------------------------
 
 #: Characters of a learner's progress as the browser keeps it: more than are read of it, so that one that is
 #: too long is said to be.
@@ -194,7 +194,7 @@ _CELL = Record({"row": Whole(), "col": Whole()})
 _WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Whole(1)})
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
 _GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
-#: What a handle of a ruler is moved to: see `quantviz/browser/ruler/handles.js`.
+#: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
 _HANDLE = Kinds(
     {
         "range": Record({"lo": Number(), "hi": Number()}),
@@ -205,7 +205,7 @@ _HANDLE = Kinds(
         "group": Record({"at": Whole()}),
     }
 )
-#: What a hand asks for where it lets go: see `quantviz/lab/moves.py`.
+#: Move of a hand at its release: see `quantviz/lab/moves.py`.
 _MOVE = Kinds(
     {
         "range": Record({"lo": _FLOAT32, "hi": _FLOAT32}),
@@ -218,8 +218,8 @@ _MOVE = Kinds(
     }
 )
 
-#: What each script of this folder says, by the names that its component has. A script that is not here says
-#: nothing.
+#: Messages of each script of this folder, by the names that its component has. A script that is not here
+#: sends none.
 MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
     {
         "panels_bridge": {"cell": _CELL, "window": _WINDOW, "width": _WIDTH},
@@ -239,9 +239,9 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
     }
 )
 
-#: What a mark of a chart says of itself.
+#: Value that a mark of a chart has of its own.
 _MARK = Either((Text(LONGEST_FORM), Number()))
-#: What Streamlit's own charts and tables say, by the names that it has for it.
+#: Messages of Streamlit's own charts and tables, by Streamlit's names.
 ELEMENTS: Mapping[str, Shape] = MappingProxyType(
     {
         "points": Items(

@@ -15,8 +15,8 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
     """Return the message: the header's length, the header as JSON, then the arrays, each at a multiple of 8.
 
     Args:
-        header: what JSON can say; lists and dictionaries as the script is to have them.
-        arrays: by the way to their place in the header, "picture.values" for one beside its other entries.
+        header: Values that JSON has; lists and dictionaries as the script is to have them.
+        arrays: By the path of their place in the header, "picture.values" for one beside its other entries.
     """
     places: dict[str, tuple[str, int, int]] = {}
     parts: list[bytes] = []
@@ -27,7 +27,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
         parts += [data.tobytes(), bytes(-data.nbytes % 8)]
         offset += data.nbytes + -data.nbytes % 8
     head = json.dumps({**header, "arrays": places}).encode("ascii")
-    # Spaces at its end bring what follows to a multiple of 8.
+    # Spaces at its end bring the arrays after it to a multiple of 8.
     head += b" " * (-(len(head) + 4) % 8)
     return b"".join((struct.pack("<I", len(head)), head, *parts))
 

@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ IN_FOLDERS: tuple[type[Catalog], ...] = (
 )
 #: How the files of one model are numbered: model-00002-of-00005.safetensors.
 NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
+#: Files of which it is known where they lie.
+_PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
 _MOST_PROMISED = 10
 #: How names begin of files that are not the model where others are there, with the reason for each.
@@ -120,8 +123,9 @@ def stem_of(file: str) -> str:
     return f"{named['stem']}{named['count']}" if named else name_of(file)
 
 
+@functools.lru_cache(maxsize=_PATHS_KEPT)
 def beside(file: str, name: str) -> str:
-    """Return the file of that name in the same folder."""
+    """Return the file of that name in the same folder: asked for each tensor of a file, it is kept."""
     return addresses.beside(file, name) if is_address(file) else str(Path(file).parent / name)
 
 

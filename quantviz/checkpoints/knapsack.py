@@ -9,6 +9,7 @@ too many, and sums of bits few, a table has the cheapest choices of each sum (Be
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ MOST_STATES = 1 << 17
 FEW_STATES, FEW_MADE = 1 << 11, 1 << 19
 #: States that are made at most, in all: well under a second of work.
 MOST_MADE = 3 << 21
-#: Steps of other groups that a bound is made of, in the time of one state: each group looks at all of them.
-STEPS_A_STATE = 64
+#: Kinds of steps of other groups that a bound is made of, in the time of one state: each group looks at all.
+STEPS_A_STATE = 16
 #: Sums of bits times choices that a table has at most, where states are too many: likewise.
 MOST_CELLS = 1 << 27
 #: The bits of all groups together stay below this, so that sums fit into int64.
@@ -212,6 +213,10 @@ class _Search:
         """Return the cost that a bit saves at the margin."""
         return math.ldexp(self._price, self._unit) / self._divisor
 
+    @functools.cached_property
+    def _kinds(self) -> _Kinds:
+        return _Kinds(self._steps, self._taken)
+
     def run(self) -> None:
         """Search until nothing better is left, or the work is spent."""
         if not self._excess > self._noise:
@@ -251,7 +256,7 @@ class _Search:
 
     def _enumerate(self, order: Array, *, most_states: int, most_made: int, proves: bool) -> None:
         """Enumerate the choices of groups in an order: from near to far ones where that `proves` the gap."""
-        lists = [_States(len(self._bits)), _States(len(self._bits))]
+        lists = [_States(self._kinds.bits), _States(self._kinds.bits)]
         made = 0
         for group in order.tolist():
             if self._nearest[group] >= self._excess - self._noise:
@@ -263,7 +268,7 @@ class _Search:
             lists.sort(key=lambda states: len(states.bits))
             smaller, larger = lists
             count, dropped = self._extend(smaller, group, most_states)
-            made += count + len(self._steps.bits) // STEPS_A_STATE
+            made += count + len(self._kinds.bits) // STEPS_A_STATE
             if proves:
                 self._unseen = min(self._unseen, dropped)
             if not len(smaller.bits):
@@ -317,7 +322,7 @@ class _Search:
 
     def _sums_within(self, limit: float) -> tuple[int, int]:
         """Return between which sums of bits, beyond the base's, the excess can be below `limit`."""
-        room, cost = self._bound_of_others(_States(len(self._bits)), -1)
+        room, cost = self._bound_of(self._kinds.bits)
         inside = np.flatnonzero(cost < limit)
         ends = []
         for at, beyond in ((int(inside[0]), int(inside[0]) - 1), (int(inside[-1]), int(inside[-1]) + 1)):
@@ -334,7 +339,8 @@ class _Search:
         choices = np.flatnonzero(self._reduced[group] < limit)
         bits = (states.bits[:, None] + self._more[group, choices]).ravel()
         excess = (states.excess[:, None] + self._reduced[group, choices]).ravel()
-        bound = excess + np.interp(self._room - bits, *self._bound_of_others(states, group), left=np.inf)
+        outside = self._kinds.without(states.outside, group)
+        bound = excess + np.interp(self._room - bits, *self._bound_of(outside), left=np.inf)
         kept = np.flatnonzero(bound < limit)
         kept = kept[np.argsort(bits[kept], kind="stable")]
         # Fewer bits at no more cost: no later state needs one that such a state precedes.
@@ -346,27 +352,27 @@ class _Search:
             dropped = float(bound[kept[order[most]]])
             kept = kept[np.sort(order[:most])]
         states.keep(group, bits[kept], excess[kept], kept // len(choices), choices[kept % len(choices)])
+        states.outside = outside
         return len(bits), dropped
 
-    def _bound_of_others(self, states: _States, group: int) -> tuple[Array, Array]:
-        """Return what the groups outside a list cost at least, beyond the bound, by the bits they have.
+    def _bound_of(self, outside: Array) -> tuple[Array, Array]:
+        """Return what the groups outside a list cost at least, beyond the bound, by the bits they have; from
+        the bits of each kind of their steps.
 
         This is the linear relaxation of those groups: points of a convex function, infinite below the first.
         """
-        steps = self._steps
-        outside = ~states.has[steps.group] & (steps.group != group)
-        back, on = outside.copy(), outside.copy()
-        back[self._taken :] = False
-        on[: self._taken] = False
-        below = np.cumsum(steps.bits[back][::-1])
-        above = np.cumsum(steps.bits[on])
-        below_cost = np.cumsum(((steps.slope - self._price) * steps.bits)[back][::-1])
-        above_cost = np.cumsum(((self._price - steps.slope) * steps.bits)[on])
+        slope, taken, price = self._kinds.slope, self._kinds.taken, self._price
+        (back,) = outside[:taken].nonzero()
+        (on,) = outside[taken:].nonzero()
+        back, on = back[::-1], on + taken
+        below, above = np.cumsum(outside[back]), np.cumsum(outside[on])
+        below_cost = np.cumsum((slope[back] - price) * outside[back])
+        above_cost = np.cumsum((price - slope[on]) * outside[on])
         last, last_cost = (above[-1], above_cost[-1]) if len(above) else (0, 0.0)
         far = float(last) + float(MOST_BITS)
         return (
             np.concatenate([-below[::-1], [0], above, [far]]),
-            np.concatenate([below_cost[::-1], [0.0], above_cost, [last_cost + self._price * MOST_BITS]]),
+            np.concatenate([below_cost[::-1], [0.0], above_cost, [last_cost + price * MOST_BITS]]),
         )
 
     def _pair(self, some: _States, others: _States) -> None:
@@ -384,6 +390,33 @@ class _Search:
             self._excess, self.picks = float(excess[best]), picks
 
 
+class _Kinds:
+    """Steps that save as much a bit, together: of many groups alike there are few kinds."""
+
+    def __init__(self, steps: Steps, taken: int) -> None:
+        begins = np.flatnonzero(np.diff(steps.slope, prepend=np.inf) != 0)
+        if taken < len(steps.slope):
+            # Those that are taken are of other kinds than the rest.
+            begins = np.union1d(begins, [taken])
+        #: What each kind saves a bit, and its bits in all groups.
+        self.slope = steps.slope[begins]
+        self.bits = np.add.reduceat(steps.bits, begins) if len(begins) else begins
+        #: How many kinds are taken.
+        self.taken = int(np.searchsorted(begins, taken))
+        order = np.argsort(steps.group, kind="stable")
+        kind = np.searchsorted(begins, order, side="right") - 1
+        self._of_group = kind, steps.bits[order]
+        self._begins = np.searchsorted(steps.group[order], np.arange(len(steps.start) + 1))
+
+    def without(self, bits: Array, group: int) -> Array:
+        """Return the bits of each kind but those of a group."""
+        own = slice(self._begins[group], self._begins[group + 1])
+        kinds, of_steps = (each[own] for each in self._of_group)
+        rest = bits.copy()
+        np.subtract.at(rest, kinds, of_steps)
+        return rest
+
+
 def _in_rounds(kinds: Array, order: Array) -> Array:
     """Return groups in an order in which those of one kind, a row of `kinds`, take turns with all others."""
     _, kind = np.unique(kinds[order], axis=0, return_inverse=True)
@@ -397,17 +430,16 @@ def _in_rounds(kinds: Array, order: Array) -> Array:
 class _States:
     """Choices for some of the groups: none is at once as small and as cheap as another one."""
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, outside: Array) -> None:
         #: Bits beyond those of the base, ascending, and reduced costs.
         self.bits, self.excess = np.zeros(1, np.int64), np.zeros(1)
-        #: Whether a group is among those chosen for.
-        self.has = np.zeros(groups, bool)
+        #: The bits of each kind of steps of all groups but those that are chosen for.
+        self.outside = outside
         self._history: list[tuple[int, Array, Array]] = []
 
     def keep(self, group: int, bits: Array, excess: Array, parent: Array, choice: Array) -> None:
         """Take states that add a choice of `group` each to the state before them at `parent`."""
         self.bits, self.excess = bits, excess
-        self.has[group] = True
         self._history.append((group, parent.astype(np.int32), choice.astype(np.int16)))
 
     def choices(self, place: int) -> Iterator[tuple[int, int]]:

@@ -68,6 +68,11 @@ class ModelTensor:
             return any(row["status"] != "left_aside" for row in self.rows.values())
         return len(self.shape) != 1
 
+    @property
+    def is_matrix_aside(self) -> bool:
+        """Return whether it is a matrix of numbers that is left aside, such as an embedding."""
+        return len(self.shape) > 1 and not self.is_weight and not _WHOLE.fullmatch(self.dtype)
+
     def status(self, recipe: str) -> str:
         """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
@@ -132,8 +137,8 @@ class Square:
     tensor: str
     #: How many tensors it stands for.
     count: int
-    #: "ok", "refused", "not_read", "problem" or "waiting", and the value where it is ok; "kept" where a
-    #: choice leaves it as it is stored.
+    #: "ok", "left_aside", "refused", "not_read", "problem" or "waiting", and the value where it is ok; "kept"
+    #: where a choice leaves it as it is stored.
     status: str
     value: float
     #: The recipe that wins, where that is asked.
@@ -161,6 +166,9 @@ class ModelMap:
     recipe: str = ""
     #: Tensors that have no square because rows and columns would be too many: those of rare kinds.
     crowded: int = 0
+    #: How many tensors of the map have each status, and how many have another type than the recipe, by type.
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    instead: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_model(
@@ -281,7 +289,8 @@ def model_map(
             of the tensor of the same name, else of the same place.
         choice: A recipe for each tensor: then a square tells that, and its card the numbers under it.
     """
-    weights = model.weights
+    there = set(model.weights)
+    weights = tuple(tensor for tensor in model.tensors if tensor in there or tensor.is_matrix_aside)
     if layer:
         weights = tuple(
             tensor
@@ -311,7 +320,12 @@ def model_map(
             members.setdefault(place, []).append(tensor)
     for column, tensor in enumerate(strip):
         members[-1, column] = [tensor]
-    shown = "difference" if against else CHOICE if choice is not None else colour
+    if against:
+        shown = "difference"
+    elif choice is not None:
+        shown = CHOICE
+    else:
+        shown = colour
     squares = tuple(
         _square(model, recipe, shown, against, row, column, tensors, bool(layer))
         if choice is None
@@ -329,6 +343,8 @@ def model_map(
         model.recipes,
         recipe,
         crowded,
+        Counter(tensor.status(recipe) for tensor in weights),
+        Counter(filter(None, (tensor.rows.get(recipe, {}).get("fallback") for tensor in weights))),
     )
 
 
@@ -388,7 +404,7 @@ def _chosen(
     first = tensors[0]
     measured = next((each for each in first.rows.values() if each.get("status") == "ok"), None)
     unread = first.status(recipe) if first.status(recipe) in UNREAD else "refused"
-    status = "kept" if measured else unread
+    status = "kept" if measured or first.status(recipe) == "left_aside" else unread
     found = measured or first.rows.get(recipe, {})
     return Square(row, column, first.name, len(tensors), status, math.nan, "", "", found)
 

@@ -12,6 +12,8 @@ from quantviz.sources.local import Listing, data_folder, list_files, real_path
 
 #: How a file of results ends.
 RESULTS = ".sqlite"
+#: How an importance matrix ends that is no GGUF file; one that is has the word in its name.
+IMATRICES = (".imatrix", "imatrix.dat")
 #: Before a name in an address that is no text by itself.
 _CODED = "~"
 #: How an index of shards ends, and how its shards do.
@@ -31,6 +33,7 @@ class Offered:
 
     checkpoints: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    imatrices: tuple[str, ...] = ()
     #: Whether there are more files than were looked at.
     cut_short: bool = False
 
@@ -41,7 +44,7 @@ def offered() -> Offered:
     Raises:
         QuantVizError: What is set is no folder.
     """
-    return offered_of(list_files(also=(RESULTS,)))
+    return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
 def offered_of(listing: Listing) -> Offered:
@@ -50,7 +53,9 @@ def offered_of(listing: Listing) -> Offered:
 
     >>> files = ("a/x-00001-of-00002.safetensors", "a/x-00002-of-00002.safetensors", "b.gguf", "r.sqlite")
     >>> offered_of(Listing(files, False))
-    Offered(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), cut_short=False)
+    Offered(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), imatrices=(), cut_short=False)
+    >>> offered_of(Listing(("a/imatrix.gguf", "b.imatrix"), False)).imatrices
+    ('a/imatrix.gguf', 'b.imatrix')
     >>> files = ("a/x.bin.index.json", "a/x-00001-of-00002.bin", "a/x-00002-of-00002.bin")
     >>> offered_of(Listing(files, False)).checkpoints
     ('a/x.bin.index.json',)
@@ -73,7 +78,12 @@ def offered_of(listing: Listing) -> Offered:
         else:
             found[file] = None
     results = tuple(file for file in listing.files if file.endswith(RESULTS))
-    return Offered(tuple(found), results, listing.cut_short)
+    imatrices = tuple(file for file in listing.files if _is_imatrix(PurePosixPath(file).name.lower()))
+    return Offered(tuple(found), results, imatrices, listing.cut_short)
+
+
+def _is_imatrix(name: str) -> bool:
+    return name.endswith(IMATRICES) or (name.endswith(".gguf") and "imatrix" in name)
 
 
 def holder_of(file: str, checkpoints: Collection[str]) -> str:

@@ -72,8 +72,17 @@ class ScanProcess:
             if self._job is None or not self._job.running:
                 self._take_ready()
 
-    def start(self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "") -> Job:
+    def start(
+        self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "", imatrix: str = ""
+    ) -> Job:
         """Begin a scan, of what an engine quantizes where one is named.
+
+        Args:
+            path: The checkpoint.
+            recipes: What it is measured under.
+            language: That of what a failed scan says.
+            engine: The id of a profile.
+            imatrix: The path of an importance matrix.
 
         Raises:
             QuantVizError: Another one is running.
@@ -87,6 +96,8 @@ class ScanProcess:
                 arguments += ["-r", recipe]
             if engine:
                 arguments += ["--engine", engine]
+            if imatrix:
+                arguments += ["--imatrix", imatrix]
             if self._results is not None:
                 arguments += ["--results", str(self._results)]
             arguments += ["--", str(path)]

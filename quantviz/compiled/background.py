@@ -1,8 +1,8 @@
-"""Answers before kernels are compiled: who does not wait for that, and the one process that compiles for all
+"""Answers before kernels are compiled: the setting not to wait, and the one process that compiles for all
 meanwhile.
 
-Compiling holds Python's lock, so a process of its own does it and puts what it made into the folder of
-compiled code, where this one finds it. Where there is no such folder, a thread of this process compiles.
+Compiling holds Python's lock, so a process of its own does it and puts the kernels into the folder of
+compiled code, where this one finds them. If there is no such folder, a thread of this process compiles.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
     from quantviz.schemes.scheme import Scheme
 
-#: Whether what runs here waits for kernels to be compiled. Who asks in a script wants the same path each
-#: time.
+#: Whether code of this context waits for kernels to be compiled. Scripts wait, so that each run takes the
+#: same path.
 _WAITS: ContextVar[bool] = ContextVar("waits", default=True)
-#: What every scheme needs, by the name it is asked for; a file of this name says that it is kept.
+#: Name of the kernels that every scheme needs; a file of this name marks that they are kept.
 FIXED = "fixed"
 
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
-    """Answer by what is there: what is not compiled yet is compiled in the background, for later calls.
+    """Run the block with the kernels that are compiled; compile others in the background, for later calls.
 
     >>> with at_once():
     ...     waits()
@@ -52,12 +52,12 @@ def waits() -> bool:
 
 
 def of_scheme(scheme: Scheme, shape: Shape) -> str:
-    """Return the name under which all that a scheme needs on a tensor of `shape` is asked for."""
+    """Return the name of the kernels that a scheme needs on a tensor of `shape`."""
     return json.dumps([str(scheme), shape])
 
 
 class Warmer:
-    """Has each thing compiled once, one after the other, in the order in which they are asked for."""
+    """Compiles each set of kernels once, one after the other, in the order of the calls."""
 
     def __init__(self) -> None:
         self._asked: dict[str, threading.Event] = {}
@@ -68,8 +68,8 @@ class Warmer:
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def ready(self, what: str) -> bool:
-        """Return whether it is compiled; if not, it will be. Also true of what cannot be: who then calls it
-        is told why.
+        """Return whether the kernels of a name are compiled; if not, queue them. Also true if they cannot
+        compile; the call then raises.
         """
         return self._done(what).is_set()
 
@@ -97,7 +97,7 @@ class Warmer:
                 child = child if child and child.poll() is None else _compiling().process()
                 if child:
                     _ask(child, what)
-                # What the other process has made is read from the folder.
+                # This reads the kernels of the other process from the folder.
                 _compiling().compile_now(what)
             except Exception:
                 logging.getLogger("quantviz").exception("compiling in the background failed: %s", what)
@@ -115,7 +115,7 @@ os.register_at_fork(after_in_child=warmer.cache_clear)
 
 
 def _compiling() -> Any:
-    """Return the module that compiles. It is imported by name, since it imports all that asks here."""
+    """Return the module that compiles. It is imported by name, since it imports the callers of this one."""
     return import_module("quantviz.streaming.compile_ahead")
 
 

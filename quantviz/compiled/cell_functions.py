@@ -150,7 +150,7 @@ def _half_plain(x):
     """Round to float16, half to even."""
     raw = i8(bits(fabs(x)))
     usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
-    # Added to a half, what is subnormal in float16 has no more digits than it has there.
+    # Added to a half, a subnormal of float16 keeps only the digits that it has there.
     subnormal = f4(f4(fabs(x) + f4(0.5)) - f4(0.5))
     rounded = select(fabs(x) < f4(2.0**-14), subnormal, select(usual < f4(65536.0), usual, f4(np.inf)))
     return select(x != x, x, copysign(rounded, x))
@@ -174,11 +174,17 @@ def _store_truth(address, index, value):
     address[index] = np.uint8(value)
 
 
-load, storer = (
-    (_load_apart, _store_apart)
-    if by_hand("addresses")
-    else (_load_plain, lambda of, name: _store_truth if of == b1 else _store_plain)
-)
+def _plain_storer(of: Any, name: Any) -> Any:
+    """Return the function that stores a value of a type with numba's own indexing."""
+    return _store_truth if of == b1 else _store_plain
+
+
+if by_hand("addresses"):
+    load = _load_apart
+    storer = _store_apart
+else:
+    load = _load_plain
+    storer = _plain_storer
 
 
 @inline_part

@@ -1,4 +1,4 @@
-"""The source of what is compiled for a scheme: the traced lines of cells and blocks put into loops."""
+"""The sources that are compiled for a scheme: the traced lines of cells and blocks put into loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quantviz.compiled.vector_sums import GIVEN, described
 from quantviz.compiled.vector_trials import GIVEN_TO_TRY
 from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
 
-#: What is stored of a cell, each in an array of its own.
+#: Lines that store the results of a cell, each in an array of its own.
 _STORES = (
     "store_i4(q, at, {q})",
     "store_x_hat(x_hat, at, {x_hat})",
@@ -25,8 +25,8 @@ _STORES = (
 STORES_OF_ERRORS = ("store_error(error, at, {error})",)
 #: The same with steps in place of errors in steps.
 STORES_WITH_STEPS = (*_STORES[:4], "store_f8(steps, at, f8({step}))")
-#: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses
-#: of arrays.
+#: The loop around a cell's lines: a chunk of cells, block after block. Arguments are numbers and addresses of
+#: arrays.
 _TEMPLATE = """
 def cells(
     x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables,
@@ -58,9 +58,9 @@ def cells(
             line += 1
             block = load_i8(bases, line)
 """
-#: What a block's lines are put into. It ends with whether a block must be looked at more closely:
-#: one whose range or zero point may be refused, or of which one end is as large as the other, which of them
-#: is first in the block.
+#: The loop around a block's lines. It returns whether a block must be looked at more closely: one whose range
+#: or zero point may be refused, or whose ends have one magnitude, so that the first of them in the block
+#: matters.
 _OF_BLOCKS = """
 def cells(low, high, count, absmax, floats, integers, tables, out, found):
     tensor_absmax = f4(load_f8(absmax, 0))
@@ -81,7 +81,7 @@ def cells(low, high, count, absmax, floats, integers, tables, out, found):
 
 
 def params_of(code: CellCode) -> tuple[str, ...]:
-    """Return the names of what is read of each block, in the order in which it is passed in."""
+    """Return the names of the block parameters that the lines read, in the order of the arguments."""
     return tuple(sorted({*code.params, "scale"}))
 
 
@@ -102,11 +102,11 @@ def sources_of(
         blocks: The lines of blocks.
         sums: The lines of cells that sums are made by.
         counted: Whether these count codes.
-        errors: Whether errors alone are asked for too.
+        errors: Whether to add a source that stores errors alone.
     """
     of_blocks = (source_of_blocks(blocks, params_of(code)),) if blocks else ()
     of_errors = (source_of_cells(code, by_element, STORES_OF_ERRORS),) if errors else ()
-    # Of schemes that differ in numbers only it is the same.
+    # Schemes that differ in numbers only have the same sources.
     return tuple(
         map(
             sys.intern,
@@ -148,7 +148,7 @@ def source_of_cells(code: CellCode, by_element: bool, stores: tuple[str, ...] = 
 def sources_of_sums(code: CellCode, by_element: bool, *, counted: bool = False) -> list[str]:
     if by_hand("sums") and "inverse_gap" in code.results:  # short already
         return [_source_of_sums(code, by_element, counted)]
-    # Where a cell's exponent is asked for, as float formats do, 16 side by side need more registers than
+    # If lines compute a cell's exponent, as float formats do, 16 cells side by side need more registers than
     # there are: no gain, or a loss.
     if not by_hand("sums") or any("exponent(" in line for line in code.of_cell):
         return []
@@ -184,7 +184,7 @@ def _source_of_loops(makes: str, plain: dict[str, Any], names: tuple[str, ...]) 
 
 
 def source_of_blocks(code: BlockCode, names: tuple[str, ...]) -> str:
-    # Which of two ends of one size comes first is asked only where it matters.
+    # Blocks whose ends have one magnitude are marked only if the order of the ends matters.
     ties = " | (hi == -lo)" if "extreme" in code.reads else ""
     zero_point = code.results["zero_point"]
     return _OF_BLOCKS.format(
@@ -212,7 +212,7 @@ def _parted(code: CellCode) -> tuple[list[str], list[str]]:
 
 
 def _reads_block(line: str, code: CellCode) -> bool:
-    """Return whether a line follows from what is known of the block, and not from numbers alone."""
+    """Return whether a line depends on parameters of the block, not on numbers alone."""
     known = set(params_of(code))
     for each in code.of_block:
         name, _, expression = each.partition(" = ")

@@ -82,7 +82,7 @@ def add_up(x, at, arrays, n, flat, totals):
         counts[LARGEST] = largest
         for j in range(n):
             size = i4(bits(error[j]) & 0x7FFFFFFF)
-            # Of what is no number the first place counts, not the largest.
+            # For NaN and Inf the first place counts, not the largest.
             if size == largest or size >= INFINITE:
                 counts[LARGEST_AT] = flat + j
                 break

@@ -28,9 +28,9 @@ def compare(cells, x, x_hat, q, place, of_blocks, arrays, slack, apart, code_min
     largest error of the nearest codes.
 
     `cells` is the address of compiled arithmetic that puts steps where others put errors in steps; `x_hat`
-    and `q` are what the file has, `q` bytes. A code counts as nearest up to `slack[0]` steps and `slack[1]`
-    of x; `apart` says which cells are left out of that, or is empty. `near` counts nearest codes by columns,
-    `hit` marks blocks in which saturation changed a code, `counts` counts codes.
+    and `q` are the values and codes of the file, `q` bytes. A code counts as nearest up to `slack[0]` steps
+    and `slack[1]` of x; `apart` marks the cells to leave out, or is empty. `near` counts nearest codes by
+    columns, `hit` marks blocks in which saturation changed a code, `counts` counts codes.
     """
     largest, of_nearest = np.int32(0), np.int32(0)
     _, length, width, _, bases = place

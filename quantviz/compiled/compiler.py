@@ -1,10 +1,8 @@
-"""The compiler of a scheme's own arithmetic: schemes that differ in numbers only share what it makes."""
+"""The compiler of a scheme's own arithmetic: schemes that differ in numbers only share its functions."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -50,9 +48,10 @@ from quantviz.compiled.tracing import BlockCode, CellCode
 from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing
 from quantviz.compiled.vector_trials import trying
+from quantviz.whole_files import put_whole
 
-#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else
-#: are whole numbers.
+#: Arguments of compiled arithmetic that are addresses, and the types of the numbers there; all others are
+#: whole numbers.
 _POINTERS: dict[str, Any] = {
     "x": types.float32, "bases": types.int64, "params": types.float64,
     "floats": types.float64, "integers": types.int64, "tables": types.float64,
@@ -60,7 +59,7 @@ _POINTERS: dict[str, Any] = {
     "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
     "out": types.float64, "found": types.float64, "codes": types.uint8,
 }  # fmt: skip
-#: What the lines can name.
+#: Functions of the lines, by name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign,
     "fma": fma, "select": select, "bits": bits, "of_bits": of_bits, "half": half, "brain": brain,
@@ -78,7 +77,7 @@ class Compiler:
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
-        #: Seconds spent compiling, or reading what was compiled before.
+        #: Seconds spent compiling, or reading functions that were compiled before.
         self.seconds = 0.0
 
     def cells(self, code: CellCode, by_element: bool) -> int:
@@ -88,16 +87,16 @@ class Compiler:
         return self._address(source_of_cells(code, by_element))
 
     def errors(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of the same that gives errors alone."""
+        """Return the address of a cell's arithmetic that stores errors alone."""
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
 
     def steps(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of the same that gives steps in place of errors in steps."""
+        """Return the address of a cell's arithmetic that stores steps in place of errors in steps."""
         return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
 
     def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:
-        """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
-        as they are; 0 where there is none of them. With `counted` the codes are given too.
+        """Return the addresses of the sums-only kernel, and of that for cells which saturation leaves as they
+        are; 0 for a kernel that does not exist. With `counted` they put down the codes too.
         """
         sources = sources_of_sums(code, by_element, counted=counted)
         addresses = [self._address(source) for source in sources]
@@ -119,7 +118,7 @@ class Compiler:
         return self._address(source_of_search(code))
 
     def knows(self, sources: Iterable[str]) -> bool:
-        """Return whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
+        """Return whether all sources (of `sources_of`) are compiled: in memory, or kept in the folder."""
         return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:
@@ -134,7 +133,7 @@ class Compiler:
             return int(self._made[source].address)
 
     def _finish(self) -> None:
-        """Compile what is called with it, for arrays of these types alone."""
+        """Compile the kernels that call the cells' arithmetic, for arrays of these types alone."""
         if drive.signatures:
             return
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
@@ -168,7 +167,7 @@ def compiler() -> Compiler:
 
 
 def _path(source: str) -> str:
-    """Return the file that some source is said to be of. numba keeps compiled code by it."""
+    """Return the file name that a source is compiled under. numba keeps compiled code by it."""
     folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     return f"<{name}>" if folder is None else str(folder / name)
 
@@ -183,9 +182,7 @@ def _made(source: str) -> Any:
     """Return the compiled function of some source."""
     folder, path = cache_folder(), _path(source)
     if folder is not None and not Path(path).exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-            file.write(source)
-        os.replace(file.name, path)
+        put_whole(path, source)
     names = {
         **_NAMES,
         "summing": summing,

@@ -28,7 +28,7 @@ def decode_half(words, out):
     for i in range(words.size):
         word = i4(words[i])
         rest = word & i4(0x7FFF)
-        # The exponent moved; what is below the smallest normal number is a whole number of 2^-24.
+        # The exponent moved; a number below the smallest normal one is a whole multiple of 2^-24.
         moved = (rest << i4(13)) + select(rest >= i4(0x7C00), i4(0x70000000), i4(0x38000000))
         small = bits(f4(rest) * f4(2.0**-24))
         out[i] = np.uint32(select(rest < i4(0x400), small, moved) | ((word & i4(0x8000)) << i4(16)))

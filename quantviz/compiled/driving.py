@@ -36,11 +36,11 @@ from quantviz.compiled.partial_sums import (
 from quantviz.compiled.run_kernels import ROWS, find_ends
 from quantviz.compiled.vector_sums import AT, LEAST
 
-#: Elements that are worked on at a time: what is made of them stays in a core's first cache.
+#: Elements that are worked on at a time: their results stay in a core's first cache.
 CELLS_TOGETHER = 2048
 #: How many numbers the sums of some cells are.
 SUMMED = len(AT)
-#: Cells of which sums are asked for at a time.
+#: Number of cells that are summed at a time.
 UNIT = 4096
 LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (
     LEAST[name] for name in ("signal", "values", "noise", "steps")
@@ -70,7 +70,7 @@ OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = (
 
 @kernel_part
 def trusted(made, n):
-    """Return whether float32 held what the sums of `n` cells began with."""
+    """Return whether float32 is wide enough for the terms in the sums of `n` cells."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
         return False
     if made[OF_SIGNAL] < LEAST_SIGNAL and made[OF_ZEROS] < n:
@@ -93,8 +93,8 @@ def place_of_size(error, n, size):
 
 @jit
 def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
-    """Have `cells`, the address of compiled arithmetic, put what it makes of `n` cells from `start` into five
-    arrays, from `out` on.
+    """Run `cells`, the address of compiled arithmetic, on `n` cells from `start`, and put the results into
+    five arrays, from `out` on.
     """
     offset, length, width, row, bases = place
     params, blocks, floats, integers, tables = of_blocks
@@ -107,22 +107,22 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
     )  # fmt: skip
 
 
-#: How the kernels below are given what belongs together:
-#: - `code`: the addresses of the cells' arithmetic; of the same that gives sums alone, or 0; of the same for
-#:   cells that saturation leaves as they are, or 0, with the two codes between which it does; and of what
-#:   gives errors alone, where sums of lines are asked for.
+#: Arguments of the kernels below that are grouped in tuples:
+#: - `code`: the addresses of the cells' arithmetic; of the sums-only kernel, or 0; of the same for cells that
+#:   saturation leaves as they are, or 0, with the two codes between which it does; and of the kernel of
+#:   errors alone, for sums of lines.
 #: - `place`: where blocks begin (`offset`), the length of a line and the width of a block, the first line of
 #:   `bases`, and those.
-#: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code
+#: - `of_blocks`: the parameters of each block, the number of blocks, and the numbers and tables that the code
 #:   reads.
 #: - `arrays`: where a chunk of cells goes, see `pieces.Buffers`.
 #: - `totals`: the smallest code, and a tally's sums, counts and marks.
-#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty if not asked for.
+#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty if not wanted.
 
 
 @inline_part
 def lines_together(done, total, flat, place):
-    """Return how many lines come next whose sums are asked for at once, and how many cells of each.
+    """Return the number of the next lines that are summed at once, and the number of cells of each.
 
     With blocks of one element a line, those are the lines below each other whose cells are in the same
     blocks; else there is one.
@@ -218,10 +218,10 @@ def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, coun
 
 @jit
 def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, made, totals):
-    """Have compiled arithmetic make one chunk of cells after the other, which are kept or added up: by their
-    sums alone where those can be trusted.
+    """Run compiled arithmetic on one chunk of cells after the other and keep the results or add them up, by
+    the sums-only kernel where its sums can be trusted.
 
-    What is `ahead` by so many cells is read next; `made` has room for the sums of some cells.
+    The cells `ahead` by so many are fetched meanwhile; `made` has room for the sums of some cells.
     """
     _, quick, (usual, lowest, highest), errors = code
     if usual == 0:
@@ -229,7 +229,7 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
     shape, signal, noise = by_axis
     _, _, counts, (_, occurred, codes) = totals
     done = i8(0)
-    # The largest error that sums alone have told of, and between which cells it is.
+    # The largest error from the sums-only kernel, and the cells between which it lies.
     sought, sought_in, sought_until = i8(-1), i8(0), i8(0)
     while done < x.size:
         rest, codes_alone = min(x.size - done, UNIT), False

@@ -1,4 +1,4 @@
-"""Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see
+"""The pieces of LLVM that are written by hand, and the one switch to plain numba in place of them: see
 README.md.
 """
 
@@ -11,8 +11,8 @@ from quantviz.errors import QuantVizError
 
 #: The setting that turns pieces off: their names with commas between them, or 1 for all.
 PLAIN_VARIABLE = "QUANTVIZ_PLAIN_NUMBA"
-#: What is written by hand because plain numba takes more than 1.3 times as long; `tests/bench/llvm.py` prints
-#: by how much.
+#: Pieces that are written by hand because plain numba takes more than 1.3 times as long;
+#: `tests/bench/llvm.py` prints the ratios.
 PIECES = ("sums", "prefetch", "addresses", "half", "stretches")
 
 

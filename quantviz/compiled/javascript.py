@@ -1,7 +1,7 @@
 """A scheme's arithmetic as JavaScript: the same trace that is compiled, for a browser to run.
 
 The text is one function. Numbers and tables are apart from it, so that schemes that differ in these alone
-share it. What runs it is in `quantviz/browser/arithmetic`.
+share it. Its runtime is in `quantviz/browser/arithmetic`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
 
-#: What a name of each type is for `Lines`.
+#: Kind of each type for `Lines`.
 _KIND = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
 #: Beyond it a whole number has no float64 of its own, and is packed as its digits.
 _EXACT = 2**53
-#: What the parts of a program read of the runtime; see `quantviz/browser/arithmetic/rounding.js`.
+#: Functions of the runtime that the parts of a program read; see
+#: `quantviz/browser/arithmetic/rounding.js`.
 _MATH = ("abs", "ceil", "floor", "fround", "imul", "log10", "log2", "min", "sqrt", "trunc")
 #: How the special codes of a float format lie, by the number that stands for them.
 _SPECIAL = ("finite", "ieee", "fn", "fnuz")
@@ -56,11 +57,11 @@ class Program:
     integers: tuple[int, ...]
     #: Lists of values that are looked up, one after the other.
     tables: tuple[float, ...]
-    #: What the runtime goes by; plain numbers, words and lists.
+    #: Settings of the runtime: plain numbers, words and lists.
     facts: Mapping[str, Any]
 
     def packed(self) -> dict[str, Any]:
-        """Return the same as plain values that JSON can hold: numbers that it has not are words.
+        """Return the program as plain values for JSON: numbers that JSON does not have are words.
 
         >>> packed = write_program(Scheme("int4", calibration=Given(0.5))).packed()
         >>> sorted(packed), packed["facts"]["given"]
@@ -109,8 +110,10 @@ def write_program(scheme: Scheme) -> Program:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
 
-    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`,
-    also where an engine searches scales, for which there is no range.
+    A calibration that searches has no part from values to the scale: the browser gets its ranges.
+
+    Raises:
+        Untraceable: If an operation cannot be written down, or an engine searches scales without a range.
 
     >>> program = write_program(Scheme("int4", "asymmetric"))
     >>> program.text == write_program(Scheme("int8", "asymmetric")).text
@@ -172,7 +175,7 @@ class _Known:
 
 
 def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
-    """Return a metric's function: lines before, lines of each code, and what is made of their sums."""
+    """Return the text of a metric's function: lines before, lines of each code, and lines on their sums."""
     sums = {line.partition(" = ")[0]: line for line in trace.of_block if " = total(" in line}
     late = set(sums)
     for line in trace.of_block:
@@ -250,7 +253,7 @@ def _total(x: Cell, _axis: int) -> Cell:
 
 
 class _Asked(Ends):
-    """What a calibration asks of a block, each answer by a name; the runtime finds the answers."""
+    """The numbers of a block that a calibration reads, each by a name; the runtime computes them."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
         super().__init__(trace, dtype)
@@ -327,8 +330,9 @@ class _SchemeWriter:
         return _float_of_code(x, fmt)
 
     def _found(self) -> tuple[list[dict[str, Any]] | None, list[str]]:
-        """Return what the calibration asks of a block, and the part from the answers to the range; none where
-        it searches, or gives no range.
+        """Return the numbers of a block that the calibration reads, and the part from these to the range.
+
+        None and no part if the calibration searches, or gives no range.
         """
         if not self._scheme.calibration.of_values:
             return None, []
@@ -344,14 +348,14 @@ class _SchemeWriter:
     def _params(
         self, operations: Operations, known: Mapping[str, torch.dtype]
     ) -> tuple[str, dict[str, torch.dtype]]:
-        """Return the part from what is `known` of a block to its parameters, and the dtypes of these."""
+        """Return the part from the `known` numbers of a block to its parameters, and the dtypes of these."""
         trace, scheme = self._numbers.trace(), self._scheme
         of_tensor = dict.fromkeys(("tensor_absmax", "short"), torch.float32)
         inputs = {**known, **of_tensor}
         values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
         made: dict[str, Any] = run_operations(operations, values)
         zero = made["zero_point"]
-        # What is too large for int32 is refused by its float.
+        # A zero point too large for int32 is refused by its float.
         kept = {"zero_point": zero.to(torch.int32) if scheme.zero_domain in ("none", "code_int") else zero}
         kept["scale"] = made["scale"]
         kept |= {name: made[name] for name in sorted(block_names(scheme) & made.keys())}
@@ -440,9 +444,7 @@ def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 
 def _written(
     trace: Trace, names: Iterable[str], results: Iterable[str], kinds: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the declarations that follow from numbers alone, from what is known of the block, and from the
-    cell.
-    """
+    """Return the declarations that depend on numbers alone, on the block, and on the cell."""
     known = set(names)
     kept = needed([*trace.of_block, *trace.of_cell], results)
     writer = Lines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
@@ -463,7 +465,7 @@ def _written(
 
 
 def _closure(fixed: Sequence[str], arguments: str, body: Sequence[str]) -> str:
-    """Return a function, made once with what follows from numbers alone."""
+    """Return the text of a function, made once around the declarations that depend on numbers alone."""
     function = f"{arguments} => {{\n" + "\n".join(body) + "\n}"
     return "(() => {\n" + "\n".join(fixed) + f"\nreturn {function};\n}})()" if fixed else function
 
@@ -475,4 +477,8 @@ def _truth(value: str) -> str:
 def _plain(value: float) -> float | str:
     if math.isfinite(value):
         return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    if value > 0:
+        return "Infinity"
+    return "-Infinity"

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import words_of
 
-#: What each type's numbers are in JavaScript: "f" and "i" a number, "big" a BigInt, which alone has the 64
-#: bits of what is multiplied for chance, and "b" a truth value.
+#: Kind of each type's numbers in JavaScript: "f" and "i" a number, "big" a BigInt, which alone has the 64
+#: bits of the products for chance, and "b" a truth value.
 _KINDS = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
-#: Functions of the lines, and what they are called in JavaScript: those of `Math`, then those of
+#: Functions of the lines, and their names in JavaScript: those of `Math`, then those of
 #: `quantviz/browser/arithmetic/rounding.js`.
 _OF_MATH = MappingProxyType(
     {
@@ -38,7 +38,7 @@ _OF_RUNTIME = MappingProxyType(
         "float_value": "floatOfCode",
     }
 )
-#: What numbers are read from.
+#: Arrays that numbers are read from, and their names in JavaScript.
 _ARRAYS = MappingProxyType({"floats": "F", "integers": "I", "tables": "T"})
 _SIGNS: Mapping[type, str] = MappingProxyType(
     {
@@ -85,7 +85,7 @@ class Lines:
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = dict(kinds)
-        #: What each number that is loaded is read from, by its name.
+        #: The array that each loaded number is read from, by the number's name.
         self._loaded: dict[str, str] = {}
         #: The functions that are called, by their names in JavaScript.
         self.called: set[str] = set()

@@ -16,10 +16,10 @@ from quantviz.schemes.scheme import Scheme
 
 
 def kept_programs(schemes: Sequence[Scheme], before: Callable[[], None]) -> MappingProxyType[str, Any]:
-    """Return what `packed_together` makes of the programs of `schemes`, read-only.
+    """Return the programs of `schemes` as `packed_together` packs them, read-only.
 
-    They are written once for this version of the code; later processes read them. `before` is called where
-    they have to be written, which imports torch.
+    They are written once for this version of the code; later processes read them. `before` is called if they
+    have to be written, which imports torch.
     """
     return _kept(tuple(schemes), before)
 

@@ -1,4 +1,4 @@
-"""The folder in which compiled kernels are kept from one process to the next. Asked for before numba is
+"""The folder in which compiled kernels are kept from one process to the next. It is chosen before numba is
 imported.
 """
 
@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from quantviz.compiled.hand_written import plain_pieces
 from quantviz.own_folder import own_folder
+from quantviz.whole_files import put_whole
 
 
 @cache
@@ -49,9 +49,9 @@ def cache_folder() -> Path | None:
 
 
 def kept_text(name: str, make: Callable[[], str]) -> str:
-    """Return what `make` writes, kept in the same place from one process to the next.
+    """Return the text of `make`, kept in the same folder from one process to the next.
 
-    `make` depends on this package's code alone; `name` tells its texts apart.
+    `make` depends on this package's code alone; its texts have different names.
     """
     folder = own_folder("-".join(("texts", version("torch"), _digest())))
     file = folder / f"{name}.txt" if folder else None
@@ -59,15 +59,9 @@ def kept_text(name: str, make: Callable[[], str]) -> str:
         return file.read_text(encoding="utf-8")
     made = make()
     if file is not None:
-        # Written aside and moved, so that nobody reads half of it. On a full disk the next process makes it
-        # again.
-        with (
-            contextlib.suppress(OSError),
-            tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as aside,
-        ):
-            aside.write(made)
-            aside.close()
-            Path(aside.name).replace(file)
+        # On a full disk the next process makes it again.
+        with contextlib.suppress(OSError):
+            put_whole(file, made)
     return made
 
 

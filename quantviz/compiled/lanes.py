@@ -10,7 +10,7 @@ from llvmlite import ir as _ir
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
-# What numba makes of a function is its own affair: nothing here has Python's types.
+# numba compiles these functions by types of its own: nothing here has Python's types.
 ir: Any = _ir
 cgutils: Any = _cgutils
 intrinsic: Any = _intrinsic
@@ -40,11 +40,12 @@ def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callabl
 def _comparison(sign: str) -> Callable[[Any, Any], Any]:
     def run(self: Lanes, other: Any) -> Lanes:
         a, b = self._with(other)
-        compare = (
-            (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered)
-            if a.floating
-            else a.builder.icmp_signed
-        )
+        if not a.floating:
+            compare = a.builder.icmp_signed
+        elif sign == "!=":
+            compare = a.builder.fcmp_unordered
+        else:
+            compare = a.builder.fcmp_ordered
         return a.of("b1", compare(sign, a.value, b.value))
 
     return run
@@ -64,7 +65,7 @@ class Lanes:
         return Lanes(self.builder, kind, value, wide=self.wide)
 
     def spread(self) -> Lanes:
-        """Return the same number in every lane."""
+        """Return a vector with this number in every lane."""
         if self.wide:
             return self
         kind = KINDS[self.kind]
@@ -85,16 +86,24 @@ class Lanes:
         if kind == "b1":
             truth: Lanes = self != 0
             return truth
-        if self.floating:
-            cast = (b.fpext if kind == "f8" else b.fptrunc) if kind in ("f4", "f8") else b.fptosi
+        if self.floating and kind == "f8":
+            cast = b.fpext
+        elif self.floating and kind == "f4":
+            cast = b.fptrunc
+        elif self.floating:
+            cast = b.fptosi
         elif kind in ("f4", "f8"):
             cast = b.uitofp if self.kind == "b1" else b.sitofp
+        elif self.kind == "b1":
+            cast = b.zext
+        elif kind == "i4":
+            cast = b.trunc
         else:
-            cast = b.zext if self.kind == "b1" else b.trunc if kind == "i4" else b.sext
+            cast = b.sext
         return self.of(kind, cast(self.value, goal))
 
     def _with(self, other: Any) -> tuple[Lanes, Lanes]:
-        """Return both with the same width and kind."""
+        """Return this value and another, with the same width and kind."""
         if not isinstance(other, Lanes):
             whole = isinstance(other, int) and not self.floating
             other = self.constant(
@@ -126,7 +135,7 @@ class Lanes:
         )
 
     def called(self, name: str, *others: Lanes) -> Lanes:
-        """Return an instruction that LLVM knows by name."""
+        """Return the result of an LLVM intrinsic, by its name."""
         given = [self, *others]
         wide = any(each.wide for each in given)
         given = [each.spread() for each in given] if wide else given
@@ -330,7 +339,7 @@ class Loops:
         return at
 
     def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
-        """Return a number, or the same in every lane."""
+        """Return a constant, in every lane if `wide`."""
         of = ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]
         return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
 

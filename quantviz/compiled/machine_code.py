@@ -21,7 +21,7 @@ from numba.extending import overload as _overload
 from quantviz.compiled.kernel_cache import cache_folder
 
 Array = npt.NDArray[Any]
-#: What numba makes of a function is its own affair: nothing here has Python's types.
+#: numba compiles these functions by types of its own: nothing here has Python's types.
 intrinsic: Any = _intrinsic
 overload: Any = _overload
 _config: Any = numba.config
@@ -35,8 +35,8 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def kernel_part(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels: Python does not call it, and what would unpack its arguments need not be
-    compiled.
+    """Compile a part of kernels: Python does not call it, so that no wrapper is compiled to unpack its
+    arguments.
     """
     return _in_folder(
         _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
@@ -53,7 +53,7 @@ def _in_folder(compiled: Any) -> Any:
 
 @contextmanager
 def caching_in(folder: Path | None) -> Iterator[None]:
-    """Make numba keep what is made now in this folder, without touching other code's folder."""
+    """Make numba keep functions that are compiled in this context in a folder; other code keeps its own."""
     before = _config.CACHE_DIR
     _config.CACHE_DIR = before if folder is None else str(folder)
     try:

@@ -1,4 +1,4 @@
-"""What the metrics of a tensor are made of, added up over its parts."""
+"""The sums and counts behind the metrics of a tensor, added up over its parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tally:
     def __init__(self, code_min: int, levels: int, shape: Shape, *, room: int = 0) -> None:
         self.code_min = code_min
         #: How often the codes of each lowest byte have occurred, in `LISTS` lists that are added together,
-        #: and room for the codes of some cells on their way; empty where nobody asked for it.
+        #: and room for the codes of some cells on their way; empty if codes are not counted.
         self.occurred = np.zeros(LISTS * BYTES if room else 0, np.int64)
         self.codes = np.empty(room, np.uint8)
         self.sums = np.zeros(SUMS)
@@ -53,7 +53,7 @@ class Tally:
         self.counts[LARGEST] = self.counts[LARGEST_AT] = self.counts[LAST_SEEN] = -1
         #: Which codes have occurred.
         self.seen = np.zeros(levels, np.bool_)
-        #: Of x² and error² for each index of each axis, one axis after the other; empty where not asked for.
+        #: Of x² and error² for each index of each axis, one axis after the other; empty if not wanted.
         self.shape = np.array(shape, np.int64)
         self.signal, self.noise = np.zeros(sum(shape)), np.zeros(sum(shape))
 
@@ -174,11 +174,11 @@ class Tally:
 
     @property
     def marks(self) -> tuple[Array, Array, Array]:
-        """Return what tells which codes occur, as kernels take it."""
+        """Return the arrays that mark and count the codes that occur, as kernels take them."""
         return self.seen, self.occurred, self.codes
 
     def code_counts(self) -> Array | None:
-        """Return how often each code has occurred; none where nobody asked for it."""
+        """Return the count of each code, int64 (levels,); None if codes are not counted."""
         if not len(self.occurred):
             return None
         of_bytes = self.occurred[:BYTES].copy()
@@ -188,7 +188,7 @@ class Tally:
         return counts
 
     def along_axes(self) -> tuple[Moments, ...]:
-        """Return Σx² and Σe² of each index of each axis, where they were asked for."""
+        """Return Σx² and Σe² of each index of each axis; empty if they were not wanted."""
         ends = np.cumsum((0, *self.shape))
         parts = itertools.pairwise(ends) if len(self.shape) else ()
         return tuple(

@@ -1,6 +1,6 @@
-"""Kernels over runs of a tensor: what pixels show of it, sums by blocks, bins, the largest errors.
+"""Kernels over runs of a tensor: values of pixels, sums by blocks, bins, the largest errors.
 
-Imported only where numba is there, by `streaming/pools.py` when it is asked. A run is some lines of a
+Imported only if numba is installed, by `streaming/pools.py` at the first call. A run is some lines of a
 matrix, each the same stretch of cells (from … to before), one after the other in memory.
 """
 
@@ -25,13 +25,13 @@ _GROUP = 8
 _place = np.uint64
 
 
-# ---- what pixels show ---------------------------------------------------------------------------
+# ---- values of pixels ---------------------------------------------------------------------------
 
 
 @kernel_part
 def _up_to(edges, place):
-    """Count the edges up to a place. Compiled in a tenth of the time of np.searchsorted, and asked for once a
-    run.
+    """Return the number of edges up to a place. It compiles in a tenth of the time of np.searchsorted, and is
+    called once a run.
     """
     count = 0
     while count < len(edges) and edges[count] <= place:
@@ -302,9 +302,10 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
             here = values[line * stride : line * stride + stride]
             for c in range(stride):
                 value = np.float64(here[c])
-                there = value == value
-                totals[c] += (value * value if squared else value) if there else 0.0
-                known[c] += 1.0 if there else 0.0
+                if value != value:
+                    continue
+                totals[c] += value * value if squared else value
+                known[c] += 1.0
         j, left = first, cells[0]
         while left < cells[1]:
             right = min(cell_edges[j + 1], cells[1])
@@ -317,7 +318,7 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
         i += 1
 
 
-# ---- what a survey counts -----------------------------------------------------------------------
+# ---- counts of a survey -------------------------------------------------------------------------
 
 
 @jit
@@ -396,7 +397,7 @@ def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_count
 def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):
     """Find the place of each cell among the bins of all parts.
 
-    The cuts decide: equal steps only say where to look first.
+    The cuts decide: equal steps only give the place to look at first.
     """
     last = np.int32(len(below) - 1)
     low = edges[0]
@@ -416,7 +417,12 @@ def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_err
                 of_value[k] -= 1
     for k in range(len(x)):
         step = steps[k] if steps[k] == steps[k] else 0.0
-        part = np.int32(2) if clipped[k] else np.int32(1) if (x[k] != 0) & (x_hat[k] == 0) else np.int32(0)
+        if clipped[k]:
+            part = np.int32(2)
+        elif (x[k] != 0) & (x_hat[k] == 0):
+            part = np.int32(1)
+        else:
+            part = np.int32(0)
         inside = np.int32(1) + np.int32(min(max((step + 0.5) * ERROR_BINS, 0.0), ERROR_BINS - 1.0))
         outside = np.int32(0) if step < 0 else np.int32(ERROR_BINS + 1)
         of_value[k] += part * (last + np.int32(1))
@@ -425,8 +431,8 @@ def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_err
 
 @jit
 def keep_largest(error, start, sizes, places, count):
-    """Add a run to the cells of largest |error|, largest first, of equal ones the first; how many there are
-    is told and given back.
+    """Add a run to the cells of largest |error|, largest first, of equal ones the first, and return the new
+    `count` of them.
     """
     for begin in range(0, len(error), 2048):
         end = min(begin + 2048, len(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quantviz.compiled.machine_code import f8, in_any_order, jit
 
-#: Values whose powers are added up by themselves: what comes after rounds less.
+#: Number of values whose powers are summed by themselves, so that the sum of these sums rounds less.
 TOGETHER = 1024
 
 

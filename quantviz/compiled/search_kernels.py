@@ -14,8 +14,8 @@ from quantviz.compiled.machine_code import jit
 
 @jit
 def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables, found):
-    """Put what is found of each block into `found`, a line for each number; return whether all elements are
-    finite, without which nothing is.
+    """Put the results of each block into `found`, a line for each number; return whether all elements are
+    finite, else the results are not valid.
 
     `rows` has a line for each block, `weights` one for each block of a line of the tensor, after which they
     begin anew, `levels` a number for each `in_run` blocks. `cells` is the address of the compiled search,

@@ -1,9 +1,9 @@
-"""Searches of scales as lines of code: what finds the scale of a block, run once on names, and written as
+"""Searches of scales as lines of code: the search of a block's scale, run once on names, and written as
 vector instructions that search 16 blocks side by side.
 
 The lines stand in an order of steps, as `quantviz/quantization/search_steps.py` has them: loops over a
-block's elements, over the numbers that are tried, over codes that move in turn. What is known of a block has
-a lane of a vector; so each block's sums are added up element after element, as the reference adds them up.
+block's elements, over the numbers that are tried, over codes that move in turn. Each block has a lane of a
+vector; so each block's sums are added up element after element, as the reference adds them up.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class SearchCode:
 
     #: The steps as plain values, see `_Recorded`.
     steps: tuple[Any, ...]
-    #: The names of what is found.
+    #: The names of the results.
     results: tuple[str, ...]
-    #: How many lists of elements' values are kept, and whether the level of a run is asked for.
+    #: How many lists of elements' values are kept, and whether the level of a run is read.
     kept: int
     reads_level: bool
     floats: tuple[float, ...]
@@ -43,7 +43,7 @@ def trace_search(search: ScaleSearch, fmt: NumberFormat, size: int, *, weighted:
     """Return the lines of a search in blocks of `size` elements, whose columns have weights or have none.
 
     Raises:
-        Untraceable: It asks torch for what cannot be written down.
+        Untraceable: The search calls a function of torch that has no line of code here.
     """
     trace = _SearchTrace()
     steps = _Recorded(trace, size)
@@ -121,7 +121,7 @@ class _SearchTrace(Trace):
 class _Recorded:
     """The steps of a search, each written down:
 
-    ("line", line), of what is known of blocks;
+    ("line", line), on values of blocks;
     ("folds", lines, reads, puts, ((result, kind, term), …)), a loop over elements;
     ("tried", count, first, number, ((name, start), …), steps, results), a loop over numbers;
     ("in_turn", rounds, slot, code, ((name, start), …), lines, reads, steps, (moves, code, results …)).
@@ -179,7 +179,7 @@ class _Recorded:
     ) -> tuple[Cell, ...]:
         trace = self._trace
         slot, code, names = trace.slots[codes.name], trace.name(), [trace.name() for _ in state]
-        # The kept codes are moved where they are: what they were before is made again where it is asked for.
+        # The kept codes are changed in place: a later read of the codes before computes them again.
         trace.stored.discard(codes.name)
         with trace.inside(in_turn=True) as body:
             results = move(*values, self._of_block(code), *map(self._of_block, names))
@@ -215,7 +215,7 @@ def _bits_of(x: Cell, dtype: torch.dtype) -> Cell:
     return x.trace.line(f"bits({x.name})", dtype, (x,))
 
 
-#: What a search asks of tensors besides: names are values, so that nothing is changed in place.
+#: More methods of tensors that a search calls: names are values, so that nothing is changed in place.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add_": lambda x, other: x + other,
     "sub_": lambda x, other: x - other,
@@ -230,7 +230,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def source_of_search(code: SearchCode) -> str:
-    """Return the source of what is compiled for a search: it holds the steps, from which the loops follow."""
+    """Return the source that is compiled for a search: it holds the steps, from which the loops follow."""
     given = ", ".join(GIVEN_TO_SEARCH)
     plain = {"steps": code.steps, "results": code.results}
     return f"loops = searching({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"

@@ -14,10 +14,10 @@ _EXACT = 2**24
 
 
 def of_numbers(code: CellCode) -> CellCode:
-    """Return the same lines for cells that come to numbers: without what becomes of NaN, and with codes that
-    stay whole floats, also on their way to a value.
+    """Return the same lines for cells whose results are numbers: without the handling of NaN, and with codes
+    that stay whole floats, also on their way to a value.
 
-    The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the
+    The error of any other cell is NaN, so that it can be recognized afterwards. If that does not follow, the
     lines stay as they are.
 
     >>> import torch
@@ -52,13 +52,13 @@ def of_numbers(code: CellCode) -> CellCode:
         ):
             whole.add(name)
         elif call == "f4" and whole.issuperset(re.split(r" [+-] ", inside)):
-            # What float32 rounds a sum of whole numbers to, such as a code and a zero point, is whole too.
+            # A sum of whole numbers in float32, such as a code and a zero point, is whole too.
             whole.add(name)
         elif call == "f4" and inside.startswith("load_f8(floats, "):
             number = code.floats[int(inside.rpartition(" ")[2].rstrip(")"))]
             if number.is_integer() and abs(number) <= _EXACT:
                 whole.add(name)
-        # What NaN in an assumed number makes NaN too.
+        # Results that are NaN if an assumed number is.
         if (
             call == "f4"
             and any(sign in inside for sign in (" + ", " - ", " * ", " / "))
@@ -77,10 +77,9 @@ def of_numbers(code: CellCode) -> CellCode:
 
 
 def unsaturated(code: CellCode) -> CellCode | None:
-    """Return the lines of `of_numbers` for cells that saturation leaves as they are, without it; their code
-    is then what was to be saturated.
+    """Return the lines of `of_numbers` without saturation, for cells that it leaves as they are.
 
-    That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no
+    The codes of such cells lie between the scheme's ends, which the caller checks. None if codes are no
     numbers.
 
     >>> import torch

@@ -1,9 +1,9 @@
 """Shorter lines for cells of float formats and codebooks, for sums: by the bits of float32, and by comparing
 with each place where the code changes.
 
-The reference finds a value's place in float64, whatever the format. Here float32 has all that is needed, or
-what comes out is NaN, which tells that the full lines are to be taken. `tests/compiled/test_short_grids.py`
-holds both to the same numbers, for every format and rule for ties.
+The reference finds a value's place in float64, whatever the format. Here float32 is exact, or the result is
+NaN, the sign to take the full lines. `tests/compiled/test_short_grids.py` holds both to the same numbers, for
+every format and rule for ties.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
 
-#: Bits of float32's fraction, and what its exponent is counted from.
+#: Bits of float32's fraction, and the bias of its exponent.
 _FRACTION, _BIAS = 23, 127
 _EXPONENT, _FRACTION_BITS = 0xFF << _FRACTION, (1 << _FRACTION) - 1
 #: Rules for ties by which a codebook's code changes just where two values meet.
@@ -49,7 +49,7 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
         return None
     trace = Trace(floats=list(code.floats), integers=list(code.integers), tables=[code.tables])
     grid = short(trace, fmt)
-    # What has become NaN stays NaN, and is told by that.
+    # A NaN stays NaN up to the error, where it is recognized: lines need no test for it.
     trace.functions = {"nearest": grid.nearest, "isnan": _never}
     known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
     x: Any = Cell(trace, "x", torch.float32, True)
@@ -100,7 +100,7 @@ def _never(x: Cell) -> Any:
 
 
 class _Zero(Cell):
-    """What is 0 of every block but a few, which are left to the full lines."""
+    """A parameter that is 0 in all blocks but a few, which are left to the full lines."""
 
     def __ne__(self, other: object) -> Any:
         return Cell(self.trace, "False", torch.bool, False)
@@ -123,7 +123,7 @@ def _short_of(fmt: NumberFormat) -> Any:
     layout = fmt.float_bits
     if fmt.kind != "float" or layout is None:
         return None
-    # What is computed of exponents stays within those of float32.
+    # The exponents that the lines compute must be exponents of float32.
     fits = 1 <= layout.mantissa < layout.smallest_exponent + _BIAS
     return _OfBits if fits and layout.subnormal and fmt.signed and layout.special != "fnuz" else None
 
@@ -133,7 +133,7 @@ class _OfBits:
 
     def __init__(self, trace: Trace, fmt: NumberFormat) -> None:
         assert fmt.float_bits
-        #: Whether a cell is one that these lines are for; none where what comes out tells it.
+        #: Whether these lines hold for a cell; None if a NaN result marks the cells for which they do not.
         self.inside = None
         self._trace, self._fmt, self._mantissa = trace, fmt, fmt.float_bits.mantissa
         #: Bits of the smallest power of two that has steps of its own, and of that of the largest value.
@@ -159,7 +159,7 @@ class _OfBits:
         return limited | ((_bits(q) >> 31) & (1 << self._fmt.bits - 1))
 
     def inverse_gap(self) -> Any:
-        """Return 1 over the step of the power of two, of what is not beyond the largest value."""
+        """Return 1 over the step in the value's power of two, at most that of the largest value."""
         power: Any = torch.where(self._power > self._last, self._last, self._power)
         return _of_bits((2 * _BIAS + self._mantissa << _FRACTION) - power)
 
@@ -187,7 +187,7 @@ class _Compared:
             of_zero: Any = torch.where(y > 0, float(max(zeros)), float(min(zeros)))
             code = torch.where(made == 0, of_zero, code)
         self._code, self._y, self._singles = code, y, singles
-        # What lies beyond the ends may be clipped, and NaN has no place.
+        # Values beyond the ends may be clipped, and NaN has no place.
         self.inside = (y >= singles[0]) & (y <= singles[-1])
         return made
 

@@ -1,6 +1,6 @@
-"""Names in place of tensors: what an operation asks of torch is written down as a line of code.
+"""Names in place of tensors: each call of torch in an operation is written down as a line of code.
 
-The lines follow torch's rules for dtypes. What is asked of torch and has no entry here raises `Untraceable`.
+The lines follow torch's rules for dtypes. A call of torch that has no entry here raises `Untraceable`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 
 
 class Untraceable(Exception):
-    """An operation asks something of torch that cannot be written down."""
+    """An operation calls a function of torch that cannot be written down."""
 
 
 @dataclass
 class Trace:
     """The lines so far."""
 
-    #: Lines that depend on what is known of the block alone, and those that depend on the cell.
+    #: Lines that depend on the block's parameters alone, and those that depend on the cell.
     of_block: list[str] = field(default_factory=list)
     of_cell: list[str] = field(default_factory=list)
     #: Numbers, kept apart from the lines so that schemes that differ in them share their code.
@@ -54,8 +54,8 @@ class Trace:
     integers: list[int] = field(default_factory=list)
     #: Lists of values that are looked up, one after the other; float64.
     tables: list[torch.Tensor] = field(default_factory=list)
-    #: What else torch can be asked for, by its name there: what one writer of the lines knows and others do
-    #: not. It comes before what all of them know.
+    #: More functions of torch, by name: those that only one writer of the lines supports. They come before
+    #: `FUNCTIONS`.
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
 
@@ -172,13 +172,11 @@ def _logic(sign: str) -> Callable[[Any, Any], Cell]:
             for one, other in ((left, right), (right, left)):
                 if one.name in ("True", "False"):
                     absorbing = "False" if sign == "&" else "True"
-                    return (
-                        one
-                        if one.name == absorbing and sign != "^"
-                        else other
-                        if sign != "^"
-                        else _binary_logic(sign, left, right)
-                    )
+                    if one.name == absorbing and sign != "^":
+                        return one
+                    if sign != "^":
+                        return other
+                    return _binary_logic(sign, left, right)
         return (
             _binary_logic(sign, left, right)
             if dtype == torch.bool
@@ -193,7 +191,7 @@ def _binary_logic(sign: str, left: Cell, right: Cell) -> Cell:
 
 
 class Cell:
-    """A name that answers as a tensor does, and writes down what it was asked."""
+    """A name that behaves as a tensor does, and writes down each call as a line."""
 
     def __init__(self, trace: Trace, name: str, dtype: torch.dtype, of_cell: bool) -> None:
         self.trace, self.name, self.dtype, self.of_cell = trace, name, dtype, of_cell
@@ -226,7 +224,7 @@ class Cell:
         return self.trace.line(f"{TYPES[dtype]}({inner})", dtype, (self,))
 
     def view(self, dtype: torch.dtype) -> Cell:
-        """Return the bits read as int64, or what the trace's own `view` gives."""
+        """Return the bits read as int64, or the result of the trace's own `view`."""
         if "view" in self.trace.functions:
             viewed: Cell = self.trace.functions["view"](self, dtype)
             return viewed
@@ -287,7 +285,7 @@ class Cell:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self.trace.functions:
             return partial(self.trace.functions[name], self)
-        # Whoever looks for what Python itself asks of objects is told that it is not there.
+        # Python looks for special names of objects, which must raise as missing attributes do.
         raise AttributeError(name) if name.startswith("__") else Untraceable(name)
 
     def _unknown(self, *_: Any) -> Any:
@@ -300,7 +298,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What `torch.frexp` gives."""
+    """The result of `torch.frexp`: mantissa and exponent."""
 
     exponent: Cell
     _x: Cell
@@ -313,7 +311,7 @@ class _Parts:
 
 
 def unary(name: str) -> Callable[[Any], Cell]:
-    """Return what writes down a function of one value, in its dtype."""
+    """Return the writer of the lines of a function of one value, in that value's dtype."""
 
     def run(x: Cell) -> Cell:
         return x.trace.line(f"{name}({x.name})", x.dtype, (x,))
@@ -387,7 +385,7 @@ def _fma(x: Cell, y: Any, z: Any) -> Cell:
     return x.trace.line(f"fma({', '.join(each.name for each in single)})", torch.float32, tuple(single))
 
 
-#: What torch is asked for, by its name there.
+#: Functions of torch that can be written down, by name.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "where": _where,
@@ -416,7 +414,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "fma": _fma,
         "nearest": nearest_by_coordinate,
         "floor_of_log2": log2_floored,
-        # What is asked of a tensor, with a name on its right.
+        # Operators of a tensor with a `Cell` on its right.
         **{
             name: _binary(sign)
             for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))

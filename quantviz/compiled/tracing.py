@@ -29,15 +29,15 @@ from quantviz.tensors.conversion import torch_dtype
 
 @dataclass(frozen=True, eq=False)
 class BlockCode:
-    """The arithmetic of one block, written down: from its ends, `lo` and `hi`, to what is known of it."""
+    """The arithmetic of one block, written down: from its ends, `lo` and `hi`, to its parameters."""
 
     #: Lines that depend on numbers alone, and those that depend on the block.
     fixed: tuple[str, ...]
     lines: tuple[str, ...]
-    #: The names of the values asked for, each a value of the lines or a name that is read, and that of the
-    #: zero point.
+    #: The names of the wanted parameters, each with its value in the lines or a name that is read; and the
+    #: zero point's.
     results: Mapping[str, str]
-    #: The type of what is read.
+    #: The type of the numbers that are read.
     of: str
     floats: tuple[float, ...]
     integers: tuple[int, ...]
@@ -50,8 +50,8 @@ class BlockCode:
 
 
 class Ends:
-    """What a calibration asks of a block, as names: its ends, which are found in passing. Whatever else it
-    asks cannot be written down.
+    """The numbers of a block that a calibration reads, as names: its ends, which every pass finds. A
+    calibration that reads others cannot be written down.
     """
 
     def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
@@ -110,7 +110,10 @@ def _where_log2_reaches() -> torch.Tensor:
 
 
 def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
-    """Return the lines from a block's ends to what is known of it by `names`. Raises `Untraceable`.
+    """Return the lines from a block's ends to its parameters `names`.
+
+    Raises:
+        Untraceable: If an operation cannot be written down, or the calibration reads more than the ends.
 
     >>> code = trace_block(Scheme("int4"), ("scale",))
     >>> code.lines[:3]
@@ -148,21 +151,26 @@ class CellCode:
     results: Mapping[str, str]
     #: Whether the step is the block's, the same in all of its cells.
     step_of_block: bool
-    #: The names that are read of what is known of a block.
+    #: The names of the block's parameters that are read.
     params: tuple[str, ...]
     floats: tuple[float, ...]
     integers: tuple[int, ...]
     #: Lists of values that are looked up, one after the other.
     tables: torch.Tensor
-    #: The type of what is known of a block, by name.
+    #: The types of the block's parameters, by name.
     types: Mapping[str, str]
 
 
 def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace | None = None) -> CellCode:
-    """Return the lines from `x`, the flat `index` and what is known of the block (`params`, by name) to code,
-    value, error and step. `trace` is what they are written into, where its writer knows more functions.
+    """Return the lines from `x`, the flat `index` and the block's parameters to code, value, error and step.
 
-    Raises `Untraceable`.
+    Args:
+        scheme: The scheme.
+        params: The dtypes of the block's parameters, by name.
+        trace: The trace to write into, if its writer supports more functions of torch.
+
+    Raises:
+        Untraceable: If an operation cannot be written down.
 
     >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
     >>> code.of_cell[:2]

@@ -20,11 +20,10 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
 
     The run is whole lines, or a part of one: `columns` cells of each, from its cell `first` on. Blocks are
     `width` wide, and `bases` are the number of the first block of each line. `cells` is the address of
-    compiled arithmetic, and `of_trials` what it reads: what is known of the block in each trial, how many
-    trials there are, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat`
-    on.
+    compiled arithmetic, and `of_trials` its input: the block's parameters in each trial, the number of
+    trials, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat` on.
     """
-    # Narrow blocks are gathered side by side, so that what lies next to each other is read together.
+    # Narrow blocks are gathered side by side, so that neighbouring cells are read together.
     together = max(1, WIDTH // width)
     values, places = (
         np.empty((together, CELLS_TOGETHER), np.float32),
@@ -77,7 +76,7 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
 
 @jit
 def _try(cells, values, places, n, begins, block, of_trials, noises):
-    """Have compiled arithmetic add what `n` cells of one block come to in its trials."""
+    """Run compiled arithmetic, which adds the error² of `n` cells of one block to the sums of its trials."""
     begin, end = begins[block], begins[block + 1]
     params, trials, floats, integers, tables = of_trials
     call_cells(

@@ -29,7 +29,7 @@ def largest_of_stretches(typing, values, begin, count, most, first, last):
             left, right = (loops.memory.load("i4", begins, at).to("i8") for at in (j, j + 1))
 
             def parts(body: Callable[[Lanes, Lanes], None]) -> None:
-                """Run `body` on all lanes of the stretch, with -1 for what is beyond it."""
+                """Run `body` on all lanes of the stretch, with -1 in lanes beyond its end."""
                 place = loops.place("i8", left)
 
                 def once() -> None:

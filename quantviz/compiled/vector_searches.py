@@ -14,11 +14,11 @@ from numba import types
 from quantviz.compiled.lanes import WIDTH, Lanes, addresses, further, intrinsic, select
 from quantviz.compiled.vector_sums import Summing
 
-#: What `searching` takes, whole numbers and addresses: the first element of each of 16 blocks, then the
-#: second …; the weights of their columns likewise; a level for each; room for what is kept; how many
-#: elements a block has; numbers and tables; where what is found is put, 16 of the first, then of the next.
+#: Arguments of `searching`, whole numbers and addresses: the first element of each of 16 blocks, then the
+#: second …; the weights of their columns likewise; a level for each; room for kept values; how many elements
+#: a block has; numbers and tables; where the results are put, 16 of the first, then of the next.
 GIVEN_TO_SEARCH = ("values", "weights", "levels", "room", "n", "floats", "integers", "tables", "out")
-#: How a loop over elements goes on: what was found so far, and one element's.
+#: Steps of a loop over elements, by kind: from the result so far and one element's value to the next result.
 _FOLDS: Mapping[str, Callable[[Lanes, Lanes], Lanes]] = {
     "sum": lambda found, own: found + own,
     "least": lambda found, own: further("<")(own, found),
@@ -39,7 +39,7 @@ class _Searching(Summing):
             self.memory.store("f4", known["out"], i * WIDTH, found[name].spread())
 
     def steps(self, steps: Iterable[Any], known: dict[str, Any]) -> dict[str, Any]:
-        """Write some steps, and return what is known after them."""
+        """Write some steps, and return the values by name after them."""
         for kind, *step in steps:
             known = getattr(self, kind)(known, *step)
         return known
@@ -136,7 +136,7 @@ class _Searching(Summing):
         return {**known, **{name: self.get(place) for name, place in places.items()}}
 
     def of_element(self, element: Lanes, reads: Iterable[tuple[str, int]]) -> dict[str, Lanes]:
-        """Return an element of each block, its column's weight, and what is kept of it."""
+        """Return an element of each block, its column's weight, and its kept values, by name."""
         own = {
             name: self.memory.load("f4", self.known[given], element * WIDTH, wide=True)
             for name, given in (("x_", "values"), ("w_", "weights"))

@@ -28,7 +28,7 @@ from quantviz.compiled.lanes import (
 )
 from quantviz.compiled.tracing import CellCode
 
-#: What is made of some cells, in the order in which it is put down, float64: sums of x², value², x · value,
+#: Names of the sums over some cells, in their order in memory, float64: sums of x², value², x · value,
 #: error, and of error² and the same in steps, of cells that were not clipped and of those that were; how many
 #: were clipped, x that are 0, other x of which the value is 0, blocks of which the steps are not between
 #: `STEP_LIMITS`; bits of the largest error; the first and the last code.
@@ -60,9 +60,9 @@ TERMS = 8
 ROUNDS = 3
 STEP_LIMITS = (2.0**-40, 2.0**40)
 LEAST = {"signal": 2.0**-100, "values": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
-#: Accumulators that count; those that are the end of something, of what kind they are, what they begin with
-#: and how two of them are joined; the others are sums of float64. Codes are floats, which hold all of 16
-#: bits: most come as such.
+#: Accumulators that count; those of a smallest or largest number, with their kind, their start and the
+#: comparison that joins two of them; the others are sums of float64. Codes are floats, which hold all of 16
+#: bits: most are computed as such.
 _COUNTS = ("clipped", "zeros", "zeroed", "apart")
 _ENDS: dict[str, tuple[str, Any, str]] = {
     "largest": ("i4", 0, ">"),
@@ -103,7 +103,9 @@ class Summing(Loops):
         return {"True": True, "False": False, **found}[self.code[name]]
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
-        """Read what is known of a block, or of `WIDTH` of them from `block` on, and run the lines on it."""
+        """Load the parameters of a block, or of `WIDTH` of them from `block` on, run the block's lines, and
+        return all values by name.
+        """
         read = {
             name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
                 self.code["types"][name]
@@ -121,7 +123,7 @@ class Summing(Loops):
         return found
 
     def cells(self, values: Lanes, place: Lanes, known: dict[str, Any], noise: Any) -> None:
-        """Add one cell, or `WIDTH` of them from `place` on, to what was begun; error² to `noise`."""
+        """Add one cell, or `WIDTH` of them from `place` on, to the sums of `begun`; error² to `noise`."""
         code, wide, index = self.code, values.wide, self.known["flat"] + place
         if wide:
             index = index + Lanes(
@@ -141,7 +143,12 @@ class Summing(Loops):
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
         zero, zero_value = values == 0.0, x_hat == 0.0
-        out = zero if isinstance(clipped, bool) else clipped.spread() if wide else clipped
+        if isinstance(clipped, bool):
+            out = zero
+        elif wide:
+            out = clipped.spread()
+        else:
+            out = clipped
 
         gap = self.result("inverse_gap", found) if "inverse_gap" in code else None
 
@@ -154,7 +161,7 @@ class Summing(Loops):
             return select(value == 0.0, 0.0, steps)
 
         self.count(sums["zeroed"], zero_value.count())
-        # What is rare costs one question for all lanes.
+        # Rare cases cost one test for all lanes.
         with self.builder.if_then(((zero | out).count() != 0).value, likely=False):
             self.count(sums["zeros"], zero.count())
             self.count(sums["zeroed"], -(zero & zero_value).count())
@@ -205,7 +212,7 @@ class Summing(Loops):
         *,
         wide: bool,
     ) -> Lanes:
-        """Add cells of one block, or of `WIDTH` side by side, to what was begun; return where that ended."""
+        """Add cells of one block, or of `WIDTH` side by side, to `begun`; return the next place."""
         begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
         # Of a grid whose gaps differ errors are counted in gaps, and in the block's scale afterwards.
         gapped = self.place("f4", 0.0, wide=wide) if "inverse_gap" in self.code else None
@@ -224,7 +231,7 @@ class Summing(Loops):
         return done
 
     def settle(self, *, wide: bool) -> None:
-        """Gather what was begun, begin anew, and after `ROUNDS` rounds add what was gathered to the sums."""
+        """Add the sums of `begun` to those of `gathered`, and after `ROUNDS` rounds these to the total."""
         for name, place in self.gathered[wide].items():
             self.move(self.begun[wide][name], place, wide=wide)
         rounds = self.get(self.rounds[wide]) + 1
@@ -233,13 +240,13 @@ class Summing(Loops):
             self.hand_over(wide=wide)
 
     def hand_over(self, *, wide: bool) -> None:
-        """Add what was gathered to the sums."""
+        """Add the sums of `gathered` to the total."""
         for name, place in self.gathered[wide].items():
             self.move(place, self.sums[wide][name], wide=wide)
         self.put(self.rounds[wide], self.same(0, "i8", wide=False))
 
     def move(self, place: Any, to: Any, *, wide: bool) -> None:
-        """Add what is at a place to another, and leave 0 there."""
+        """Add the value at a place to that at another, and leave 0 there."""
         self.put(to, self.get(to) + self.get(place))
         self.put(place, self.same(0.0, place[1], wide=wide))
 
@@ -285,7 +292,7 @@ class Summing(Loops):
 
         def tile(at: Lanes, wide: bool) -> None:
             here = self.of_block(first + at, known, wide=wide)
-            # At the end of these lines the lines after them come next, unless what is asked for is further
+            # At the end of these lines the lines after them come next, unless the cells to fetch are further
             # ahead in any case.
             turns = (known["ahead"] < known["length"]) & (at + known["ahead"] >= known["length"])
             ahead = known["ahead"] + select(turns, (known["rows"] - 1) * known["length"], one - 1)
@@ -345,7 +352,7 @@ class Summing(Loops):
             )
 
         def part(room: Lanes) -> None:
-            """Add up a block, or what there is of it."""
+            """Add up a block, or the rest of it in this line."""
             begin, size = self.get(made), width - self.get(within)
             size = select(size < room, size, room)
             here, stop = self.of_block(self.get(block), known, wide=False), begin + size
@@ -375,7 +382,7 @@ class Summing(Loops):
         def whole(room: Lanes) -> None:
             """Add up blocks of a few whole vectors, as many as there are in the line.
 
-            Small blocks have a loop of their own: with them, much is asked for each.
+            Small blocks have a loop of their own: the work for each block counts there.
             """
             count = one.of("i8", b.sdiv(room.value, width.value))
             begin, first = self.get(made), self.get(block)
@@ -424,10 +431,10 @@ def described(
     }
 
 
-#: What `summing` takes, whole numbers and addresses: `rows` lines of `n` cells (one line where blocks are
+#: Arguments of `summing`, whole numbers and addresses: `rows` lines of `n` cells (one line if blocks are
 #: longer than one), of which `x` is the first and `flat` its place; blocks begin at `offset`, lines are
-#: `length` long, blocks `width`; `line` counts lines of `bases`. What is `ahead` by so many cells is read
-#: next: it is fetched meanwhile. Where codes are counted, the lowest byte of each goes to `codes`.
+#: `length` long, blocks `width`; `line` counts lines of `bases`. The cells `ahead` by so many come next and
+#: are fetched meanwhile. If codes are counted, the lowest byte of each goes to `codes`.
 GIVEN = (
     "x",
     "n",

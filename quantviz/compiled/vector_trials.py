@@ -47,9 +47,9 @@ class _Trying(Summing):
         self.stepped(known["begin"], known["end"], WIDTH, several)
 
 
-#: What `trying` takes, whole numbers and addresses: `n` cells from `x` on, all of one block, their places in
-#: the tensor (read where chance is asked for), which trials are the block's, from `begin` to before `end`, a
-#: multiple of `WIDTH`, what is known of a block in each of all `blocks` trials, and a sum of each.
+#: Arguments of `trying`, whole numbers and addresses: `n` cells from `x` on, all of one block, their places
+#: in the tensor (read only by stochastic rounding), the block's trials, from `begin` to before `end`, a
+#: multiple of `WIDTH`, a block's parameters in each of all `blocks` trials, and a sum of each.
 GIVEN_TO_TRY = ("x", "places", "n", "begin", "end", "params", "blocks", "floats", "integers", "tables", "out")
 
 

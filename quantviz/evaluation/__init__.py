@@ -1,3 +1,3 @@
-"""What a quantization cost, one formula each: moments, metrics, histogram bins, tables, the Gaussian
+"""The cost of a quantization, one formula each: moments, metrics, histogram bins, tables, the Gaussian
 reference.
 """

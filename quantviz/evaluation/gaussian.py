@@ -1,4 +1,4 @@
-"""The Gaussian reference: what normally distributed values would get under a scheme, on a tensor of the same
+"""The Gaussian reference: the SQNR of normally distributed values under a scheme, on a tensor of the same
 shape.
 """
 
@@ -14,8 +14,8 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are
-#: told. Of a large one they are all that is drawn.
+#: Values of the Gaussian reference: of all draws of a small shape, at most 8, which is enough for two digits;
+#: and of the part that is drawn of a large shape.
 _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 
@@ -29,14 +29,14 @@ def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     """
     if scheme.calibration.id in ("manual_range", "given"):
         return math.nan
-    # One small tensor says little: its largest value sets the scale.
+    # One small tensor is too few: its largest value sets the scale.
     generator = torch.Generator().manual_seed(0)
     draws = max(1, min(8, _GAUSSIAN_VALUES // math.prod(shape)))
     try:
         moments = joined(
             [Moments.of(quantize(_normal(shape, scheme, generator), scheme)) for _ in range(draws)]
         )
-    except QuantVizError:  # rules of one's own can give what is no number
+    except QuantVizError:  # custom rules can give NaN
         return math.nan
     return float(METRICS["sqnr_db"].of(moments))
 

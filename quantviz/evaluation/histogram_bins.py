@@ -1,6 +1,6 @@
 """The bins of the two histograms: where the values of x lie, and how large the errors are in steps.
 
-Bins are told by numbers of x alone, so that cells can be counted a part at a time.
+Bins are bounded by numbers of x alone, so that cells can be counted a part at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quantviz.schemes.scheme import Scheme
 
 Array = npt.NDArray[Any]
 
-#: What a bar is made of, from the axis up.
+#: Parts of a bar, from the axis up.
 PARTS = ("kept", "zeroed", "clipped")
 #: The part of each of `CAUSES`.
 PART_OF_CAUSE = np.array([PARTS.index(cause) if cause in PARTS else 0 for cause in CAUSES])
@@ -79,7 +79,7 @@ class ValueBins:
 
     #: n + 1 ascending ends, as they are shown.
     edges: Array
-    #: The smallest float32 of each bin but the first, n - 1: what decides, by the arithmetic itself.
+    #: The smallest float32 of each bin but the first, n - 1: exact bounds, found by the arithmetic itself.
     cuts: Array
     #: As in `Bars`.
     codes: Array | None = None
@@ -109,7 +109,7 @@ class ValueBins:
 
 def error_places(steps: Array, parts: Array) -> Array:
     """Return the bin of each error, in steps, of cells of `parts` (places in `PARTS`)."""
-    # A scale of 0 has no steps: what came back exactly is in the middle, all else at an end.
+    # A scale of 0 has no steps: exact values are in the middle, all others at an end.
     steps = np.nan_to_num(steps, nan=0.0, posinf=1.0, neginf=-1.0)
     # An unclipped error may pass half a step by a float's last bit.
     inside = 1 + np.clip(np.floor((steps + 0.5) * ERROR_BINS), 0, ERROR_BINS - 1)
@@ -152,8 +152,8 @@ def _reach(scheme: Scheme, qparams: QParams) -> tuple[Array, Array]:
 
 
 def _values(scheme: Scheme, qparams: QParams, unscaled: float | Array) -> Array:
-    """Return what a value of the grid stands for in each block, float64: beyond float32 and between codes
-    too.
+    """Return the x̂ of an unscaled value of the grid in each block, float64: also beyond float32 and between
+    codes.
     """
     scale = qparams.scale.to(torch.float64).numpy()
     zero_point = qparams.zero_point.to(torch.float64).numpy()

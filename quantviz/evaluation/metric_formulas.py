@@ -1,8 +1,8 @@
-"""Metrics: what a quantization cost, as numbers.
+"""Metrics: the cost of a quantization, as numbers.
 
 A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It
-is then on the page, in tables and in exports, for tensors of any size: what it reads of the moments decides
-which passes find it.
+is then on the page, in tables and in exports, for tensors of any size: the moments that it reads decide which
+passes find it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Formula = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """One number that says what a quantization cost.
+    """One number that measures the cost of a quantization.
 
-    The formula uses only what torch has as a function of tensors, so that it can be written down as code like
-    an operation.
+    The formula uses only torch's functions of tensors, so that it can be written down as code like an
+    operation.
 
     >>> from quantviz import Given, quantize
     >>> METRICS["max_abs_error"](quantize([1.0, 2.75], Scheme("int8", calibration=Given(1.0))))
@@ -40,12 +40,12 @@ class Metric:
 
     #: Its name in links, tables and files; its words are under `[metrics.<id>]` in `quantviz/text`.
     id: str
-    #: What it is counted in: "x", "x²", "steps", "dB", "share", "bit", "codes" or "" for a plain number.
+    #: Its unit: "x", "x²", "steps", "dB", "share", "bit", "codes" or "" for a plain number.
     unit: str
     formula: Formula
 
     def of(self, moments: Moments, bits: float = math.nan) -> torch.Tensor:
-        """Return the metric of moments, of their shape; `bits` is what an element costs at stored size."""
+        """Return the metric of moments, of their shape; `bits` are the stored bits per element."""
         made: torch.Tensor = self.formula(moments, torch.tensor(bits, dtype=torch.float64))
         return made
 
@@ -62,7 +62,7 @@ class Metric:
 
 
 class _Noting:
-    """Moments that note which of them a formula asks for."""
+    """Moments that note the names of those that a formula reads."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -158,8 +158,8 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
-    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at
-    stored size.
+    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` are the stored bits per
+    element.
     """
     return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
 
@@ -211,23 +211,23 @@ def _bits_of_tensor(scheme: Scheme, shape: tuple[int, ...]) -> float:
 
 @dataclass(frozen=True)
 class StoredBits:
-    """What is stored, in bits."""
+    """Sizes of the stored parts of a quantized tensor, in bits."""
 
     #: Of each element.
     code: float
-    #: Of each block, with its share of what a run of blocks shares.
+    #: Of each block, with its part of the bits that a run of blocks shares.
     scale: float
     zero_point: float
     #: Of the whole tensor: its second-level scale.
     tensor: int
     #: Of each row of blocks: its second-level scale.
     row: int = 0
-    #: Whether a block that does not fill up is stored whole, codes for what fills it included.
+    #: Whether a block that does not fill up is stored whole, with codes for its padding.
     whole: bool = False
 
 
 def stored_bits(scheme: Scheme) -> StoredBits:
-    """Return the sizes of what a scheme stores.
+    """Return the sizes of the parts that a scheme stores.
 
     >>> stored_bits(Scheme("int4", "asymmetric"))
     StoredBits(code=4, scale=16, zero_point=4, tensor=0, row=0, whole=False)

@@ -1,7 +1,7 @@
 """Moments: the sums and counts that every metric is made of.
 
-They merge: those of two parts of a tensor add up to those of both. So they can be told of a cell, a row, a
-block, a piece, a tensor or several, and a metric is the same formula of each.
+They merge: those of two parts of a tensor add up to those of both. So a cell, a row, a block, a piece, a
+tensor or several have moments, and a metric is the same formula of each.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult, bands_of, steps_of_error
 
-#: Cells of a large result whose sums are made together: what is made of them on the way stays in the cache,
-#: and torch gives out no work to other threads, whose waiting would take longer than the work.
+#: Cells of a large result whose sums are made together: the numbers on the way stay in the cache, and torch
+#: gives no work to other threads, whose waiting would take longer than the work.
 _BAND = 2**15
 
 #: How two values of a field become one, where they are not added.
@@ -32,8 +32,7 @@ class Moments(Picklable):
     """Sums over cells, float64, all of one shape: a number for the whole, or one number for each of several
     lines or blocks.
 
-    Cells that are left out (`QuantResult.counted`) are in none of them. A field is none where nobody asked
-    for it.
+    Cells that are left out (`QuantResult.counted`) are in none of them. A field that is not wanted is None.
 
     >>> from quantviz import Scheme, quantize
     >>> one, two = (Moments.of(quantize(x, Scheme("int4"))) for x in ([1.0, -2.0], [7.0, 0.5, 0.0]))
@@ -128,7 +127,7 @@ class Moments(Picklable):
         return cls(x2=x2, e2=e2)
 
     def join(self, other: Moments) -> Moments:
-        """Return the moments of both; what one of them does not tell, the answer does not."""
+        """Return the moments of both; a field that is None in one of them is None."""
         made = {}
         for each in dataclasses.fields(self):
             own, more = getattr(self, each.name), getattr(other, each.name)

@@ -33,8 +33,8 @@ def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
-    `global_scale` is that scale. What else an engine makes codes with or gets values back by has its own
-    name: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
+    `global_scale` is that scale. Other numbers by which an engine quantizes or dequantizes have their own
+    names: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
     where a block does not fill up). Of a part `within` a larger tensor, scale and zero point are one value a
     cell, `first` is where it begins, one number an axis, and `block` the number of each cell's block in the
     tensor, counted row by row. `scheme` is its text form, empty where it has none. Nothing in it is pickled:
@@ -129,18 +129,18 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
     )
 
 
-#: The columns of what the two levels are called while codes are made.
+#: Columns of the two levels of scale, by their names while codes are made.
 _COLUMNS = {"scale_code": "scale_codes", "zero_point_code": "zero_point_codes"}
 
 
 def scales_table(result: QuantResult) -> dict[str, list[Any]]:
-    """Scale and zero point of each block, as columns of equal length, blocks counted row by row.
+    """Return scale and zero point of each block as columns of equal length, blocks counted row by row.
 
-    `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
-    (nan where scale and zero point were given); `mse` its mean squared error (nan where no element counts)
-    and `clipped` how many of its elements were clipped. Where there are two levels of scale, `scale_codes`
-    and `global_scale` are the two; what else codes are made with has the names that it has in `as_npz`. The
-    words for each column are under `[export.column]`.
+    `block` and one `axis_<n>` for each axis of the grid are the block's number and place; `lo` and `hi` its
+    clipping range (nan where scale and zero point were given); `mse` its mean squared error (nan where no
+    element counts) and `clipped` how many of its elements were clipped. Where there are two levels of scale,
+    `scale_codes` and `global_scale` are the two; other numbers behind the codes have their names in `as_npz`.
+    The words for each column are under `[export.column]`.
 
     >>> from quantviz import PerChannel, Scheme, quantize
     >>> table = scales_table(quantize([[1.0, -7.0], [14.0, 0.0]], Scheme("int4", granularity=PerChannel(0))))

@@ -1,4 +1,4 @@
-"""Tables as pandas has them: only what makes one needs it."""
+"""Tables of pandas, which is imported only to make one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What leaves the app: Python, arrays, tables, a cell in words, file names."""
+"""Exports of the app: Python, arrays, tables, a cell in words, file names."""

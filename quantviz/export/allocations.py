@@ -1,8 +1,8 @@
 """An allocation as the files that other tools read: llama.cpp, llm-compressor and ModelOpt.
 
-What is written is which tensor gets which format, granularity and mode. The tool chooses scales and rounds by
-its own arithmetic, so that decibels of another one are not those of its files: such a choice is refused
-unless somebody asks for it.
+The files name the format, granularity and mode of each tensor. The tool chooses scales and rounds by its own
+arithmetic, so that decibels of another one are not those of its files: such a choice is refused unless
+`other_arithmetic` is set.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bo
     """Return an allocation as the text of a file.
 
     Args:
-        allocation: What `qv.allocate` returned.
+        allocation: The result of `qv.allocate`.
         form: "json": everything that was chosen, with bits and costs. "llama": a file for llama-quantize's
-            --tensor-type-file, a line `pattern=type` a tensor, which the same text after --tensor-type says
-            too; llama-quantize asks for a quantized type besides, and reads these unless --pure is given.
+            --tensor-type-file, a line `pattern=type` a tensor, which --tensor-type takes as well;
+            llama-quantize also needs a quantized type, and reads these lines unless --pure is given.
             "llmcompressor": a recipe for llm-compressor's oneshot, weights only. "modelopt": a configuration
             for ModelOpt's mtq.quantize in its own YAML, weights only.
         other_arithmetic: Whether recipes may have been measured by other arithmetic than the tool's.
@@ -71,7 +71,7 @@ def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bo
 
 @dataclass(frozen=True)
 class Suited:
-    """What of a table an engine's tool can have."""
+    """The recipes and tensors of a table that an engine's tool supports."""
 
     #: The recipes that it has, at its own arithmetic.
     recipes: tuple[str, ...]
@@ -86,7 +86,7 @@ class Suited:
 
 
 def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
-    """Return what of a table an export's tool can have; all of it where the export is for no tool.
+    """Return the recipes of a table that the tool of an export supports; all if the export is for no tool.
 
     Raises:
         QuantVizError: It has none of the recipes.
@@ -134,7 +134,7 @@ def _as_json(allocation: Allocation) -> str:
 
 
 def _header(allocation: Allocation) -> str:
-    """Return a comment that says whose arithmetic the decibels of a choice are of."""
+    """Return a comment that names the arithmetic behind the decibels of a choice."""
     arithmetic = dict.fromkeys(as_scheme(recipe).arithmetic.id for recipe in allocation.choice.values())
     return f"# Chosen by decibels of this arithmetic: {', '.join(arithmetic)}.\n"
 
@@ -155,7 +155,7 @@ def _for_llama(allocation: Allocation) -> str:
     unknown = [tensor for tensor in chosen if tensor not in names]
     if unknown:
         raise QuantVizError("allocate.no_gguf_name", tensors=", ".join(unknown))
-    # What stays as stored is told too: llama.cpp would give it the type of all others.
+    # Tensors that stay as stored have lines too: llama.cpp would give them the type of all others.
     lines = {
         names[tensor]: name for tensor, name in [*chosen.items(), *kept.items()] if tensor in names and name
     }
@@ -192,7 +192,7 @@ def _for_llmcompressor(allocation: Allocation) -> str:
 
 
 def _target(tensor: str) -> str:
-    """Return what compressed-tensors finds the module of a tensor by, and no other.
+    """Return the target by which compressed-tensors finds the module of a tensor, and no other.
 
     A name such as Linear would mean all modules of that class, and `re:` marks a pattern.
     """
@@ -277,9 +277,9 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
             return None
 
 
-# ---- what they share -----------------------------------------------------------------------------
+# ---- common parts --------------------------------------------------------------------------------
 
-#: What a tool has for a recipe, by export: nothing where it has none.
+#: Functions from a recipe to the tool's own type or arguments for it, by export; None if it has none.
 _FORMATS: Mapping[str, Callable[[str], object | None]] = MappingProxyType(
     {
         "llama": _ggml_type,

@@ -1,4 +1,4 @@
-"""An audit as a page of HTML or Markdown: the verdict, what became of everything, and the largest errors."""
+"""An audit as a page of HTML or Markdown: the verdict, the coverage, and the largest errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _tables(audit: Audit, language: str) -> Iterator[_Table]:
 
 
 def _coverage(audit: Audit, language: str) -> _Table:
-    """Return what became of the tensors of both sides, with shares of values and bytes."""
+    """Return the table of the tensors of both sides by outcome, with shares of values and bytes."""
     rows = []
     for side in _SIDES:
         coverage = audit.account.coverage(side)

@@ -1,6 +1,6 @@
-"""What is told of one cell: a sentence with its numbers, and every step of its arithmetic as a line.
+"""The words for one cell: a sentence with its numbers, and every step of its arithmetic as a line.
 
-`say` gives a sentence of the catalogue by its key, in the language of who reads it.
+`say` returns a sentence of the catalogue by its key, in the reader's language.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ Say = Callable[..., str]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a derivation: a step, or between the steps something known of the block, the grid or the
-    code.
-    """
+    """One line of a derivation: a step, or between the steps a fact of the block, the grid or the code."""
 
-    #: What is done, or what is told of.
+    #: The step's or the fact's name.
     words: str
-    #: The step; none where the line is none.
+    #: The step; None for a fact.
     step: Step | None
-    #: The numbers that the step reads, or what is told.
+    #: The numbers that the step reads, or the fact in words.
     numbers: str
-    #: What the step gives, written out; "" where the line is none.
+    #: The step's result, written out; "" for a fact.
     gives: str
 
 
@@ -49,7 +47,7 @@ def derivation(why: Explanation, say: Say) -> Iterator[Line]:
 
 
 def _line(step: Step, why: Explanation, say: Say) -> Line:
-    # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
+    # If codes are no numbers, the arithmetic divides and rounds their values.
     of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
     words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
@@ -61,7 +59,7 @@ def _fact(name: str, words: str, say: Say) -> Line:
 
 
 def sentence(why: Explanation, say: Say) -> str:
-    """Return the cell in one line: what its value went through, and what became of it.
+    """Return the cell in one line: the arithmetic of its value, and the result.
 
     Numbers are rounded for reading; the steps below show them in full.
     """
@@ -103,11 +101,11 @@ def sentence(why: Explanation, say: Say) -> str:
 
 
 def _exact(value: float) -> str:
-    """Return a number as the derivation tells it: NaN is one of its values."""
+    """Return a number as the derivation writes it: NaN is one of its values."""
     return "NaN" if math.isnan(value) else number(value, 8)
 
 
-#: The steps from x to what is rounded that bring it to units of the scale.
+#: The steps that bring x to units of the scale before it is rounded.
 _SCALING = ("subtract_lo", "divide", "multiply_inverse", "fused")
 
 
@@ -141,7 +139,7 @@ def _scaled(step: Step, why: Explanation, say: Say) -> str:
 
 
 def _shifted(step: Step, why: Explanation, rounded: bool, say: Say) -> str:
-    """Return the zero point that is added, to what is rounded or to what was."""
+    """Return the words for the zero point that is added, before rounding or after it (`rounded`)."""
     zero_point = next(value for name, value in step.inputs.items() if name != "y")
     sign = "+" if zero_point > 0 else "−"
     before = number(step.inputs["y"], 8) if rounded else number(step.inputs["y"])
@@ -189,7 +187,7 @@ def _landed(why: Explanation, say: Say) -> str:
 
 
 def _telling(step: Step, why: Explanation) -> str:
-    """Return what `step` gives, with enough digits to round, as read, to the grid value that it became."""
+    """Return the result of `step` with enough digits that the written number rounds to the same value."""
     import torch
 
     from quantviz.quantization.grids import neighbours
@@ -203,13 +201,12 @@ def _telling(step: Step, why: Explanation) -> str:
         below, above = (end.item() for end in neighbours(read, fmt))
         side = "same" if below == above else _side(read.item() - below, above - read.item())
         nearest = {"below": below, "above": above, "same": below}.get(side, rounding.output)
-        wanted = (
-            rounding.output
-            if rounding.to_the_nearest
-            else rounding.below
-            if rounding.nearer == "below"
-            else rounding.above
-        )
+        if rounding.to_the_nearest:
+            wanted = rounding.output
+        elif rounding.nearer == "below":
+            wanted = rounding.below
+        else:
+            wanted = rounding.above
         return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
 
     digits = next((d for d in range(4, 10) if told(d)), 10)
@@ -217,7 +214,11 @@ def _telling(step: Step, why: Explanation) -> str:
 
 
 def _side(below: float, above: float) -> str:
-    return "tie" if below == above else "below" if below < above else "above"
+    if below == above:
+        return "tie"
+    if below < above:
+        return "below"
+    return "above"
 
 
 #: The steps that speak of codes and have other words where codes are no numbers.
@@ -241,7 +242,7 @@ def _block_words(why: Explanation, say: Say) -> str:
     words = [say("cell.block_size", block=place, count=why.block_size)]
     if why.left_out:
         words.append(say("cell.block_left_out", count=why.left_out))
-    # What the scale is made of, and nothing else.
+    # Only the numbers that the scale is made of.
     if why.range and any(why.step(key) for key in ("range_lo", "range_hi", "found_lo", "found_hi")):
         words.append(say("cell.extent", lo=number(why.range[0], 8), hi=number(why.range[1], 8)))
     if why.step("range_extreme"):
@@ -332,13 +333,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class _Fact:
-    """What is told between the steps."""
+    """A fact between the steps: its name, and the function of its words."""
 
     name: str
     words: Callable[[Explanation, Say], str]
 
 
-#: What is told after the last step whose key begins so.
+#: The fact after the last step whose key begins so.
 _FACTS: Mapping[str, _Fact] = MappingProxyType(
     {
         "scale_format": _Fact("scale", _scale_words),

@@ -1,11 +1,13 @@
-"""What leaves the page: lines of Python that print its numbers, arrays, tables, file names."""
+"""Exports of the page: lines of Python that print its numbers, arrays, tables, file names."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 from quantviz.evaluation.tables import scheme_text
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.scheme import Scheme
@@ -15,13 +17,29 @@ from quantviz.text import DEFAULT_LANGUAGE
 
 #: The longest file name, its ending left out.
 LONGEST_NAME = 120
+#: The numbers that a script prints: those of the tiles, and the RMSE below the first of them.
+PRINTED = (*TILE_PARTS, "rmse")
 
 
 # ---- Python -------------------------------------------------------------------------------------
 
 
-def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
+def python_lines(
+    state: LabState,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    numbers: Collection[str] = PRINTED,
+    cell: bool = True,
+    brief: bool = False,
+) -> str:
     """Return a script that makes the tensor, quantizes it, and prints the tiles and the cell's derivation.
+
+    Args:
+        state: The state of the Lab.
+        language: The language of the comments.
+        numbers: Which numbers are printed, of `PRINTED`.
+        cell: Whether the cell's derivation is printed.
+        brief: Whether the scheme is written as `brief_code` writes it.
 
     >>> from quantviz.lab.state import opening
     >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
@@ -35,18 +53,21 @@ def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
     """
     tensor = _tensor_lines(state, language)
     made = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
-    lines = [*tensor, f"scheme = {scheme_code(state.scheme)}", *made, ""]
-    lines += [comment("export.python.tiles", language), *_tile_lines(state), ""]
-    lines += [comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
+    written = brief_code(state.scheme) if brief else scheme_code(state.scheme)
+    lines = [*tensor, f"scheme = {written}", *made]
+    if numbers:
+        lines += ["", comment("export.python.tiles", language), *_tile_lines(state, numbers)]
+    if cell:
+        lines += ["", comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
     imports = [line for line in lines if line.startswith("from ")]
     lines = ["import quantviz as qv", *sorted(imports), "", *(line for line in lines if line not in imports)]
     return "\n".join(lines) + "\n"
 
 
 def scope_of(state: LabState) -> str:
-    """Return what the tiles count: the whole tensor, or the slice in view.
+    """Return the scope of the tiles' metrics: "tensor" for the whole tensor, or "slice" for the one in view.
 
-    It is the slice where `state.scope` says so and the slice is small enough to compute at once.
+    It is "slice" if `state.scope` is and the slice is small enough to compute at once.
     """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
@@ -76,13 +97,33 @@ def scheme_code(scheme: Scheme) -> str:
     return "qv.Scheme(\n" + "".join(f"    {name}={value},\n" for name, value in fields.items()) + ")"
 
 
+def brief_code(scheme: Scheme) -> str:
+    """Return the scheme as Python without names of fields, and without default values at the end.
+
+    >>> brief_code(Scheme("int4")), brief_code(Scheme("uint4", "asymmetric"))
+    ("qv.Scheme('int4')", "qv.Scheme('uint4', 'asymmetric')")
+    """
+    usual = Scheme(scheme.format)
+    given = [repr(scheme.format)]
+    values = [
+        (repr(scheme.mode), scheme.mode == usual.mode),
+        (f"qv.{scheme.granularity!r}", scheme.granularity == usual.granularity),
+        (f"qv.{scheme.calibration!r}", scheme.calibration == usual.calibration),
+        (_convention_code(scheme.chosen), scheme.chosen == usual.chosen),
+        (repr(scheme.nonfinite), scheme.nonfinite == usual.nonfinite),
+    ]
+    while values and values[-1][1]:
+        values.pop()
+    return f"qv.Scheme({', '.join([*given, *(code for code, _ in values)])})"
+
+
 def _convention_code(convention: Convention) -> str:
     known = CONVENTIONS.get(convention.id) == convention
     return repr(convention.id) if known else f"qv.Convention.parse({str(convention)!r})"
 
 
 def _tensor_lines(state: LabState, language: str) -> list[str]:
-    """Return the lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    """Return the lines that make `x`: a tensor, or for a large one a `Stored` that is read in parts."""
     lines = state.source.code(state.large, language)
     if lines is None:
         # The page saves it as it is seen.
@@ -94,8 +135,8 @@ def _tensor_lines(state: LabState, language: str) -> list[str]:
     return lines
 
 
-def _tile_lines(state: LabState) -> list[str]:
-    """Return the five tiles, rounded as the page rounds them.
+def _tile_lines(state: LabState, numbers: Collection[str]) -> list[str]:
+    """Return those of the tiles that `numbers` names, rounded as the page rounds them.
 
     An RMSE is given in steps only where all steps of a block are equal.
     """
@@ -116,16 +157,16 @@ def _tile_lines(state: LabState) -> list[str]:
             "qv.METRICS['effective_bits'](r)",
         )
     integers = state.scheme.number_format.kind == "integer"
-    return [
-        *imports,
-        f"m = {found}",
-        "print(f\"MSE {m['mse']:.4g}\")",
-        "print(f\"RMSE {m['rmse_steps']:.3g} steps\")" if integers else "print(f\"RMSE {m['rmse']:.3g}\")",
-        "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
-        "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
-        "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
-        f'print(f"bits per element {{{bits}:.4g}}")',
-    ]
+    rmse = "print(f\"RMSE {m['rmse_steps']:.3g} steps\")" if integers else "print(f\"RMSE {m['rmse']:.3g}\")"
+    lines = {
+        "tiles.mse": "print(f\"MSE {m['mse']:.4g}\")",
+        "rmse": rmse,
+        "tiles.sqnr": "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
+        "tiles.zeroed": "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
+        "tiles.clipped": "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
+        "tiles.bits": f'print(f"bits per element {{{bits}:.4g}}")',
+    }
+    return [*imports, f"m = {found}", *(line for name, line in lines.items() if name in numbers)]
 
 
 def _cell_lines(state: LabState) -> list[str]:
@@ -167,5 +208,5 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
 
 
 def _named(name: str, longest: int) -> str:
-    """Return `name` with a hyphen for what may not stand in a file's name."""
+    """Return `name` with hyphens for characters that may not stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")

@@ -27,7 +27,7 @@ def html_page(
 ) -> str:
     """Return a whole page; `body` is HTML already, `title` is text.
 
-    It is light or dark as the reader's system is, unless `theme` says "light" or "dark".
+    It is light or dark as the reader's system is, unless `theme` is "light" or "dark".
 
     >>> "<title>&lt;b&gt;</title>" in html_page("<b>", "<p>…</p>")
     True
@@ -42,5 +42,5 @@ def html_page(
 
 
 def escaped(words: object) -> str:
-    """Return a stranger's text as HTML that shows it, with what no screen can show spelled out."""
+    """Return untrusted text as HTML that shows it, with invisible characters spelled out."""
     return html.escape(visible(str(words)))

@@ -1,11 +1,11 @@
-"""A scan's table as one page of HTML: what it found, a map, the recipes and the worst tensors."""
+"""A scan's table as one page of HTML: its findings, a map, the recipes and the worst tensors."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from quantviz.door import public
@@ -15,16 +15,17 @@ from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.whole_files import write_file
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
 #: Above this kurtosis a few large values set the scale of most; a Gaussian has 3.
 _HEAVY = 10.0
-#: From this share on clipping, or rounding to zero, is the reason that is told.
+#: From this share on clipping, or rounding to zero, is the reason that is given.
 _CLIPPED, _ZEROED = 0.01, 0.5
 #: Decibels from the median at which a cell of the map has its full colour.
 _FULL_COLOUR = 15.0
-#: Cells of all maps together, and reasons that are told.
+#: Most cells of all maps together, and most reasons that are listed.
 _CELLS, _REASONS = 40_000, 50
 #: Columns that are no numbers: a name may be broken, words are not.
 _KINDS = {
@@ -67,16 +68,16 @@ def report(
 ) -> str:
     """Return a scan's table or an audit as one page of HTML that needs no other file; write it to `path`.
 
-    It says first which tensors are worst, why, and what would help; then a map of layers by kinds, the
-    recipes side by side, the worst tensors, and what was not measured. Names are text, whatever is in them.
+    The worst tensors come first, with the reasons and remedies; then a map of layers by kinds, the recipes
+    side by side, the worst tensors, and those that were not measured. Names are text, whatever is in them.
 
     Args:
-        table: What `audit` gives, or what `scan` gives: a DataFrame, or records with `tensor`, `recipe`,
-            `status` and `sqnr_db`; of `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`,
-            `zeroed_share` and `reason` what is there is used.
+        table: The result of `audit` or of `scan`: a DataFrame, or records with `tensor`, `recipe`, `status`
+            and `sqnr_db`; `shape`, `content`, `bits`, `max_error`, `kurtosis`, `clipped_share`,
+            `zeroed_share` and `reason` are used if present.
         path: Where the page is written; nowhere if None.
         title: Its heading.
-        recipe: Whose worst tensors are told; the first of the table if None.
+        recipe: The recipe whose worst tensors are listed; the first of the table if None.
         language: "en" or "zh".
 
     Raises:
@@ -101,12 +102,12 @@ def report(
 
 def _put(page: str, path: str | PurePath | None) -> str:
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8")
+        write_file(path, page)
     return page
 
 
 class _Page:
-    """The parts of one report. What a part says of a tensor is escaped where it is put into words."""
+    """The parts of one report. Names and numbers of tensors are escaped where they are put into words."""
 
     def __init__(self, summary: ScanSummary, recipe: str, language: str) -> None:
         self.summary, self.recipe, self.language = summary, recipe, language
@@ -133,18 +134,18 @@ class _Page:
         return html_page(heading, "\n".join(body), language=self.language, style=_STYLE)
 
     def section(self, name: str, body: str, **params: object) -> list[str]:
-        """Return a heading and what is under it; nothing where there is nothing."""
+        """Return a heading and its content; nothing if there is no content."""
         return [f"<h2>{self.say(f'report.heading.{name}', **params)}</h2>", body] if body else []
 
     # ---- the verdict ----
 
     def verdict(self) -> str:
-        """Return which tensors are worst, why the first of them is, and what would help."""
+        """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
         first = self.coverage()
         return text("report.sentence_gap", self.language).join([*first, self.measured()])
 
     def coverage(self) -> list[str]:
-        """Return what comes before the verdict: how much was read, and which weights are constant."""
+        """Return the sentences before the verdict: how much was read, and the weights that are constant."""
         said = []
         if words := self.summary.coverage.get(self.language):
             said.append(escaped(words))
@@ -181,7 +182,7 @@ class _Page:
         return text("report.sentence_gap", self.language).join(filter(None, told))
 
     def why(self, row: Measurement) -> str:
-        """Return what makes a tensor hard, as far as its numbers tell."""
+        """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
         if row.clipped_share is not None and row.clipped_share >= _CLIPPED:
             return self.say(
                 "report.why_clipped", tensor=row.tensor, percent=number(100 * row.clipped_share, 3)
@@ -237,7 +238,7 @@ class _Page:
         return "\n".join(lines)
 
     def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
-        """Return a row of the map from its tensors by column; what is empty between two is one cell."""
+        """Return a row of the map from its tensors by column; a gap between two is one cell."""
         made, at = [], 0
         for column in sorted(row):
             made += [_empty(column - at), self.cell(row[column], middle)]
@@ -277,7 +278,7 @@ class _Page:
         return self.table(names, rows)
 
     def worst(self) -> str:
-        """Return the worst tensors of the chosen recipe, each with what would help it."""
+        """Return the worst tensors of the chosen recipe, each with a better recipe."""
         names = ("tensor", "sqnr", "max_error", "kurtosis", "clipped", "zeroed", "shape", "better")
         rows = []
         for row in self.summary.worst(self.recipe, _WORST):
@@ -327,7 +328,11 @@ class _Page:
 
 def _empty(columns: int) -> str:
     """Return a cell over so many columns in which there is nothing."""
-    return "" if not columns else "<td></td>" if columns == 1 else f'<td colspan="{columns}"></td>'
+    if not columns:
+        return ""
+    if columns == 1:
+        return "<td></td>"
+    return f'<td colspan="{columns}"></td>'
 
 
 def _written(digits: int) -> Callable[[float | None], str]:
@@ -339,9 +344,11 @@ _three, _four = _written(3), _written(4)
 
 def _one(value: float | None) -> str:
     """Return decibels with one decimal."""
-    return (
-        "–" if value is None else f"{value:.1f}".replace("-", "−") if math.isfinite(value) else number(value)
-    )
+    if value is None:
+        return "–"
+    if math.isfinite(value):
+        return f"{value:.1f}".replace("-", "−")
+    return number(value)
 
 
 def _db(row: Measurement) -> str:

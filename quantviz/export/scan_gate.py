@@ -16,9 +16,9 @@ _UNREAD = ("not_read", "problem")
 
 @dataclass(frozen=True)
 class Gate:
-    """What has to hold for every tensor that is not left aside.
+    """The requirements on every tensor that is not left aside.
 
-    Without `least` only what could not be read fails.
+    Without `least` only tensors that could not be read fail.
     """
 
     #: Decibels below which the SQNR of a tensor fails; None for no bound.
@@ -38,7 +38,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many tensors came to what under a recipe."""
+    """Numbers of tensors by outcome under a recipe."""
 
     recipe: str
     measured: int
@@ -51,7 +51,7 @@ class Counts:
 
 
 def counts_of(rows: Iterable[Mapping[str, Any]], gate: Gate) -> tuple[Counts, ...]:
-    """Return how many tensors came to what, for each recipe of a scan's table.
+    """Return the numbers of tensors by outcome, for each recipe of a scan's table.
 
     >>> row = {"tensor": "a", "recipe": "q4_k", "status": "refused", "sqnr_db": float("nan"), "reason": "384"}
     >>> row |= {"fallback": None}

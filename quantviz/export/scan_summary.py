@@ -1,4 +1,4 @@
-"""What a scan's table comes to: recipes side by side, the worst tensors, and a map of layers by kinds."""
+"""The summary of a scan's table: recipes side by side, the worst tensors, and a map of layers by kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 
 @dataclass(frozen=True)
 class Measurement:
-    """A tensor under a recipe: a row of the table. What the table does not say is None."""
+    """A tensor under a recipe: a row of the table. A number that the table does not have is None."""
 
     tensor: str
     recipe: str
@@ -31,7 +31,7 @@ class Measurement:
     reason: str
     #: Its lengths as text.
     shape: str
-    #: What tells the tensor's bytes from others; its name where that is not known.
+    #: Identifier of the tensor's bytes, the same for equal ones; its name if that is not known.
     content: str
     #: Bits that it takes, and bits a weight.
     bits: float | None
@@ -54,7 +54,7 @@ class RecipeSummary:
     left_aside: int
     refused: int
     problems: int
-    #: Bytes of what was measured, tensors of the same content once; and bits a weight.
+    #: Bytes of the measured tensors, those of the same content once; and bits a weight.
     size: float | None
     bits_per_weight: float | None
     #: dB; None where nothing was measured.
@@ -83,9 +83,9 @@ class ScanSummary:
     recipes: tuple[RecipeSummary, ...]
     #: Names of all tensors in the table's order.
     tensors: tuple[str, ...]
-    #: What the scan said of how much it read, by language; "" where the table does not say.
+    #: The scan's sentence on how much it read, by language; empty if the table has none.
     coverage: Mapping[str, str] = field(default_factory=dict)
-    #: What the scan said of the checkpoint's files and of what was measured, in the table's language.
+    #: The scan's notes on the checkpoint's files and on the measurements, in the table's language.
     notes: tuple[str, ...] = ()
 
     @property
@@ -132,9 +132,9 @@ _HALF_THE_ERROR = 6.0
 
 
 def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
-    """Return what a table comes to: a DataFrame, columns by name, or records with the columns of a scan.
+    """Return the summary of a table: a DataFrame, columns by name, or records with the columns of a scan.
 
-    A row that is damaged counts as one with a problem, told in `language`.
+    A row that is damaged counts as one with a problem, described in `language`.
 
     Raises:
         QuantVizError: A needed column is missing, there are no rows, or it is no table.
@@ -185,7 +185,8 @@ def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
     name = f"#{at + 1}" if tensor is None else tensor
     shape = value("shape") or ()
     bits, own = number("bits"), number("effective_bits")
-    count = math.prod(shape) if shape else 0
+    if own is None and bits is not None and shape:
+        own = bits / math.prod(shape)
     status = "problem" if problem else value("status")
     return Measurement(
         tensor=name,
@@ -195,7 +196,7 @@ def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
         shape=" × ".join(map(str, shape)),
         content=value("content") or name,
         bits=bits,
-        bits_per_weight=own if own is not None else bits / count if bits is not None and count else None,
+        bits_per_weight=own,
         sqnr_db=number("sqnr_db") if status == "ok" else None,
         max_error=number("max_error"),
         kurtosis=number("kurtosis"),

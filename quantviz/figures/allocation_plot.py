@@ -1,4 +1,4 @@
-"""Size against SQNR: what an allocation reaches at each size, and what one recipe for all tensors does."""
+"""Size against SQNR: the best allocation at each size, and each recipe given to all tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINE = 15
 
 @dataclass(frozen=True)
 class AllocationPlotData:
-    """What the plot shows, each point as (bits a weight, or bits in all, and dB)."""
+    """The plot's line and points, each as (bits a weight, or bits in all, and dB)."""
 
     line: tuple[tuple[float, float], ...]
     uniform: tuple[tuple[str, float, float], ...]
@@ -79,7 +79,7 @@ def allocation_plot_figure(
     height: int = HEIGHT,
 ) -> Drawn:
     """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
-    all tensors, and a dot for what is `chosen`.
+    all tensors, and a dot for the `chosen` point.
     """
     data, colours = allocation_plot_data(frontier, chosen), THEMES[theme]
     layout = bare_layout(colours, height, _MARGIN)

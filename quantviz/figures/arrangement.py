@@ -30,11 +30,11 @@ SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
         5: MappingProxyType({"row": 900, "threes": 520, "grid": 0}),
     }
 )
-#: The width laid out for until the browser has said its own.
+#: The width that is assumed until the browser has sent its own.
 USUAL_WIDTH = 1060
 #: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
 MOST_CELLS = 128
-#: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
+#: Most pixels of a panel: four panels with the values of each pixel stay below 1.5 MB.
 MOST_PIXELS = 50_000
 #: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows
 #: any width is as good. Numbers are wider than high, so wide cells print them larger.
@@ -58,8 +58,8 @@ _DIGIT = 6.2
 _THREAD = 44
 # Scales of blocks stand right of the last panel too.
 _RIGHT = 6
-# A row of panels is as high as a laptop has room for up to this width, and on a wider screen, which is also
-# higher, by this share of what it is wider; at most so high.
+# A row of panels is as high as a laptop has room for up to this width; on a wider screen, which is also
+# higher, it grows by this share of the extra width, up to this height.
 _LAPTOP, _HIGHER, _HIGHEST_ROW = 1180, 0.36, 430
 # How wide a panel of two by two is for its height, and its greatest height.
 _GRID_STRETCH, _HIGHEST_OF_GRID = 1.5, 300
@@ -92,7 +92,7 @@ class Arrangement:
     enlarged: float = 1.0
 
     def times(self, factor: float) -> Arrangement:
-        """Return the same, `factor` times as large."""
+        """Return the arrangement `factor` times as large."""
         boxes = tuple(
             Box(
                 factor * box.left,
@@ -195,7 +195,7 @@ def pixels_for(
     box = arrange(width / enlarge, matrix, height and height / enlarge, panels).times(enlarge).boxes[0]
     down, across = min(int(box.height), rows), min(int(box.width), cols)
     if down * across > MOST_PIXELS:
-        # The shorter side keeps what it has as long as it is below that of a square.
+        # The shorter side keeps its pixels as long as it is below that of a square.
         side = math.isqrt(MOST_PIXELS)
         down, across = (
             min(down, max(side, MOST_PIXELS // across)),

@@ -30,8 +30,8 @@ def values_range(x: Array) -> Span:
 
 
 def around_zero(lo: float, hi: float) -> Span:
-    """Return the range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so
-    that x looks the same under any scheme.
+    """Return the range of x, made symmetric around 0 if it lies on both sides. x̂ has it too, so that x looks
+    the same under any scheme.
     """
     if lo < 0 < hi:
         far = max(-lo, hi)
@@ -57,7 +57,7 @@ def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
     `quantviz/browser/panels/cells.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test
     holds them together.
 
-    Over 0 there is no error: what came back exactly is 0, all else NaN.
+    An error over 0 is 0 if the value is exact, else NaN.
     """
     way = ERROR_VIEWS[view]
     shown = error if way.signed else np.abs(error)

@@ -1,4 +1,4 @@
-"""One panel a scheme side by side, of x̂, its codes or the error on held colours, and the map of who wins."""
+"""One panel a scheme side by side, of x̂, its codes or the error on held colours, and the winner map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quantviz.figures.panels_data import BlockMap, PanelsData, content_stamp
 from quantviz.figures.printing import Style
 from quantviz.figures.winner_map import winner_values
 
-#: What is shown of each scheme.
+#: Arrays of each scheme that its panel can show.
 COMPARED_VIEWS = ("error", "x_hat", "q")
 #: Schemes side by side at most.
 MOST_BESIDE = 4
@@ -27,10 +27,10 @@ _WINNER = "winner"
 class ComparedPanels(PanelsData):
     """The panels of two to four schemes, called by their letters in lower case, and the winner map.
 
-    What is common to them is the first scheme's: x, where they lie, and how colours are spread.
+    Their common fields are the first scheme's: x, the place in the matrix, and the spread of colours.
     """
 
-    #: What is shown of each, one of `COMPARED_VIEWS`.
+    #: The array that is shown of each, one of `COMPARED_VIEWS`.
     what: str
     #: Each scheme's own panels, by its panel's name.
     of_schemes: Mapping[str, PanelsData]
@@ -43,7 +43,7 @@ class ComparedPanels(PanelsData):
 
     @property
     def told(self) -> dict[str, Array]:
-        """Return what the browser tells of a cell: each scheme's value, and who wins by how much."""
+        """Return the browser's arrays for the hover card, by name: each scheme's values, winner and lead."""
         # Of the cells of a pixel each scheme has its largest error in another: there is no x to them.
         found = {} if self.pixels is not None and self.what == "error" else {"x": self.x}
         found |= {name: each.panel(self.what)[0] for name, each in self.of_schemes.items()}
@@ -61,7 +61,7 @@ class ComparedPanels(PanelsData):
         return SIDE_BY_SIDE[len(self.panels)]
 
     def kind(self, name: str) -> str:
-        """Return what a panel shows, one of `COMPARED_VIEWS` or "winner"."""
+        """Return the name of the array in a panel, one of `COMPARED_VIEWS` or "winner"."""
         return _WINNER if name == _WINNER else self.what
 
     def blocks_of(self, name: str) -> BlockMap | None:
@@ -69,7 +69,7 @@ class ComparedPanels(PanelsData):
         return None if name == _WINNER else self.of_schemes[name].blocks
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """Return what is shown in a panel, and the values its colours lie between."""
+        """Return the values of a panel, and the ends of its colours."""
         if name == _WINNER:
             return winner_values(self.winner, self.lead, self.schemes)
         values, span = self.of_schemes[name].panel(self.what)
@@ -86,7 +86,7 @@ class ComparedPanels(PanelsData):
         return 0.5 if name == _WINNER else super().middle(name)
 
     def printed(self, name: str) -> Array:
-        """Return what is printed into a panel's cells."""
+        """Return the values that are printed into a panel's cells."""
         return self.of_schemes[name].printed(self.what)
 
     def styles(self, name: str) -> tuple[Style, ...]:
@@ -101,12 +101,12 @@ class ComparedPanels(PanelsData):
 def compared_panels(
     of_schemes: Mapping[int, PanelsData], what: str, winner: Array, lead: Array, schemes: int
 ) -> ComparedPanels:
-    """Return the panels of some of the schemes that are compared, and the map of who wins.
+    """Return the panels of some of the schemes that are compared, and the winner map.
 
     Args:
         of_schemes: Their own panels of the same cells, by their numbers: 0 is A.
         what: One of `COMPARED_VIEWS`.
-        winner: Of each cell or pixel the number of the scheme of least error, as `judged` tells it.
+        winner: The number of the scheme of least error in each cell or pixel, from `judged`.
         lead: By how much it is ahead of the next.
         schemes: How many are compared.
     """

@@ -1,4 +1,4 @@
-"""What a game adds to the plot of bits against SQNR: the budget, par, and what was tried."""
+"""Marks of a game in the plot of bits against SQNR: the budget, par, and the tries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HOPELESS_DB = 40.0
 
 @dataclass(frozen=True)
 class Contest:
-    """A game on the plot: who has the least error within a budget."""
+    """A game on the plot: the least error within a budget wins."""
 
     #: Bits a weight that are allowed.
     budget: float
     #: SQNR that is to be beaten.
     par_db: float
-    #: What was tried, in order; what takes more than the budget does not count.
+    #: The tries in order; those beyond the budget do not count.
     tries: tuple[RecipeRow, ...] = ()
 
 
@@ -87,7 +87,7 @@ def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[
 
 
 def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Theme) -> list[dict[str, Any]]:
-    """Return the budget, with what lies beyond it shaded, and par."""
+    """Return plotly's shapes of the budget's line, the shaded area beyond it, and par's line."""
     beyond = {
         "type": "rect",
         "x0": contest.budget,
@@ -124,7 +124,7 @@ def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Them
 def contest_names(
     contest: Contest, bits_range: tuple[float, float], theme: Theme, language: str
 ) -> list[dict[str, Any]]:
-    """Return what the lines are, beside them."""
+    """Return plotly's annotations of the two lines, with their names."""
     common = {"showarrow": False, "font": {"size": 12, "color": theme.text}, "borderpad": 2}
     par = {
         "text": text("recipe_plot.par", language, db=f"{contest.par_db:.2f}"),

@@ -13,10 +13,10 @@ from quantviz.figures.ruler_data import MOST_BITS, RulerPicture, Single
 from quantviz.quantization.format_facts import Landing, finite_values, float_end, word
 from quantviz.schemes.formats import NumberFormat
 
-#: A format with no more values is shown whole where its teeth can be told apart; of others as many are shown
+#: A format with no more values is shown whole if its teeth lie far enough apart; of others as many are shown
 #: on each side of x.
 _MOST_WHOLE, _EACH_SIDE = 32, 10
-#: Teeth can be told apart where their smallest gap is at least this part of the axis.
+#: Least gap of two teeth that can be seen apart, as a part of the axis.
 _LEAST_GAP = 1 / 64
 #: The axis goes on beyond its teeth by this part of it, and to a number outside up to the other part.
 _ROOM, _OUTSIDE = 0.04, 1 / 3
@@ -75,8 +75,8 @@ def _gap_of(k: int, gaps: Sequence[float]) -> float:
 
 
 def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
-    """Return the first value in sight and the one after the last: all, or those around x that can be told
-    apart.
+    """Return the places of the first value in sight and of the one after the last: all, or as many around x
+    as can be seen apart.
     """
     if len(values) <= _MOST_WHOLE and _told_apart(values):
         return 0, len(values)

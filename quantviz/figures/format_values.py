@@ -1,4 +1,4 @@
-"""All values of a number format on a line, another format's laid against them: what is shown, and where.
+"""All values of a number format on a line, another format's laid against them: the marks and their places.
 
 `formats_data` computes the places; `format_line` draws them, and `format_gaps` shows how far apart neighbours
 are.
@@ -142,9 +142,9 @@ def formats_data(
     if view not in VIEWS:
         raise QuantVizError("unknown_view", got=view, known=", ".join(VIEWS))
     formats = (first,) if second is None else (first, second)
-    landings = [
-        None if x is None else land(x, each, ties, reach(each) if to_one else 1.0) for each in formats
-    ]
+    landings: list[Landing | None] = [None] * len(formats)
+    if x is not None:
+        landings = [land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
@@ -258,7 +258,7 @@ def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
 
 
 def value_label(value: float, step: float) -> str:
-    """Return a value as it is written on the line: told from its neighbours, `step` away.
+    """Return a value as it is written on the line, with the digits that differ from neighbours `step` away.
 
     >>> value_label(1000.5, 0.5), value_label(-57344.0, 8192.0), value_label(0.0078125, 0.001)
     ('1000.5', '−57344', '0.007812')

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class GridRow:
     """A grid in a row of its own, with a value marked on it, or one value in the place of a grid."""
 
-    #: What it is called.
+    #: Its name.
     words: str
-    #: `before`, `wrong` or `right`: what it is drawn in.
+    #: Its colour: `before`, `wrong` or `right`.
     tone: str
     #: The value of each code.
     levels: tuple[float, ...] = ()

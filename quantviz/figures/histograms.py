@@ -1,7 +1,7 @@
 """Where the values lie on the grid, and how the errors spread inside a step.
 
 Two figures, because a page puts them side by side or, on a phone, one above the other. Both stack the
-cells by what became of them: kept, rounded to zero, clipped.
+cells by their outcome: kept, rounded to zero, clipped.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _strip(reach: tuple[float, float] | None, colour: str) -> list[dict[str, Any
 
 
 def _value_words(bars: Bars, language: str) -> list[str]:
-    """Return what each bar stands for, shown on hover."""
+    """Return the codes and the range of x of each bar in words, shown on hover."""
     spans = [
         text("histogram.span", language, low=number(low), high=number(high))
         for low, high in zip(bars.edges[:-1], bars.edges[1:], strict=True)

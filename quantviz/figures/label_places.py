@@ -44,7 +44,7 @@ def spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> 
     """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     low, high = limits[0] + gap / 2, limits[1] - gap / 2
-    # Neighbours that touch are joined, and a joined group stands around the mean of what it wants.
+    # Neighbours that touch are joined, and a joined group stands around the mean of its wanted places.
     groups: list[list[float]] = []
     for rank, i in enumerate(order):
         groups.append([max(low + rank * gap, min(wanted[i], high - (len(order) - 1 - rank) * gap))])

@@ -1,4 +1,4 @@
-"""SQNR against a count, such as that of bits: what each further one is worth on one tensor."""
+"""SQNR against a count, such as that of bits: the gain of each further one on one tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEIGHT = 190
 #: Enlarged it is so high before that, with so many numbers beside it.
 _LOWEST, _FEW_TICKS = 82, 4
 _BESIDE = 8.6
-#: More places than these are not each told on the axis.
+#: Up to so many places each has a number on the axis.
 _MOST_TICKS = 10
 
 
@@ -28,8 +28,8 @@ def marked_line_figure(
 ) -> dict[str, Any]:
     """Return the plot of counts and SQNR in dB as plotly takes it; the point with `marked` of them is larger.
 
-    `counted` is the key of the words for what is counted, and `theme` one of `THEMES`. `enlarge`
-    makes text so many times larger, for the back of a room.
+    `counted` is the key of the words for the count, and `theme` one of `THEMES`. `enlarge` makes text so many
+    times larger, for the back of a room.
     """
     own = THEMES[theme]
     layout = bare_layout(own, round(max(_HEIGHT, _LOWEST * enlarge)), (8, 12, 8, 8))

@@ -1,5 +1,5 @@
-"""A model as a map: layers by kinds, and above them a strip of what belongs to no layer; and the SQNR of each
-kind as a row of dots. A square's number tells the page which one was clicked.
+"""A model as a map: layers by kinds, and above them a strip of the tensors of no layer; and the SQNR of each
+kind as a row of dots. The page finds a clicked square by its number.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ _HIGHEST, _LOWEST, _USUAL, _STRIP, _GAP = 34, 14, 330, 24, 26
 _MARGIN = (8, 8, 8, 8)
 #: Columns and rows up to which numbers are printed into squares.
 _MOST_PRINTED = (9, 40)
-#: What squares tell by the colour of a recipe.
+#: Colourings that have a colour for each recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
-#: How strong the grey of squares is that have no number.
-_GREY = MappingProxyType({"waiting": 0.12, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3})
+#: Opacity of the grey of squares without a number, by status.
+_GREY = MappingProxyType(
+    {"waiting": 0.12, "left_aside": 0.16, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3}
+)
+#: Signs in squares without a number, by status, and the sign in the corner of one that has another type.
+SIGNS = MappingProxyType({"left_aside": "=", "refused": "–", "problem": "!", "not_read": "?"})
+INSTEAD = "◥"
 #: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the
 #: table beside it.
 _HIGHEST_KIND, _LOWEST_KIND, _USUAL_KINDS = 38, 22, 340
@@ -42,7 +47,7 @@ _MOST_LABELLED = 48
 
 @dataclass(frozen=True)
 class Scale:
-    """What the colours of a number stand for: the same for every recipe and every model."""
+    """The range of numbers of a colour scale: the same for every recipe and every model."""
 
     lowest: float
     highest: float
@@ -72,7 +77,7 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
 
 
 def ramp_of(colour: str, theme: Theme) -> Ramp:
-    """Return the colours of a number, lowest first: what is bad is the strong warm end."""
+    """Return the colours of a number, lowest first: bad numbers have the strong warm end."""
     if colour in ("sqnr_db", AUDIT):
         return theme.values[::-1]
     if colour in ("against_median", "difference"):
@@ -88,7 +93,7 @@ def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]
 
 
 def kept_colour(theme: str = "light") -> str:
-    """Return the colour of what a choice leaves as it is stored."""
+    """Return the colour of the tensors that a choice leaves as they are stored."""
     return faint(THEMES[theme].muted, _GREY["kept"])
 
 
@@ -211,7 +216,26 @@ def _traces(
         places = {_place(square): scale.at(square.value) for square in known}
         bar = {} if of_strip and data.rows else {"showscale": True, "colorbar": _bar(scale, colours)}
         layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
+    marked = [square for square in known if square.found.get("fallback") and data.colour != CHOICE]
+    if marked:
+        made.append(_corners(marked, colours) | axes)
     return [*made, _points(data, squares, axes, colours, theme, language)]
+
+
+def _corners(squares: Sequence[Square], colours: Theme) -> dict[str, Any]:
+    """Return the marks of squares whose tensors have another type than the recipe."""
+    marker = {"symbol": "triangle-ne", "size": 7, "opacity": 1, "color": colours.text}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [square.column + 0.44 for square in squares],
+        "y": [max(square.row, 0) - 0.32 for square in squares],
+        "hoverinfo": "skip",
+        "marker": marker,
+        "selected": {"marker": {"opacity": 1}},
+        "unselected": {"marker": {"opacity": 1}},
+        "showlegend": False,
+    }
 
 
 def _place(square: Square) -> tuple[int, int]:
@@ -242,19 +266,23 @@ def _points(
     language: str,
 ) -> dict[str, Any]:
     """Return the unseen points that answer to the pointer, with the numbers that are printed."""
-    printed = len(data.kinds) <= _MOST_PRINTED[0] and len(data.rows) <= _MOST_PRINTED[1]
+    # Signs have room where numbers have none.
+    numbers = len(data.kinds) <= _MOST_PRINTED[0] and len(data.rows) <= _MOST_PRINTED[1]
+    said = [
+        _printed(square, data.colour) if numbers or square.status != "ok" else "" for _, square in squares
+    ]
     return {
         "type": "scatter",
-        "mode": "markers+text" if printed else "markers",
+        "mode": "markers+text" if any(said) else "markers",
         "x": [square.column for _, square in squares],
         "y": [max(square.row, 0) for _, square in squares],
         "customdata": [[k] for k, _ in squares],
-        "text": [_printed(square, data.colour) if printed else "" for _, square in squares],
+        "text": said,
         "textfont": {"size": 11, "color": [_ink(square, data, colours, theme) for _, square in squares]},
         "hovertext": [card(square, data, language) for _, square in squares],
         "hoverinfo": "text",
         "marker": {"symbol": "square", "size": 12, "opacity": 0},
-        # Streamlit lets what is not chosen fade: nothing here is to be seen.
+        # Streamlit fades points that are not chosen: these markers are invisible in any case.
         "selected": {"marker": {"opacity": 0}},
         "unselected": {"marker": {"opacity": 0}, "textfont": {"color": colours.muted}},
         "showlegend": False,
@@ -264,7 +292,7 @@ def _points(
 
 def _printed(square: Square, colour: str) -> str:
     if square.status != "ok":
-        return {"refused": "–", "problem": "!", "not_read": "?"}.get(square.status, "")
+        return SIGNS.get(square.status, "")
     if colour in _RECIPES_TOLD:
         return ""
     if math.isinf(square.value):
@@ -289,7 +317,7 @@ def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
 
 
 def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what is said of a square that is pointed at, as plotly's HTML."""
+    """Return the hover card of a square, as plotly's HTML."""
 
     def words(key: str, **params: object) -> str:
         return text(f"model_map.card.{key}", language, **params)
@@ -305,14 +333,17 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
         lines += _audit_lines(square, language)
         return "<br>".join(lines)
     if square.status == "ok":
+        asked, instead = str(found["recipe"]), found.get("fallback")
         lines.append(
             words(
                 "sqnr",
                 db=number(float(found["sqnr_db"]), 3),
                 bits=number(float(found["effective_bits"]), 4),
-                recipe=html.escape(recipe_words(str(found["recipe"]), language)),
+                recipe=html.escape(recipe_words(str(instead or asked), language)),
             )
         )
+        if instead:
+            lines.append(words("instead", recipe=html.escape(recipe_words(asked, language))))
         if data.colour in ("against_median", "difference"):
             lines.append(words(data.colour, db=number(square.value, 3, signed=True)))
         if data.colour == "winner":
@@ -337,7 +368,7 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
 
 
 def _audit_lines(square: Square, language: str) -> list[str]:
-    """Return what is said of a square of an audit."""
+    """Return the lines of the hover card of an audit's square."""
     found = square.found
     lines = [text(f"checkpoints.audit.became.{found['coverage']}", language)]
     if square.status == "ok" and found.get("sqnr_db") is not None:
@@ -347,7 +378,7 @@ def _audit_lines(square: Square, language: str) -> list[str]:
 
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what a recipe of a scan is called: a scheme that is no recipe by its text form."""
+    """Return the name of a recipe of a scan; for a scheme that is no recipe, its text form."""
     return recipe_name(name, language, short=True) if name in ALL_RECIPES else name
 
 

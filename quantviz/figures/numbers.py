@@ -40,7 +40,7 @@ class Writing:
     minus: str = "−"
     infinite: str = "∞"
     nan: str = "NaN"
-    #: What stands where there is no number.
+    #: The sign for a missing number.
     none: str = "–"
     #: Significant digits on the hover card.
     card: int = 6
@@ -67,13 +67,11 @@ def short_number(value: float, digits: int = 3) -> str:
     ('NaN', '1230', '2.12')
     """
     if not math.isfinite(value):
-        return (
-            WRITING.nan
-            if math.isnan(value)
-            else WRITING.infinite
-            if value > 0
-            else WRITING.minus + WRITING.infinite
-        )
+        if math.isnan(value):
+            return WRITING.nan
+        if value > 0:
+            return WRITING.infinite
+        return WRITING.minus + WRITING.infinite
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     rounded = float(f"{mantissa}e{exponent}")
     if value == round(value) and abs(value) < WRITING.most:
@@ -86,8 +84,8 @@ def short_number(value: float, digits: int = 3) -> str:
 
 
 def digits_for(value: float, step: float) -> int:
-    """Return the significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without
-    a step.
+    """Return the number of significant digits in which `value` differs from neighbours `step` away, at least
+    4; 4 without a step.
 
     >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
     (4, 7)
@@ -112,7 +110,11 @@ def _em(character: str) -> float:
         return 0
     if character > "\u2e7f":
         return 1
-    return 0.25 if character in " .,:|'·il()" else 0.8 if character in "mwMW%" else 0.5
+    if character in " .,:|'·il()":
+        return 0.25
+    if character in "mwMW%":
+        return 0.8
+    return 0.5
 
 
 def columns(words: str) -> int:

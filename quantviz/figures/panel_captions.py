@@ -19,7 +19,7 @@ MOST_EDGE_SCALES = 16
 
 
 def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *, scales: bool = True) -> str:
-    """Return a panel's title in the app, such as "q codes (int4)"; without `scales` it tells nothing of those
+    """Return a panel's title in the app, such as "q codes (int4)"; without `scales` it does not mention those
     at the edge.
     """
     if name in data.covered:
@@ -36,7 +36,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
         return text("panels.title.q_plain", language)
     if name != "q":
         return text(f"panels.title.{name}", language)
-    # Codes that are no numbers are not shown, but what they stand for.
+    # In place of codes that are no numbers their values are shown.
     what, form = (
         ("q", data.format_id)
         if data.unscaled is None
@@ -49,7 +49,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
 
 
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
-    """Return what the pixels of a panel show, such as "x, largest of 21 × 48"."""
+    """Return the title of a panel whose pixels stand for many cells, such as "x, largest of 21 × 48"."""
     form = data.format_id and (
         data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language)
     )
@@ -100,7 +100,12 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
     first = data.top if down else data.left
     places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
-    side = "right" if down else "bottom" if across else "title"
+    if down:
+        side = "right"
+    elif across:
+        side = "bottom"
+    else:
+        side = "title"
     return EdgeScales(
         side,
         places,
@@ -150,7 +155,7 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
-    """Return what stands under the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
+    """Return the labels of the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
     if data.kind(name) == "error":
         low, high = (_error_end(data, end, language) for end in data.panel(name)[1])
         return low, high
@@ -159,8 +164,8 @@ def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> t
 
 
 def bar_remark(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what is to be known of a colour bar beside its ends: that the error's is held, how those of x
-    and x̂ are spread where they are not linear to the ends.
+    """Return the remark at a colour bar, or "": the error's is held; the colours of x and x̂ are logarithmic,
+    or cut before the ends.
     """
     kind = data.kind(name)
     if kind == "error":

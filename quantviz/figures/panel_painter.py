@@ -25,8 +25,8 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import text
 
-#: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each
-#: panel's cells.
+#: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
+#: each panel's cells.
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
 MOST_PRINTED = 10
@@ -69,7 +69,7 @@ class PanelPainter:
     language: str
     #: Pixels that a digit has at least; one without that room is not printed.
     least_digit: float = 0
-    #: Whether a bar below each panel tells what its colours mean.
+    #: Whether each panel has a colour bar below it.
     bars: bool = True
 
     def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class PanelPainter:
         return [picture, bar]
 
     def differences(self, i: int, name: str) -> dict[str, Any]:
-        """Return the map of the lit cells over a panel; what is not lit stays as it is."""
+        """Return the map of the lit cells over a panel; other cells stay as they are."""
         share = self.data.lit_share
         assert share is not None
         down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
@@ -166,7 +166,7 @@ class PanelPainter:
             "font": {"family": self.theme.font, "color": self.theme.text, "size": self._points(12)},
             "showlegend": False,
             "dragmode": False if self.boxes.width < _PHONE * self.boxes.enlarged else "zoom",
-            # What a person zoomed to belongs to the window it was zoomed in.
+            # A zoom belongs to the window in which it was made.
             "uirevision": f"panels {self.data.top} {self.data.left} {self.data.seen}",
             "annotations": [
                 self._title(box, title, i)
@@ -279,7 +279,7 @@ class PanelPainter:
             # Beside the frame of a selected cell in the first column.
             "ticklabelstandoff": 3,
             "showticklabels": i == 0 or box.left == self.boxes.boxes[0].left,
-            # An image's axes are tied to square cells unless this is said.
+            # By default an image's axes are tied to square cells.
             "scaleanchor": False,
         }
         if i:
@@ -465,7 +465,7 @@ class PanelPainter:
         return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
 
 
-#: What all our annotations share.
+#: Properties of all our annotations.
 _TEXT: Mapping[str, Any] = MappingProxyType(
     {"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"}
 )

@@ -71,13 +71,23 @@ def panels_figure(
 ) -> Drawn:
     """Return the heatmaps of `data.panels`, arranged for `width` pixels.
 
-    `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
-    is small enough; in the app the bridge does both at a fraction of the time. `titles` are one a panel,
-    the usual ones if none; `selected` is a cell marked in all; `note` is a line under them; `enlarge`
-    makes text and gaps so many times larger, for the back of a room; digits of fewer than `least_digit`
-    pixels are not printed. Without `bars` no colour bar tells what the colours mean.
-    The bridge keeps the zoom from one figure to the next while `tensor_key` and the matrix' size stay the
-    same.
+    Args:
+        data: The arrays of the panels.
+        language: "en" or "zh".
+        theme: One of `THEMES`.
+        width: The figure's width in pixels.
+        height: Its height in pixels; by the arrangement if None.
+        selected: A cell that is marked in all panels.
+        titles: One a panel; the usual ones if None.
+        note: A line under the panels.
+        hover: Whether the figure shows values on hover by itself, for a notebook, if the tensor is small
+            enough; in the app the bridge does that at a fraction of the time.
+        printed: Whether it prints values into the cells, as for `hover`.
+        tensor_key: A name of the tensor: the bridge keeps the zoom from one figure to the next while this
+            and the matrix' size stay the same.
+        enlarge: How many times larger text and gaps are, for the back of a room.
+        least_digit: Width of a digit in pixels below which digits are not printed.
+        bars: Whether the panels have colour bars.
     """
     # By the whole matrix: the boxes stay where they are while a person looks around in it.
     layout = arrange(
@@ -119,14 +129,14 @@ def panels_figure(
 
 
 def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return what the bridge must know of the drawing it finds."""
+    """Return the description of the drawing for the bridge, as plotly's `meta`."""
     (rows, cols), (all_rows, all_cols) = data.seen, data.matrix
     axis_ids = [axis_id("x", i) for i in range(len(data.panels))]
     return {
         "arrangement": layout.name,
         "panels": data.panels,
         "open": data.open,
-        # Where one panel is shown at a time, these tell whose each shape and each annotation is.
+        # The panel of each shape and each annotation, for a page that shows one panel at a time.
         "shapes": [axis_ids.index(shape["xref"]) for shape in drawn["shapes"]],
         "annotations": [
             data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]
@@ -156,14 +166,22 @@ def plot_quantization_errors(
 ) -> NotebookFigure:
     """Return the source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
-    The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
-    `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
-    `quantize` returned with these codes, adds block borders and scales, and each cell's block,
-    scale and cause where the pointer is; without it a line says that they are missing. `selected`
-    is a cell (row, column) marked in all four. Of a tensor with more cells a side than a screen has pixels
-    for, the figure is a picture in which a pixel tells the largest of its cells. Where a notebook's front end
-    draws no plotly, it shows a PNG. Raises `QuantVizError` where shapes differ, and for the result of other
-    codes.
+    The error is dequantized - original. For a tensor with more cells a side than a screen has pixels, the
+    figure is a picture in which a pixel shows the largest of its cells. A notebook's front end that draws no
+    plotly shows a PNG.
+
+    Args:
+        original: A tensor or nested list of 1 to 4 axes.
+        quantized: Its codes, of the same shape.
+        dequantized: Its dequantized values, of the same shape.
+        dtype: The dtype of the codes, signed or not; with `n_bits` it sets the colour range of the codes.
+        n_bits: The bits of a code, 1 to 64.
+        result: The `QuantResult` with these codes. It adds block borders and scales, and each cell's block,
+            scale and cause on hover; without it a line names them as missing.
+        selected: A cell (row, column) that is marked in all four.
+
+    Raises:
+        QuantVizError: If shapes differ, if `dtype` or `n_bits` is not valid, or if `result` has other codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]
@@ -190,19 +208,18 @@ def plot_quantization_errors(
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None
-    notes = (
-        [text("panels.notebook.one_scale", scale=one)]
-        if one
-        else []
-        if result is not None
-        else [text("panels.no_result")]
-    )
+    if one:
+        notes = [text("panels.notebook.one_scale", scale=one)]
+    elif result is not None:
+        notes = []
+    else:
+        notes = [text("panels.no_result")]
     note = (
         " ".join([*notes, *([] if data.pixels is None else [pixel_words(data.pixels, DEFAULT_LANGUAGE)])])
         or None
     )
     figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
-    # A notebook may be dark, and it does not say so: the light colours bring their own page.
+    # A notebook may be dark, which no setting shows: the light colours bring their own page.
     page = THEMES["light"]
     figure.update_layout(
         paper_bgcolor=page.surface,

@@ -1,4 +1,4 @@
-"""What the four panels show, as arrays: x, its codes, the dequantized values and the error.
+"""The arrays of the four panels: x, its codes, the dequantized values and the error.
 
 `PanelsData` is all that is drawn; `panels_data` and `result_panels` make it cell by cell, `pooled_panels`
 with pixels that stand for many cells.
@@ -79,19 +79,19 @@ class BlockMap:
         ]
 
     def separated(self) -> tuple[Array, Array] | None:
-        """Return (by row, by column) whose sum is `ids`; none where blocks wind around rows."""
+        """Return two vectors, by row and by column, whose sum is `ids`; None if blocks wind around rows."""
         by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Which cells each pixel of a picture stands for."""
+    """The cells of each pixel of a picture."""
 
     #: The rows at which the pixels begin, and the row after the last: one more than there are pixels.
     row_edges: Array
     col_edges: Array
-    #: What a pixel shows of its cells: "largest" (in magnitude), "mean" or "rms".
+    #: The value that a pixel shows of its cells: "largest" (in magnitude), "mean" or "rms".
     how: str
     #: Where in its pixel, counted row-major, the cell lies whose x, q and x_hat are shown, and the one whose
     #: error is. Only of "largest".
@@ -117,14 +117,14 @@ class PanelsData:
     shown_error: Array
     #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and
-    #: of the error.
+    #: The colour scale of x and x_hat, of q (the format's codes, or their values before any scale) and of the
+    #: error.
     value_range: Span
     code_range: Span
     error_range: Span
     #: Whether the error's colour scale was given, not fitted to this error.
     error_held: bool
-    #: A checksum of x, q and x_hat: by it the browser knows that chart and hover card are of one run.
+    #: A checksum of x, q and x_hat: the same in chart and hover card if both are of one run.
     stamp: int
     #: Rows and columns of the whole matrix.
     matrix: tuple[int, int]
@@ -137,14 +137,14 @@ class PanelsData:
     cause: Array | None = None
     #: None without a scheme.
     blocks: BlockMap | None = None
-    #: What each code stands for before any scale, float32: shown in its place where codes are no numbers.
-    #: None where they are. The two are one where means are shown.
+    #: The value of each code before any scale, float32: shown in place of codes that are no numbers. None if
+    #: codes are numbers. The two are one where means are shown.
     unscaled: Array | None = None
     #: The number format's id, where known.
     format_id: str | None = None
     #: The panels there are, in their order.
     panels: tuple[str, ...] = PANELS
-    #: What is not to be told yet: panels, in whose place an empty frame stands, and "scale".
+    #: The parts that are not shown yet: panels, in whose place an empty frame stands, and "scale".
     covered: frozenset[str] = frozenset()
     #: Cells to be framed in all panels, bool; none where none is.
     lit: Array | None = None
@@ -158,11 +158,11 @@ class PanelsData:
     cut: bool = False
     #: Whether x is a picture, shown in grey from 0 on.
     grey: bool = False
-    #: Whether the panels have titles without symbols, for who does not know these yet.
+    #: Whether the panels have titles without symbols, for readers who do not know these yet.
     plain: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
-        """Return the same with fewer panels, some of them covered.
+        """Return the data with fewer panels, some of them covered.
 
         >>> panels_data([[1.0]], [[1]], [[1.0]]).only({"q", "x"}, {"q"}).open
         ('x',)
@@ -173,12 +173,12 @@ class PanelsData:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Return the panels whose values may be told."""
+        """Return the names of the panels whose values may be shown."""
         return tuple(name for name in self.panels if name not in self.covered)
 
     @property
     def told(self) -> dict[str, Array]:
-        """Return what the browser tells of a cell: the values of open panels, by name."""
+        """Return the browser's arrays for the hover card: the values of open panels, by name."""
         shown = {"x": self.x, "q": self.panel("q")[0], "x_hat": self.x_hat, "error": self.error}
         return {name: shown[name] for name in self.open}
 
@@ -193,7 +193,7 @@ class PanelsData:
         return BREAKPOINTS[len(self.panels)]
 
     def kind(self, name: str) -> str:
-        """Return what a panel shows, one of `PANELS`; here each has the name of what it shows."""
+        """Return the name of the array in a panel, one of `PANELS`; here the panel's own name."""
         return name
 
     def blocks_of(self, name: str) -> BlockMap | None:
@@ -224,7 +224,7 @@ class PanelsData:
         return self.value_range[0] < 0 < self.value_range[1]
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """Return what is shown in a panel, and the values its colours lie between."""
+        """Return the values of a panel, and the ends of its colours."""
         return {
             "x": (self.x, self.value_range),
             "q": (self.q if self.unscaled is None else self.unscaled, self.code_range),
@@ -233,8 +233,8 @@ class PanelsData:
         }[name]
 
     def colours(self, name: str) -> tuple[Array, Span]:
-        """Return the same as places along the colour scale, in what units ever: colours are linear in
-        them.
+        """Return the values of a panel as places along the colour scale, and its ends, in a unit in which
+        colours are linear.
         """
         values, ends = self.panel(name)
         if not self.symlog or self.kind(name) not in ("x", "x_hat"):
@@ -243,8 +243,8 @@ class PanelsData:
         return symlog(values, self.symlog), (lo, hi)
 
     def printed(self, name: str) -> Array:
-        """Return what is printed into a panel's cells: the same as `panel`, but 0 for errors no larger than
-        float32's own rounding of x.
+        """Return the values that are printed into a panel's cells: those of `panel`, but 0 for errors no
+        larger than float32's own rounding of x.
         """
         values, _ = self.panel(name)
         return (
@@ -258,7 +258,7 @@ class PanelsData:
         return printing_styles(self.printed(name), like=self.x if name == "x_hat" else None)
 
     def extent(self) -> tuple[float, float, float, float]:
-        """Return where what is shown begins and ends: left, right, top and bottom, half a cell beyond the
+        """Return the edges of the shown window, in cells: left, right, top and bottom, half a cell beyond the
         middles of the last ones.
         """
         rows, cols = self.seen
@@ -285,12 +285,23 @@ def panels_data(
     error_range: float | None = None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """Return what the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
+    """Return the four panels of a tensor (1 to 4 axes), its codes and its dequantized values.
 
-    `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
-    and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) what became of each cell.
-    `error_range` is the held end of the error's colours, in the unit of `error_view`; without it they
-    reach to the largest error. Raises `QuantVizError` where shapes differ or a view needs what is missing.
+    Args:
+        x: A tensor or nested list of 1 to 4 axes.
+        q: Its codes, of the same shape.
+        x_hat: Its dequantized values, of the same shape.
+        scheme: The scheme of the codes. With `qparams` it adds block borders and scales.
+        qparams: Scale and zero point of each block.
+        cause: The outcome of each cell, as `explanation.causes` returns it.
+        view: The rows and columns that are shown of a tensor of more than two axes; by default the last two.
+        error_view: One of `ERROR_VIEWS`.
+        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
+            to the largest error.
+        code_range: The ends of the codes' colours; by default those of the scheme's or of the codes.
+
+    Raises:
+        QuantVizError: If shapes differ, or if `error_view` needs a scale and there is none.
 
     >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
     >>> data.shape, data.value_range, data.error_held
@@ -326,12 +337,12 @@ def result_panels(
     whole: Shape | None = None,
     value_range: Span | None = None,
 ) -> PanelsData:
-    """Return what the four panels show of a result, cell by cell; see `panels_data`.
+    """Return the four panels of a result, cell by cell; see `panels_data`.
 
     Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
-    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` says which of its rows and
-    columns the window begins at, and `value_range` is the least and greatest value of the whole tensor,
-    so that a colour means the same in every window.
+    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` has the row and column that the
+    window begins at, and `value_range` is the least and greatest value of the whole tensor, so that a colour
+    means the same in every window.
     """
     tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
     part = None if whole is None or view is None else _part_view(result.shape, view)
@@ -355,12 +366,12 @@ def _shown(
     error_range: float | None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """Return what `view` shows of three tensors."""
+    """Return the panels of three tensors, in the part and place that `view` has."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
     x, x_hat = as_float32(seen["x"]), as_float32(seen["x_hat"])
-    # What is left out has no error; Inf less Inf is no fault to warn of.
+    # Left-out cells have no error; Inf less Inf is no fault to warn of.
     with np.errstate(invalid="ignore"):
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
     shape = tuple(tensors["x"].shape)
@@ -397,8 +408,8 @@ def _part_view(shape: Shape, view: View) -> View:
 
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
-    """Return a part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its
-    cells are.
+    """Return the panels of a part with its place in the whole tensor, and with the tensor's block numbers of
+    its cells.
     """
     ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
@@ -429,7 +440,7 @@ def _seen(tensor: torch.Tensor, view: View) -> Array:
     matrix = blocks.matrix(tensor, view.rows, view.cols, view.at)[
         view.top : view.top + rows, view.left : view.left + cols
     ]
-    # numpy knows no bfloat16 and no 8-bit floats.
+    # numpy has no bfloat16 and no 8-bit floats.
     known = matrix if not matrix.is_floating_point() or matrix.dtype == torch.float64 else matrix.float()
     return np.ascontiguousarray(known.numpy())
 

@@ -42,22 +42,20 @@ def encoded(array: Array) -> dict[str, str]:
 
 def _sent(value: Any) -> Any:
     # plotly takes bytes of no length for none at all.
-    return (
-        value
-        if not isinstance(value, np.ndarray)
-        else encoded(value)
-        if value.size and value.dtype.kind in "iufb"
-        else value.tolist()
-    )
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.size and value.dtype.kind in "iufb":
+        return encoded(value)
+    return value.tolist()
 
 
 class Drawn(Figure):
     """The figure of `spec`, plotly's dictionary of data and layout, unchecked. Arrays of a trace are sent in
     base64.
 
-    plotly takes what it is given apart, piece by piece, and puts it together again to send it: of four
-    panels that is nine tenths of the time. Who sends a figure asks for `to_dict` alone; here that gives
-    what was handed in, and the figure is taken apart only where more is asked of it.
+    plotly takes a dictionary apart, piece by piece, and puts it together again to send it: of four panels
+    that is nine tenths of the time. Sending a figure needs `to_dict` alone, which returns `spec` here; the
+    figure is taken apart only at the first use of another attribute.
 
     >>> figure = Drawn({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"template": {}}})
     >>> figure.to_dict()
@@ -70,7 +68,7 @@ class Drawn(Figure):
         object.__setattr__(self, "_spec", spec)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figure as plotly's dictionary; what is inside is not to be changed."""
+        """Return the figure as plotly's dictionary; its contents are not to be changed."""
         spec: dict[str, Any] | None = self._spec
         if spec is None:
             return super().to_dict()  # type: ignore[no-untyped-call, no-any-return]
@@ -80,7 +78,7 @@ class Drawn(Figure):
         }
 
     def __getattr__(self, name: str) -> Any:
-        # What a figure has only once it is taken apart.
+        # Attributes that a figure has only once it is taken apart.
         spec = self.__dict__.get("_spec")
         if spec is None:
             raise AttributeError(name)

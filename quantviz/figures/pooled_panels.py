@@ -41,7 +41,7 @@ def picture_panels(
     x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
 ) -> PanelsData:
     """Return `panels_data` of the last two axes; of more than `most` cells a side, a picture of so many
-    pixels. Each pixel tells its cell of largest |x|, and its largest error.
+    pixels. Each pixel shows its cell of largest |x|, and its largest error.
 
     >>> x = torch.arange(20.0).expand(30, 20)
     >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
@@ -74,12 +74,16 @@ def overview_panels(
     error_view: str = "signed",
     error_range: float | None = None,
 ) -> PanelsData:
-    """Return what the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for
-    many cells.
+    """Return the four panels of a window in which a pixel stands for many cells.
 
-    `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the
-    least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`. Means lie
-    closer together than the values they are of: their colours reach to their own ends.
+    Args:
+        overview: The pixels of the window.
+        scheme: The scheme of the codes; None if it is not known, and `overview.how` is "largest" then.
+        matrix: Rows and columns of the whole matrix.
+        value_range: The least and greatest value of the whole tensor. Means lie closer together than the
+            values they are of: their colours reach to their own ends instead.
+        error_view: One of `POOLED_ERROR_VIEWS`.
+        error_range: The held end of the error's colours.
     """
     if error_view not in POOLED_ERROR_VIEWS:
         raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
@@ -111,6 +115,11 @@ def overview_panels(
         overview.x_at if found else None,
         overview.error_at if found else None,
     )
+    unscaled = None
+    if found or scheme is None:
+        unscaled = decoded_values(overview.q, scheme)
+    elif scheme.number_format.kind != "integer":
+        unscaled = overview.q  # the means of codes that are no numbers are means of their values
     top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
     return PanelsData(
         x=overview.x,
@@ -128,11 +137,6 @@ def overview_panels(
         top=top,
         left=left,
         pixels=pixels,
-        # The mean of codes that are no numbers is that of what they stand for.
-        unscaled=decoded_values(overview.q, scheme)
-        if found or scheme is None
-        else None
-        if scheme.number_format.kind == "integer"
-        else overview.q,
+        unscaled=unscaled,
         format_id=scheme.format if scheme else None,
     )

@@ -22,9 +22,9 @@ Array = npt.NDArray[Any]
 _DIGITS = 3
 #: Values that are written in full with so many decimals keep them: teaching tensors have two.
 _EXACT = 3
-#: Up to how many units of its last decimal float32 tells numbers apart.
+#: Numbers of up to so many units of their last decimal are distinct in float32.
 _EXACT_UNITS = 2**20
-#: Of more values a sample tells how large they are, and how many decimals they have.
+#: Of more values a sample is taken to find how large they are, and how many decimals they have.
 _SAMPLE = 4096
 #: Decimals beyond which values are written by their power of ten.
 _MOST_DECIMALS = 5
@@ -47,7 +47,7 @@ def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ..
 
     Values that have a few decimals only keep all of these. Others have three significant digits of the
     largest one, and no less than two of the median one that is not 0; where there is no room, fewer, down to
-    one digit of the median. `like` is what they are compared with: they have no fewer decimals than that.
+    one digit of the median. `like` are values that they are compared with: they have no fewer decimals.
 
     >>> printing_styles(np.array([1.79, -1.63, 23.02], dtype=np.float32))[0]
     Style(decimals=2, zero=True, power=False)
@@ -58,7 +58,7 @@ def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ..
     """
     sample = values.ravel()
     if sample.size > _SAMPLE:
-        # The ends and evenly chosen others tell as much.
+        # The ends and evenly chosen others are enough.
         ends = (np.fmin.reduce(sample), np.fmax.reduce(sample))
         sample = np.append(sample[:: sample.size // _SAMPLE + 1], ends)
     found = np.abs(sample[np.isfinite(sample)].astype(np.float64))
@@ -90,8 +90,8 @@ def _exponent(value: float) -> int:
 
 
 def _exact(magnitudes: Array) -> int | None:
-    """Return with how many decimals all are written in full, as far as float32 tells; none where with too
-    many.
+    """Return the number of decimals with which all are written in full, within float32; None if that takes
+    too many.
     """
     largest = float(magnitudes.max())
     for decimals in range(_EXACT + 1):

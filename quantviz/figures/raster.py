@@ -1,4 +1,4 @@
-"""Panels of many cells as colour-mapped PNG images: an eighth of what the browser's own heatmaps cost.
+"""Panels of many cells as colour-mapped PNG images, in an eighth of the time of the browser's own heatmaps.
 
 One byte a cell and a palette. The picture is for the eye; exact values reach the hover card another way.
 """
@@ -39,8 +39,8 @@ def coloured(
     middle: float = 0.5,
     missing: str = "#ffffff",
 ) -> npt.NDArray[np.uint8]:
-    """Return the same as red, green and blue, (rows, columns, 3) bytes; NaN and Inf are of the colour
-    `missing`.
+    """Return a 2-D array in the colours of `data_uri`, (rows, columns, 3) bytes of red, green and blue; NaN
+    and Inf have the colour `missing`.
     """
     colours = np.vstack([rgb(ramp, _COLOURS, middle), rgb((missing,) * 3, 1)])
     return colours[_indices(values, lo, hi)]

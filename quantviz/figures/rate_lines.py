@@ -1,6 +1,4 @@
-"""What any quantizer could reach, and how formats move with their group sizes, in the plot of bits against
-SQNR.
-"""
+"""Lines in the plot of bits against SQNR: the bounds of any quantizer, and formats over their group sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _WIDTH = 1.75
 
 @dataclass(frozen=True)
 class LineKey:
-    """How a line looks, and what it is."""
+    """An entry of the legend: a line's name, colour and dashes."""
 
     words: str
     colour: str
@@ -45,7 +43,7 @@ class LineKey:
 def line_keys(
     known: RateDistortion, theme: str = "light", language: str = DEFAULT_LANGUAGE
 ) -> tuple[LineKey, ...]:
-    """Return what the plot's lines are, in their order."""
+    """Return the legend of the plot's lines, in their order."""
     return tuple(
         LineKey(
             line_words(line, language),
@@ -57,7 +55,7 @@ def line_keys(
 
 
 def line_words(line: RateLine, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return what a line is: its name, and whether it is of fixed rate, entropy-coded or a bound."""
+    """Return a line's name, with the remark that it is of fixed rate, entropy-coded or a bound."""
     return text(
         "recipe_plot.line",
         language,
@@ -124,7 +122,7 @@ def trails_trace(places: Iterable[tuple[str, float, float]], theme: Theme) -> di
 def row_name(
     row: RecipeRow, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False
 ) -> str:
-    """Return a recipe's name, or what another size of groups is told as.
+    """Return a recipe's name, or a name for a scheme in groups of another size.
 
     >>> from quantviz.analysis.recipe_ranking import RecipeRow
     >>> from quantviz.schemes.granularity import PerGroup

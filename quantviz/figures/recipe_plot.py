@@ -1,5 +1,5 @@
-"""Bits against SQNR: what each recipe makes of this very tensor, and what to take from it; with what any
-quantizer could reach, where that is known.
+"""Bits against SQNR: each recipe on the tensor, and the best of them; with the bounds of any quantizer, if
+they are computed.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
 HEIGHT = 380
-#: What x tells: bits as they are stored, or as they would be if codes were entropy-coded.
+#: The bits along x: as they are stored, or as they would be if codes were entropy-coded.
 STORED, CODED = "stored", "coded"
 BITS = (STORED, CODED)
-#: What is known of a row once the other sizes of groups and the lines are.
+#: Fields of a row that `RateDistortion` fills in.
 _OF_KNOWN = ("trail", "above_lloyd_max", "entropy_bits")
 
 #: Pixels of the frame around the plot: left, right, top, bottom.
 _MARGIN = (44, 10, 8, 40)
 #: Pixels between two labels one above the other.
 _LINE = 15
-#: Lines and gaps of the line through what no other one beats, in pixels.
+#: Dashes and gaps of the line through the points that no other one beats, in pixels.
 _FRONT_DASH = "4px,2px"
-#: Names that are written at most; the others are told on hover.
+#: Most names that are written; the others appear on hover.
 _MOST_LABELS = 8
 #: The same among lines and group sizes, which need room too.
 _FEW_LABELS = 6
@@ -89,7 +89,7 @@ class RecipePoint:
 
 @dataclass(frozen=True)
 class RecipePlotData:
-    """What the plot shows."""
+    """The plot's points, lines and ranges."""
 
     #: The recipes that fit, and the scheme that is set now where it is none of them.
     points: tuple[RecipePoint, ...]
@@ -98,7 +98,7 @@ class RecipePlotData:
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
     tries: tuple[TryPoint, ...] = ()
-    #: Those that are told on hover alone: sizes of groups that are no recipe's.
+    #: Points that are named on hover alone: sizes of groups that are no recipe's.
     sizes: tuple[RecipePoint, ...] = ()
     #: Those of more bits than there is room for.
     beyond: tuple[RecipeRow, ...] = ()
@@ -126,8 +126,8 @@ def recipe_plot_data(
     """Return places of points and labels. Rows that do not fit the tensor are left out; without any, and
     without a contest, the plot is empty.
 
-    Named are what is set now and the recipes that no other one beats; the others are told on hover. `known`
-    adds the other sizes of groups, and bits as `CODED` ones.
+    The current scheme and the recipes that no other one beats have labels; the others are named on hover.
+    `known` adds the other sizes of groups, and bits as `CODED` ones.
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import recipe_rows
@@ -151,7 +151,7 @@ def recipe_plot_data(
     x_of = {id(row): row.entropy_bits if bits == CODED else row.bits for row in (*shown, *sizes)}
     tried = contest.tries if contest else ()
     marks = [(contest.budget + off, contest.par_db) for off in ROOM] if contest else []
-    # What is hopeless would leave the others no room: it is drawn at the bottom.
+    # A hopeless scheme would leave the others no room: it is drawn at the bottom.
     lowest = contest.par_db - HOPELESS_DB if contest else -math.inf
     marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in shown]
     marks += [(row.bits, max(row.sqnr_db, lowest)) for row in tried]
@@ -163,7 +163,7 @@ def recipe_plot_data(
     gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
 
     def front_of(rows: Iterable[RecipeRow]) -> list[RecipeRow]:
-        """Return the rows that no other one beats by what x tells."""
+        """Return the rows that no other one beats, by the bits along x."""
         placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
         kept = {id(row) for row in pareto_front(placed.values())}
         return sorted(
@@ -200,8 +200,8 @@ def recipe_plot_data(
 
 
 def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
-    """Return the rows with all that is known of them, and the other sizes of groups; one of those that is set
-    now is told as what is set now.
+    """Return the rows with all fields filled in, and the rows of other group sizes; if the current scheme is
+    one of these, it stays among the first.
     """
     found = {row.id: row for row in known.rows}
     by_scheme = {row.scheme: row for row in known.rows if row.fits}
@@ -224,7 +224,7 @@ def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
             kept.append(row)
-    most -= 1  # one is what is set now
+    most -= 1  # one label is the current scheme's
     return kept if len(kept) <= most else [kept[i * (len(kept) - 1) // (most - 1)] for i in range(most)]
 
 
@@ -307,11 +307,11 @@ def recipe_plot_figure(
     priced_as: Shape | None = None,
 ) -> Drawn:
     """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
-    around what is set now, or around the best try of a `contest`.
+    around the current scheme, or around the best try of a `contest`.
 
     `axes` are those of the tensor, which recipes per channel are named by. `known` adds the other sizes of
-    groups and what any quantizer could reach. `bits`, one of `BITS`, is what x tells, and `priced_as` the
-    shape that they are told for, where it is not the tensor's own.
+    groups and the bounds of any quantizer. `bits`, one of `BITS`, are the bits along x, and `priced_as` is
+    the shape that they are counted for, if it is not the tensor's own.
     """
     data = recipe_plot_data(rows, current, height=height, contest=contest, known=known, bits=bits)
     colours = THEMES[theme]
@@ -340,7 +340,7 @@ def _placed(data: RecipePlotData) -> Iterator[RecipePoint]:
 
 
 def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey:
-    """Return how the line through what no other one beats looks, and what it is."""
+    """Return the legend's entry of the line through the points that no other one beats."""
     return LineKey(
         text("recipe_plot.front", language), THEMES[theme].values[1], _FRONT_DASH.replace("px", "")
     )
@@ -386,7 +386,7 @@ def _points(
 
 
 def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
-    """Return a ring around what is set now."""
+    """Return a ring around the current scheme."""
     return [
         {
             "type": "scatter",

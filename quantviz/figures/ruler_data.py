@@ -1,7 +1,7 @@
-"""What a ruler shows: a block's values, where they land, and the comb of codes they land on.
+"""The data of a ruler: a block's values, where they land, and the comb of codes they land on.
 
-`quantviz/browser/ruler` draws it. A cell's block comes from a study, small or large; of a block with more
-values than can be told apart the histogram alone is given.
+`quantviz/browser/ruler` draws it. A cell's block comes from a study, small or large; a block with more values
+than can be seen apart is a histogram.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 MOST_DOTS = 2000
 #: Bits up to which there is a comb of codes.
 MOST_BITS = 8
-#: The axis goes on beyond what it shows by this part of it.
+#: Part of the axis that lies beyond its outermost marks.
 _ROOM = 0.04
 #: Up to so many codes all of them are in view; as in `ruler/places.js`.
 FEW_TEETH = 16
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Handles:
-    """What a hand may move."""
+    """The parts of a ruler that the user may drag."""
 
     #: Both ends of the range.
     range: bool = False
@@ -82,7 +82,7 @@ class Handles:
 
 @dataclass(frozen=True)
 class Single:
-    """What the browser needs to find where a ruler's only value lands while it moves."""
+    """The numbers by which the browser finds where a ruler's only value lands while it moves."""
 
     #: Beyond which values x is held at the end, half a gap after it.
     held: tuple[float, float]
@@ -109,7 +109,7 @@ class RulerPicture:
     histogram: ValueHistogram | None
     #: The value of each code, ascending, float64; empty for formats of more than 8 bits.
     levels: Array
-    #: What each of `levels` is called.
+    #: The name of each of `levels`.
     codes: tuple[str, ...]
     #: The place in `levels` of the code that stands for 0; -1 where none does.
     zero: int
@@ -119,7 +119,7 @@ class RulerPicture:
     symmetric: bool
     #: The error against the range's upper end, below the comb.
     curve: RangeCurve | None = None
-    #: Of a ruler of one value alone, which is lower and says the error too.
+    #: Of a ruler of one value alone, which is lower and shows the error as a number too.
     single: Single | None = None
     #: Other grids below the comb.
     rows: tuple[GridRow, ...] = ()
@@ -129,7 +129,7 @@ class RulerPicture:
     stage: str = "all"
 
     def alone(self) -> RulerPicture:
-        """Return the same with the selected value alone, for where the others' codes are hidden."""
+        """Return the picture with the selected value alone, for pages that hide the others' codes."""
         own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
         return replace(
             self,
@@ -147,13 +147,13 @@ class RulerPicture:
         handles: Handles | None = None,
         words: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the picture for the script: what JSON can say, and the arrays by their way in it.
+        """Return the picture for the script: a dictionary for JSON, and the arrays by their paths in it.
 
         Args:
-            settings: the colours and words of every ruler on the page.
-            label: the picture in a sentence, for people who cannot see it.
-            handles: what a hand may move; nothing where not given.
-            words: this picture's own, in place of those of `settings`.
+            settings: The colours and words of every ruler on the page.
+            label: The picture in a sentence, for people who cannot see it.
+            handles: The parts that the user may drag; none by default.
+            words: This picture's own words, in place of those of `settings`.
         """
         arrays = {
             "values": self.values,
@@ -274,7 +274,7 @@ def _range(why: Explanation) -> tuple[float, float] | None:
 
 
 def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tuple[str, ...]]:
-    """Return the value of each code of a block, ascending, and what the codes are called.
+    """Return the value of each code of a block, ascending, and the names of the codes.
 
     The values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
     """
@@ -339,7 +339,7 @@ def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, fl
 def ruler_sentence(
     why: Explanation, picture: RulerPicture, qparams: QParams, language: str = DEFAULT_LANGUAGE
 ) -> str:
-    """Describe the ruler of a cell, not one that is left out, for people who cannot see it."""
+    """Return a description of a cell's ruler for people who cannot see it; not for a left-out cell."""
     if picture.stage != "all":
         return _early_sentence(why, picture, language)
     scheme, fmt = why.scheme, why.scheme.number_format
@@ -370,7 +370,7 @@ def ruler_sentence(
 
 
 def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> str:
-    """Describe a ruler that is not drawn whole yet in no words but those that what is drawn of it needs."""
+    """Return a description of a ruler at an early stage, without words for parts that are not drawn yet."""
     key = "codes" if picture.stage in ("codes", "values") else "dots"
     low, high = (number(float(end)) for end in (picture.values.min(), picture.values.max()))
     names = {"x": number(why.x, digits_for(why.x, why.local_step)), "low": low, "high": high}
@@ -382,7 +382,7 @@ def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> s
 def _ends_of_codes(
     why: Explanation, qparams: QParams, codes: tuple[int, int]
 ) -> Iterator[tuple[float, float]]:
-    """Yield what each code stands for before any scale, and in the units of x."""
+    """Yield the value of each code before any scale, and in the units of x."""
     values = _values(why.scheme, qparams, why.block, codes).tolist()
     for code, value in zip(codes, values, strict=True):
         unscaled = why.scheme.number_format.value(code)
@@ -392,7 +392,7 @@ def _ends_of_codes(
 
 
 def _is_nearest(why: Explanation, picture: RulerPicture) -> bool:
-    """Return whether no code stands for a value nearer to x; of many bits, whether rounding says so."""
+    """Return whether no code has a value nearer to x; of many bits, whether x was rounded to the nearest."""
     if not len(picture.levels):
         return why.rounding.to_the_nearest
     away = np.abs(picture.levels - why.x)

@@ -1,4 +1,4 @@
-"""What the small plots below the panels have in common: a bare frame that follows the page."""
+"""The common layout of the small plots below the panels: a bare frame that follows the page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
 
 
 def faint(colour: str, opacity: float) -> str:
-    """Return a colour "#rrggbb" that lets through what lies below it.
+    """Return a colour "#rrggbb" as a translucent one.
 
     >>> faint("#0b4f57", 0.25)
     'rgba(11,79,87,0.25)'

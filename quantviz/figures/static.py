@@ -21,8 +21,8 @@ _SIDE, _GAP, _LINE = 260, 20, 22
 class NotebookFigure(Drawn):
     """A figure that shows itself in a notebook, with a PNG beside it that is made when it is shown.
 
-    A front end draws what it can: plotly's figure, else the picture. plotly's own way of showing needs
-    nbformat, which a notebook elsewhere may not have, to hand over what is handed over here without it.
+    A front end draws plotly's figure if it can, else the picture. plotly's own way to show a figure needs
+    nbformat, which a notebook elsewhere may not have; this one hands over the same without it.
     """
 
     def __init__(self, spec: dict[str, Any], picture: Callable[[], bytes] | None = None) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
-    """Return what the four panels show of a whole tensor: its cells, or of a large one a pixel for many,
-    which shows the largest of them. Of a tensor of more than two axes it is the last two, the others at 0.
+    """Return the four panels of a whole tensor: its cells, or of a large one a pixel for many, which shows
+    the largest of them. Of a tensor of more than two axes they show the last two, the others at 0.
     """
     shape, view = study.shape, View.of(study.shape)
     matrix, ends = view.matrix(shape), (study.facts.lo, study.facts.hi)

@@ -19,11 +19,11 @@ Ramp = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Theme:
-    """What a figure is painted with."""
+    """The colours and the font of a figure."""
 
     #: Values and codes on both sides of 0: negative, neutral in the middle, positive.
     values: Ramp
-    #: Errors on both sides of 0, told apart from values by hue.
+    #: Errors on both sides of 0, in other hues than values.
     errors: Ramp
     #: Titles.
     text: str
@@ -36,12 +36,12 @@ class Theme:
     mark_halo: str
     #: Cells that are lit because two results differ there.
     lit: str
-    #: What the hover card is drawn on, and its edge.
+    #: The hover card's background, and its edge.
     surface: str
     line: str
-    #: What can be moved, and values as dots.
+    #: Parts that can be moved, and values as dots.
     accent: str
-    #: What lies outside the range.
+    #: Values outside the range.
     clipping: str
     #: A, B, C …: as far apart from each other as may be.
     schemes: Ramp
@@ -78,7 +78,7 @@ _DARK = Theme(
     clipping="#f2a44e",
     schemes=("#5b9dff", "#ff9d3d", "#4cc77f", "#f277c0", "#a98bff", "#d9b552", "#ff6f6a", "#46cfe0"),
 )
-#: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would
+#: The themes by their names in the browser. The neutral colour of each lies close to its page: white would
 #: glare in the dark. A projector washes grey out, so nothing written is grey there.
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
@@ -92,7 +92,7 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
 )
 
 
-#: The cells of a picture, from 0 on: what is black in it is black, whatever the page.
+#: The cells of a picture, from 0 on: black is black, whatever the page.
 GREYS: Ramp = ("#000000", "#808080", "#ffffff")
 
 
@@ -116,7 +116,7 @@ def mixed(under: str, over: str, share: float) -> str:
 
 
 def translucent(colour: str, opacity: float) -> str:
-    """Return a colour through which what is under it shows.
+    """Return a colour "#rrggbb" with an opacity.
 
     >>> translucent("#ff8000", 0.5)
     'rgba(255,128,0,0.5)'

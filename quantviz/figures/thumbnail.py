@@ -21,7 +21,7 @@ GREY = 7
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """What a thumbnail is drawn from: whole numbers, so that it can be kept as text."""
+    """The data of a thumbnail: whole numbers, so that it can be kept as text."""
 
     #: Cells row by row, from −`SHADES` to `SHADES`; of a picture from 0, black, to `GREY`, white.
     cells: tuple[tuple[int, ...], ...]

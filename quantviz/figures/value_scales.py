@@ -31,8 +31,8 @@ def symlog(values: Any, linear: float) -> Any:
 
 
 def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
-    """Return the panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread`
-    is the whole tensor's.
+    """Return the panels with the colours of x and x̂ spread by `scale`, one of `VALUE_SCALES`; `spread` is the
+    whole tensor's.
 
     "auto" is "symlog" where a few values would wash out the rest: where linear colours would leave the median
     magnitude less than `WASHED_OUT` of them. A picture stays linear.
@@ -57,7 +57,7 @@ def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData
 
 
 def as_picture(data: PanelsData, *, symmetric: bool) -> PanelsData:
-    """Return the panels of a picture: x, x̂ and what codes mean in grey, 0 black; `symmetric` says that the
+    """Return the panels of a picture: x, x̂ and the values of codes in grey, 0 black; with `symmetric` the
     code 0 means 0.
     """
     low, high = data.code_range

@@ -13,12 +13,12 @@ from quantviz.figures.theme import Ramp, Theme, mixed
 
 Array = npt.NDArray[Any]
 
-#: Colours that each scheme has, the faintest for who wins by nothing. The first and the last stand twice, so
+#: Colours that each scheme has, the faintest for a lead of nothing. The first and the last stand twice, so
 #: that a colour between two schemes' is never taken; odd, as a ramp's length is.
 _SHADES = 15
 #: How much of its colour a winner by nothing has, and how much grey a tie.
 _FAINTEST, _GREY = 0.3, 0.35
-#: The share of the leads that are told apart by colour: a few large ones would leave the others none.
+#: The share of the leads that differ in colour: a few large ones would leave the others none.
 _SPREAD = 0.95
 
 

@@ -1,1 +1,1 @@
-"""The app's state without streamlit: the Lab's state and link, scenarios, what a teacher's link hides."""
+"""The app's state without streamlit: the Lab's state and link, scenarios, a teacher's choices in a link."""

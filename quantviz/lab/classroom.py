@@ -1,6 +1,4 @@
-"""How a teacher's link opens a page: what is hidden or locked, whether answers are told, and the
-projector.
-"""
+"""A teacher's choices in a link: hidden and locked parts, whether answers are shown, and the projector."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ from types import MappingProxyType
 from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
 
-#: What a link can leave out of the Lab, beside parts of the picture.
+#: Sections that a link can leave out of the Lab, beside parts of the picture.
 CONTROLS = ("tensor", "scheme", "range", "recipes", "compare", "actions", "below")
-#: What belongs together: a link has one word for all of a group, which keeps it short.
+#: Groups of parts by name: a link has one word for all of a group, which keeps it short.
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "controls": CONTROLS,
@@ -23,29 +21,29 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
-#: What can stay in sight and not be changed.
+#: Sections that can be visible but locked.
 LOCKABLE = ("tensor", "scheme", "range")
-#: All that tells a result: left out, a class has the tensor and the scheme to predict from.
+#: All parts that show a result: without them a class has the tensor and the scheme to predict from.
 RESULTS = frozenset(HIDEABLE) - {"tensor", "scheme", "range", "actions"}
 #: Most characters of a question to the class.
 LONGEST_PROMPT = 120
-#: Whether a lesson tells its answers: as usual after the learner's, not at all, or at once.
+#: When a lesson shows its answers: as usual after the learner's, not at all, or at once.
 ANSWERS = ("after", "withheld", "shown")
 _PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
 
 
 @dataclass(frozen=True)
 class Classroom:
-    """What a teacher has chosen for those who open the link.
+    """A teacher's choices for those who open the link.
 
     >>> hidden, locked = frozenset({"below"}), frozenset({"scheme"})
     >>> room = Classroom(hidden=hidden, locked=locked, answers="withheld", projector=True)
     >>> str(room)
-    'projector.withheld.no-below.lock-scheme'
+    '4.projector.withheld.no-below.lock-scheme'
     >>> Classroom.parse(str(room)) == room
     True
-    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS) | {"q"}))
-    ('', 'no-q.no-tiles')
+    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS)))
+    ('', 'no-tiles')
     """
 
     hidden: frozenset[str] = frozenset()
@@ -66,7 +64,8 @@ class Classroom:
         parts += [self.answers] if self.answers != ANSWERS[0] else []
         parts += [_HIDE + name.replace(".", "-") for name in self._hidden_words()]
         parts += [_LOCK + name for name in LOCKABLE if name in self.locked]
-        return ".".join(parts)
+        # How many words follow: a link that was cut off between two of them is not taken for a whole one.
+        return ".".join([str(len(parts)), *parts] if len(parts) > 1 else parts)
 
     def _hidden_words(self) -> Iterator[str]:
         whole = {
@@ -86,7 +85,10 @@ class Classroom:
 
     @classmethod
     def parse(cls, form: str) -> Classroom:
-        """Return the choice written as `form`; `QuantVizError` for what is none."""
+        """Return the choices written as `form`; raise `QuantVizError` for any other text.
+
+        Links from before their words were counted have no number in front: they mean what they meant.
+        """
         hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
             _HIDE + group: names for group, names in GROUPS.items()
         }
@@ -94,9 +96,15 @@ class Classroom:
         hidden: set[str] = set()
         locked: set[str] = set()
         projector = False
-        # Two different ones are no link of ours: the later one must not open what the earlier one closed.
+        # Two different ones are no link of ours: the later one must not open parts that the earlier one
+        # closed.
         said: str | None = None
-        for part in form.split(".") if form else ():
+        counted, *words = form.split(".") if form else [""]
+        if not counted.isdigit():
+            words = [counted, *words] if form else []
+        elif counted != str(len(words)):
+            raise QuantVizError("link.classroom_cut", got=len(words), counted=counted)
+        for part in words:
             if part in hide:
                 hidden.update(hide[part])
             elif part in lock:
@@ -124,5 +132,5 @@ def read_prompt(form: str) -> str:
     return line
 
 
-#: The classroom of a damaged link: a hand that changes `k` in the address must not open what it closed.
+#: The classroom of a damaged link: changing `k` in the address must not open the parts that it closed.
 CLOSED = Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), "withheld")

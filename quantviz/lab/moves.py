@@ -1,7 +1,7 @@
-"""What a hand moved on the page: each message of the browser is answered with another state.
+"""Moves of the user's hand on the page: each message of the browser leads to another state.
 
-A message is a mapping with a `kind`, and comes from a browser: anything may be in it. What cannot be is a
-`QuantVizError` that says why, and the state is left as it was.
+A message is a mapping with a `kind`, and comes from a browser: anything may be in it. A move that is not
+possible raises a `QuantVizError` with the reason, and the state is left as it was.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _FLOATS = (
 
 
 def moved(state: LabState, message: Mapping[str, object], at_hand: AtHand = AtHand()) -> LabState:  # noqa: B008
-    """Return the state after what a hand moved.
+    """Return the state after a move.
 
     Args:
         state: The state before.
         message: `{"kind": "range", "lo": f, "hi": f}`, `{"kind": "given", "scale": f, "zero_point": f}`,
             `{"kind": "format", "id": name}`, `{"kind": "group", "size": n}`,
             `{"kind": "cell", "cell": [i, j], "value": f}` or `{"kind": "scheme", "scheme": text form}`.
-        at_hand: What is open already: a cell that gets its own value again is no longer counted as changed,
-            and an uploaded tensor has its values there.
+        at_hand: Sources that are open already: a cell that gets its own value again is no longer counted as
+            changed, and an uploaded tensor has its values there.
 
     Raises:
-        QuantVizError: The message is none of these, or what it asks for cannot be.
+        QuantVizError: The message is none of these, or its move is not possible.
 
     >>> from quantviz.lab.state import opening
     >>> moved(opening(), {"kind": "range", "lo": -1, "hi": 2.5}).scheme.calibration
@@ -173,7 +173,7 @@ _MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], AtHand], LabState
 )
 
 
-# ---- what is in a message -----------------------------------------------------------------------
+# ---- the parts of a message ---------------------------------------------------------------------
 
 
 def _number(message: Mapping[str, object], field: str) -> float:
@@ -188,7 +188,7 @@ def _number(message: Mapping[str, object], field: str) -> float:
 
 
 def _float32(message: Mapping[str, object], field: str) -> float:
-    """Return the number in as few digits as tell its nearest float32: it stands in the scheme's text."""
+    """Return the number in the fewest digits that have its nearest float32, for the scheme's text."""
     return float(shortest(nearest_float32(_number(message, field))))
 
 
@@ -208,16 +208,16 @@ def _bits(value: float) -> bytes:
 
 
 def _told(value: object) -> object:
-    """Return what was sent as an error may repeat it."""
+    """Return a value of a message as an error may repeat it: text and numbers, else the type's name."""
     return value if isinstance(value, str | int | float) else type(value).__name__
 
 
-# ---- what handles go through --------------------------------------------------------------------
+# ---- the values of handles ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Choices(Generic[_T]):
-    """What a handle goes through, in order, and the state's scheme for each."""
+    """The values of a handle in order, and the state's scheme for each."""
 
     values: tuple[_T, ...] = ()
     schemes: tuple[Scheme, ...] = ()
@@ -227,7 +227,7 @@ class Choices(Generic[_T]):
 
 @dataclass(frozen=True)
 class HandChoices:
-    """What the handles of the bits and of a group's size go through."""
+    """The values of the handles of the bits and of a group's size."""
 
     #: Ids of formats, from most bits to fewest.
     formats: Choices[str]
@@ -236,7 +236,7 @@ class HandChoices:
 
     @classmethod
     def none(cls) -> HandChoices:
-        """Return that there is nothing to choose."""
+        """Return the choices of a ruler without these handles: empty ones."""
         return cls(Choices(), Choices())
 
 
@@ -254,7 +254,7 @@ def hand_choices(state: LabState) -> HandChoices:
 
 @lru_cache(maxsize=1024)
 def _hand_choices(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
-    """Return the same, found once for all who look at such a tensor: it is asked for at each change."""
+    """Return the choices of `hand_choices`, cached for all sessions: they are read at each change."""
     groups = _in_groups(scheme, shape, 1)
     length = math.prod(shape) if isinstance(groups, Flat) else shape[getattr(groups, "axis", -1)]
     sizes = divisors(length)

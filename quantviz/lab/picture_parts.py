@@ -8,7 +8,7 @@ PANEL_PARTS = ("x", "q", "x_hat", "error")
 TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits")
 #: The cell's sentence, its ruler and its derivation.
 CELL_PARTS = ("sentence", "number_line", "steps")
-#: What the ruler can show besides: a normal density behind its dots, and the error against the range.
+#: More parts that the ruler can show: a normal density behind its dots, and the error against the range.
 RULER_PARTS = ("bell", "curve")
 #: How much of the ruler is drawn, each with all before it: sliders alone, dots and brackets, teeth with their
 #: codes, the values below them, and bars and the colours of errors.

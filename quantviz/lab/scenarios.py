@@ -1,4 +1,4 @@
-"""Scenarios: whole states of the Lab worth looking at, each with one sentence of what to look for.
+"""Scenarios: whole states of the Lab worth looking at, each with one sentence on the effect to look for.
 
 A scenario is added here: one entry in `SCENARIOS` and its words in each language.
 """

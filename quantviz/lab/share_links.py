@@ -13,7 +13,7 @@ from quantviz.schemes.mended import AboutTensor
 #: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the
 #: back of a room.
 LONGEST = 300
-#: What stands in a query as it is, beside letters, digits and "-._~". A plus would be read as a space.
+#: Characters that a query has unescaped, beside letters, digits and "-._~". A plus would be read as a space.
 _UNESCAPED = ",()=:@/"
 
 
@@ -60,14 +60,14 @@ def only_here(address: str) -> bool:
 
 def _was_mended(params: Mapping[str, str], state: LabState) -> bool:
     """Return whether a link without its version would be taken for one with another arithmetic."""
-    # What lies in a file may be of any dtype.
+    # The tensor of a file may have any dtype.
     finite = state.source.finite
     dtypes = ("float32",) if finite else ("float32", *HALVES)
     return any(mended(params, state, AboutTensor(dtype, finite)) for dtype in dtypes)
 
 
 def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:
-    """Return the state as query parameters, without those that say what would be so anyway.
+    """Return the state as query parameters, without those that equal the default.
 
     Its tensor is looked for as `read_link` does it.
 

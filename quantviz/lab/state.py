@@ -1,7 +1,7 @@
-"""The Lab's state and its link: what the address bar must reopen, on any machine, in any language.
+"""The Lab's state and its link, which the address bar must reopen on any machine, in any language.
 
-The link carries permanent ids and numbers only, never words of a language, and is read as data: what
-cannot be read or had is named and left out, the rest is kept.
+The link carries permanent ids and numbers only, never words of a language, and is read as data: parts that
+cannot be read or opened are named and left out, the rest is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source, parse_source, write_source
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
 
-#: What the present convention is compared with: every other one, or one by its id.
+#: Conventions that the present one is compared with: every other one, or one by its id.
 ALL = "all"
 COMPARED = (ALL, *CONVENTIONS)
 #: The versions of links, each with the number of the arithmetic that it was made with; the last is today's.
@@ -32,14 +32,14 @@ VERSIONS = MappingProxyType({"1": 1, "2": 2})
 VERSION = "2"
 #: A longer link was not made by us.
 LONGEST = 4000
-#: Schemes that are held against each other at most, the present one among them, and what stands between two
-#: of them in a link: no scheme's text has it.
+#: Most schemes that are compared, the present one among them, and the character between two of them in a
+#: link: no scheme's text has it.
 MOST_HELD = 8
 _BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
-#: How the colours of x were spread by links of before, which say nothing of it; so a link without it still
-#: says, unless it says nothing of the state at all.
+#: How the colours of x are spread by old links, which do not contain it; so a link without this part means
+#: this, unless it contains nothing of the state at all.
 _SCALE_OF_OLD_LINKS = "linear"
 #: The parts of a link that are the state's.
 _PARTS = frozenset("vtscbyaerhomp")
@@ -56,7 +56,7 @@ class LabState:
     view: View
     #: The selected cell, one number an axis.
     cell: Shape
-    #: What the present scheme is held against: A; and B, C … after it.
+    #: The schemes that the present one is compared with: A; and B, C … after it.
     baseline: Scheme | None = None
     others: tuple[Scheme, ...] = ()
     error_view: str = "signed"
@@ -66,12 +66,12 @@ class LabState:
     scope: str = "tensor"
     #: One of `COMPARED`; none where conventions are not compared.
     compared: str | None = None
-    #: What a pixel of many cells shows, one of `POOLS`.
+    #: The value that a pixel of many cells shows, one of `POOLS`.
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
-    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, or
-    #: has codes for another sign. No link carries it.
+    #: The scheme that was chosen, where `scheme` stands in for it because it does not fit this tensor, has
+    #: codes for another sign, or a search that takes too long here. No link carries it.
     chosen: Scheme | None = field(default=None, compare=False)
 
     @property
@@ -92,8 +92,8 @@ class LabState:
 
     @property
     def contenders(self) -> tuple[Scheme, ...]:
-        """Return what is held against each other: A, B, C …, and the present scheme where it is none of them
-        and there is room.
+        """Return the schemes that are compared with each other: A, B, C …, and the present one if it is none
+        of them and there is room.
         """
         return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_HELD]
 
@@ -107,14 +107,14 @@ class LabState:
         return self.replace(baseline=first, others=tuple(others))
 
     def replace(self, **changes: Any) -> LabState:
-        """Return the same state but for `changes`; another scheme is a choice of its own."""
+        """Return the state with `changes`; another scheme is a choice of its own."""
         if "scheme" in changes and "chosen" not in changes:
             changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
 
     def _chosen_under(self, scheme: Scheme) -> Scheme | None:
-        """Return the chosen scheme, still waiting for a tensor that it fits, when only the range or what is
-        done with NaN and Inf has changed.
+        """Return the chosen scheme, still waiting for a tensor that it fits, if only the range or the rule
+        for NaN and Inf has changed.
         """
         same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
         return (
@@ -133,9 +133,9 @@ class LabState:
     def with_source(self, source: Source) -> LabState:
         """Return the state with another tensor.
 
-        The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped. A picture has
-        no values below 0: codes without a sign stand in for those of another tensor there, and the other way
-        round.
+        The chosen scheme is kept as far as it fits; parts that belong to the old tensor are dropped. A
+        picture has no values below 0: codes without a sign stand in for those of another tensor there, and
+        the other way round.
         """
         shape = source.shape
         kept = (
@@ -200,9 +200,9 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
 def read_link(
     params: Mapping[str, str], *, present: bool = True
 ) -> tuple[LabState, tuple[QuantVizError, ...]]:
-    """Return the state a link asks for, and by name what of it cannot be had.
+    """Return the state of a link, and an error for each part of it that could not be used.
 
-    A tensor in a file that is not there cannot, unless it need not be `present`.
+    A tensor in a file that is not there cannot be used, unless it need not be `present`.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
@@ -236,7 +236,7 @@ def read_link(
         params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
 
     def fitting(form: str) -> Scheme:
-        # One that was made for the tensor that cannot be had need not fit this one.
+        # A scheme for the tensor that could not be opened need not fit this one.
         return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
 
     scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
@@ -265,8 +265,8 @@ def read_link(
 
 
 def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:
-    """Return what was mended in the arithmetic of the link's schemes since it was made, for a tensor. A link
-    without a version is taken for one of the first.
+    """Return a note for each correction of the arithmetic of the link's schemes since it was made, as far as
+    it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
     >>> [str(note) for note in mended(params, read_link(params)[0], AboutTensor())]  # doctest: +ELLIPSIS
@@ -283,7 +283,7 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
         for scheme in named
         for key in mends_since(number, scheme, tensor)
     )
-    # Of several schemes the same may have been mended.
+    # Several schemes may have the same correction.
     return tuple({str(note): note for note in found}.values())
 
 
@@ -319,7 +319,7 @@ def _read_view(form: str, shape: Shape) -> View:
     )
     if len(corner) not in (2, 4) or len(axes) > 2:
         raise QuantVizError("link.place", got=form)
-    # Links of before have a corner alone, and the window that there was then.
+    # Old links have a corner alone, and the window of their time.
     lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
     view = View(
         axes[0] if len(axes) == 2 else None,

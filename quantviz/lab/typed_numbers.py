@@ -18,7 +18,7 @@ LONGEST = 60
 _SIGNS = str.maketrans({"−": "-", "–": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/", "。": ".", "、": ","})
 _SUPERSCRIPTS = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 _RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-#: A literal with its marks, as "1,234.5e-3": what the marks mean is told later.
+#: A literal with its marks, as "1,234.5e-3": the meaning of the marks is decided later.
 _LITERAL = re.compile(r"(?:[\d.,'_]|(?<=\d) (?=\d{3}(?!\d)))*\d[\d.,'_]*(?:e[+-]?\d+)?", re.ASCII)
 _OPERATORS = frozenset("+-*/^() ")
 #: Groups of three digits, and the mark of the decimals, which is another one.
@@ -26,7 +26,7 @@ _GROUPED = re.compile(r"\d{1,3}(?:([,.'_ ])\d{3})(?:\1\d{3})*(?:(?!\1)[.,]\d*)?"
 _PLAIN = re.compile(r"\d+[.,]?\d*|[.,]\d+", re.ASCII)
 #: Three digits after one comma: grouped in English, decimals in most of Europe. Nobody groups a zero.
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2},\d{3}", re.ASCII)
-#: What each sign between two numbers computes.
+#: The operation of each sign between two numbers.
 BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
     {
         ast.Add: operator.add,
@@ -47,8 +47,8 @@ def read_number(typed: str, unit: str = "") -> float:
         unit: May stand behind the number. Without one, "50 %" is 0.5.
 
     Raises:
-        QuantVizError: Nothing was typed, or what is no number, is not finite, divides by zero, or has a comma
-            that can be read in two ways.
+        QuantVizError: The text is empty, is no number, is not finite, divides by zero, or has a comma that
+            can be read in two ways.
 
     >>> read_number("0,35"), read_number("−１２．５ dB", "dB"), read_number("1/4"), read_number("1.234,5")
     (0.35, -12.5, 0.25, 1234.5)
@@ -90,7 +90,7 @@ def read_number(typed: str, unit: str = "") -> float:
 
 
 def _plain(typed: str) -> str:
-    """Return what was typed in ASCII where there is such a sign, in lower case."""
+    """Return the typed text in lower case, with ASCII signs in place of others of the same meaning."""
     raised = _RAISED.sub(lambda found: f"^({found[0].translate(_SUPERSCRIPTS)})", typed)
     # NFKC would make 11/2 of 1½.
     signs = (
@@ -118,7 +118,7 @@ def _literal(marked: str, shown: str) -> float:
 
 
 def _value(node: ast.expr) -> float:
-    """Return what a tree of floats comes to: floats keep each power small and quick."""
+    """Return the value of a tree of floats: floats keep each power small and quick."""
     match node:
         case ast.Constant(value=float(value)):
             return value

@@ -20,10 +20,10 @@ from quantviz.schemes.calibration import BlockValues, Context
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scale_search import SEARCHES
 
-#: What a block's largest magnitude times this becomes the largest value, by the order of trying: the first is
-#: taken where both have the same error.
+#: Factors on a block's scale, in the order of trying: with 1.0 its largest magnitude becomes the format's
+#: largest value, with 1.5 two thirds of that. The first one wins if both have the same error.
 FACTORS = (1.0, 1.5)
-#: What counts an error, by its name in a search.
+#: Error measures of a block, by their names in a search.
 _ERRORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
     {
         "squares": lambda error: (error**2).sum(-1),
@@ -34,7 +34,7 @@ _ERRORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType
 
 
 def block_maximum(blocks: BlockValues, context: Context) -> QParams:
-    """Return the scale of each block whose error is smaller.
+    """Return scale and zero point of each block: of the two candidate scales the one with the smaller error.
 
     >>> from quantviz import choose_qparams
     >>> x = torch.tensor([4.0, 3.0, 2.0, 1.0] * 4)

@@ -15,6 +15,7 @@ from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.reach import reach
 from quantviz.quantization.result import QParams, block_values, counted_cells
 from quantviz.quantization.scale_search import Finder, weighted
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
@@ -35,16 +36,21 @@ def calibrated(
     importance: torch.Tensor | None = None,
     find: Finder | None = None,
 ) -> Range | QParams:
-    """Return the range, or scale and zero point, that the scheme's calibration gives each block.
+    """Return the clipping range, or scale and zero point, of each block by the scheme's calibration.
 
-    `trial` gives the error of blocks with a range, see `Context.trial`; `absmax` gives the largest magnitude
-    of the whole tensor, which calibrations of values alone do not need; `importance` is what an error counts
-    in each column, see `quantize`; `find` searches the scales of blocks in the reference's place.
+    Args:
+        of_blocks: The values of the blocks.
+        scheme: The scheme whose calibration is used.
+        trial: Computes the error of blocks with a range, see `Context.trial`.
+        absmax: Computes the largest magnitude of the whole tensor, which calibrations of values alone do not
+            need.
+        importance: Weights of the errors by column, see `quantize`.
+        find: Searches the scales of blocks in place of the reference.
     """
     if importance is not None and scheme.search is None:
         return weighted(of_blocks, scheme, importance, find)
     calibration = scheme.calibration
-    # It is not told of the rest of the scheme, so that it cannot depend on it.
+    # Pass only the mode, so that such a calibration cannot depend on the rest of the scheme.
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
         told = Context(
@@ -56,6 +62,7 @@ def calibrated(
             compute,
             absmax,
             importance,
+            getattr(trial, "reach", None),
             find,
         )
     return calibration.calibrate(of_blocks, cast("Context", told))
@@ -76,7 +83,7 @@ def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
         counts = of.bincount(minlength=found.extreme.numel())
         turns = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of]
         errors = torch.empty(len(of), dtype=torch.float64)
-        # Where a block has no more of them, from its value of largest magnitude to the same below 0.
+        # For blocks with no more ranges: from minus their largest magnitude to that.
         widest = found.extreme.abs().flatten()
         progress = Progress(int(counts.max()))
         for turn in range(int(counts.max())):
@@ -101,7 +108,7 @@ def errors_of_blocks(
     power: float = 2.0,
 ) -> torch.Tensor:
     """Return Σ |error|^`power` of each block with a range, float64; infinite where the range would be
-    refused, or the sum is no number.
+    refused, or the sum is NaN.
     """
     params, refused = params_to_try(found, absmax, scheme, layout)
     shape, counted = tuple(x.shape), counted_cells(x, scheme)
@@ -115,7 +122,7 @@ def errors_of_blocks(
     )
 
 
-#: How many cells are tried at once where many ranges are: it stays in the processor's cache.
+#: Number of cells that are tried at once with many ranges: they stay in the processor's cache.
 _CELLS_AT_ONCE = 2**16
 
 
@@ -151,6 +158,9 @@ class TrialByReference:
             ]
         )
 
+    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(found, self.absmax, self.scheme, self.layout, of)[0], self.scheme)
+
     @cached_property
     def _rows(self) -> torch.Tensor:
         """Return the blocks as rows."""
@@ -158,7 +168,7 @@ class TrialByReference:
 
     @cached_property
     def _left_out(self) -> torch.Tensor | None:
-        """Return which elements of the rows do not count; none where all do."""
+        """Return whether each element of the rows is left out, bool; none if all count."""
         counted = counted_cells(self.x, self.scheme)
         counts = self._as_rows(torch.ones_like(self.x, dtype=torch.bool) if counted is None else counted)
         return None if bool(counts.all()) else ~counts
@@ -176,7 +186,7 @@ class TrialByReference:
         params, refused = params_to_try(found, self.absmax, self.scheme, self.layout, of)
         known = block_values(params)
         if self.scheme.zero_domain in ("none", "code_int"):
-            # What is refused must not make those of others floats.
+            # A refused zero point may be beyond int32; it must not turn the valid ones into floats.
             known["zero_point"] = params.zero_point.masked_fill(refused, 0).to(torch.int32)
         of_trials = {name: values.expand(of.shape).unsqueeze(1) for name, values in known.items()}
         index = {name: rows[of] for name, rows in self._index.items()}
@@ -196,7 +206,7 @@ def powers(errors: torch.Tensor, power: float) -> torch.Tensor:
 
 
 def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:
-    """Return the sums, infinite where they are no numbers, or refused.
+    """Return the sums, infinite where they are NaN, infinite or refused.
 
     >>> finite_or_infinite(torch.tensor([1.0, torch.nan, 2.0]), torch.tensor([False, False, True])).tolist()
     [1.0, inf, inf]

@@ -1,4 +1,4 @@
-"""Quantize cells by what is known of their blocks: all of a tensor, a part of it, or a few."""
+"""Quantize cells by scale and zero point of their blocks: all cells of a tensor, a part, or a few."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quantviz.tensors import blocks
 
 
 def part(r: QuantResult, index: Window) -> QuantResult:
-    """Return the same result seen on a part of the tensor: every cell keeps the scale it had.
+    """Return the part of a result at `index`; every cell keeps the scale it had.
 
     `index` has one number or slice for each axis.
 
@@ -45,7 +45,7 @@ def part(r: QuantResult, index: Window) -> QuantResult:
 def quantize_part(
     x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window
 ) -> QuantResult:
-    """Quantize the part of a tensor at `index`, where only that part is at hand: the same as `part` gives.
+    """Quantize the part of a tensor at `index` from its own values alone, with the same result as `part`.
 
     `x` is the part, `shape` the shape of the whole tensor, and `qparams` are those of the whole tensor.
 
@@ -105,7 +105,7 @@ def errors_of_cells(
 
 
 def cell_index(scheme: Scheme, shape: Shape) -> NamedTensors:
-    """Return the flat index of each cell, where chance is asked for."""
+    """Return the flat index of each cell under stochastic rounding; nothing under any other rule."""
     return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
 
 
@@ -121,7 +121,7 @@ def _params_of_cells(
         cells = {name: grid.flatten()[ids] for name, grid in known.items()}
     scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
     seen = tuple(places.shape)
-    # What of the tensor is one number only is one number here too.
+    # The global scale stays one number for all cells: the whole tensor shares it.
     return (
         QParams(
             scale,
@@ -138,9 +138,9 @@ def _params_of_cells(
 def quantize_with(
     x: torch.Tensor, scheme: Scheme, cells: NamedTensors
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return codes, values, errors, and where saturation changed the code.
+    """Return codes, values, errors, and whether saturation changed the code; all of the shape of `x`.
 
-    `cells` has what is known of each cell's block, broadcastable to `x`.
+    `cells` has the values of each cell's block by name, as `block_values` has, broadcastable to `x`.
     """
     coded = run_operations(code_operations(scheme), {"x": x, **cells})
     q = code_of(x, coded, scheme)

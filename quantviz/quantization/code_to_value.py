@@ -123,8 +123,8 @@ def error_operations(scheme: Scheme) -> Operations:
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def block_names(scheme: Scheme) -> frozenset[str]:
-    """Return what codes and values are made with besides scale and zero point, by its names in the
-    operations.
+    """Return the names in the operations of the other values that codes and values are computed with, besides
+    scale and zero point.
     """
     reads = frozenset[str]().union(
         *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))

@@ -1,4 +1,4 @@
-"""What the calibrations that search or calculate say: one function for each class."""
+"""The ranges of calibrations that search or calculate: one function for each class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from quantviz.schemes.engine_calibrations import (
     PercentileONNXRuntime,
 )
 
-#: From the calibration, the blocks' values and what it is told to what it says.
+#: Computes the range, or scale and zero point, of each block from the calibration, the blocks' values and the
+#: context.
 Computed = Callable[[Any, BlockValues, Context], Range | QParams]
 
 #: The function of each class; a calibration is added here too, unless its own `calibrate` answers.
@@ -53,5 +54,5 @@ COMPUTED: Mapping[type[Calibration], Computed] = MappingProxyType(
 
 
 def compute(calibration: Calibration, blocks: BlockValues, context: Context) -> Range | QParams:
-    """Return what a calibration says of each block."""
+    """Return the clipping range, or scale and zero point, of each block by a calibration."""
     return COMPUTED[type(calibration)](calibration, blocks, context)

@@ -24,9 +24,9 @@ from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTens
 
 Array = npt.NDArray[Any]
 
-#: Divergences that differ by less are the same: float64 tells no more.
+#: Divergences that differ by less count as equal: float64 is no more exact.
 _SAME = 1e-12
-#: How many cells of all clips that are tried are held at a time.
+#: Number of cells, of all clips to try, in memory at a time.
 _CELLS_TOGETHER = 2**21
 
 
@@ -46,14 +46,14 @@ def entropy_tensorrt(calibration: EntropyTensorRT, blocks: BlockValues, context:
 
 
 def _least_change(counts: Array, clips: Array, cells: int) -> Array:
-    """Return which of `clips`, the numbers of bins that are kept, changes each histogram least.
+    """Return the place in `clips` of the clip that changes each histogram least, int64 (k,).
 
-    What is kept, with all beyond in its last bin, is compared with the same merged into `cells` and spread
-    evenly over the bins that hold something. So a clip's divergence is made of sums up to the ends of its
-    cells, which are added up once for all clips.
+    A clip is the number of bins that it keeps. These bins, with all beyond added to the last one, are
+    compared with the same bins merged into `cells` and spread evenly over the bins that are not empty. So a
+    clip's divergence is made of sums up to the ends of its cells, which are added up once for all clips.
     """
     counts = counts.astype(np.float64)
-    # As modelopt does: the first bin, of what is next to 0, is taken for as large as the second.
+    # As modelopt does: the first bin, of the values next to 0, counts as many as the second.
     counts[:, 0] = counts[:, 1]
     kept, filled, of_logs = (
         np.concatenate([np.zeros((len(counts), 1)), np.cumsum(each, axis=1)], axis=1)
@@ -118,11 +118,11 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
 
 
 def _divergence(counts: Array, begin: int, end: int, cells: int) -> Array:
-    """Return onnxruntime's divergence of a window of bins: what is kept, with all beyond in its end bins,
-    from the same merged into cells; inf where one of them is empty.
+    """Return onnxruntime's divergence of a window of bins from the same window merged into cells, float64
+    (k,); inf where one of the two is empty.
 
-    A cell's share is cut to a whole number and given to its empty bins too, and what is left of the last cell
-    is counted but not spread.
+    The counts beyond the window are added to its end bins. A cell's share is cut to a whole number and given
+    to its empty bins too, and the rest of the last cell is counted but not spread.
     """
     inside = counts[:, begin:end]
     size = (end - begin) // cells

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public_but, public_class
+from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -40,20 +40,21 @@ from quantviz.tensors import blocks
 from quantviz.tensors.conversion import dtype_name
 from quantviz.text.notebook_tables import table
 
-#: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in
-#: this tuple is its number in arrays.
+#: The outcomes for a cell, the worst of them last; "left_out" is for NaN and Inf. The place in this tuple is
+#: the outcome's number in arrays.
 CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
+@checked_fields
 @dataclass(frozen=True)
 class Step(Picklable):
     """One line of a derivation."""
 
     #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
     key: str
-    #: The values read, by name.
+    #: The values that the line reads, by name.
     inputs: Mapping[str, float | int]
-    #: The value given.
+    #: The value that it computes.
     output: float | int
     #: Its dtype.
     dtype: str
@@ -62,13 +63,13 @@ class Step(Picklable):
 
     @property
     def name(self) -> str:
-        """Return the name of the value given."""
+        """Return the name of the value that the line computes."""
         return self.code_line.partition(" = ")[0]
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How a cell's value was brought to the grid. Everything here is before any scale.
+    """The rounding of a cell's value to the grid. Every number is in units of the scale.
 
     >>> from quantviz import Given, Scheme, quantize
     >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
@@ -76,38 +77,42 @@ class Rounding:
     (2.0, 3.0, (0.5, 0.5), 'tie', 2.0, 'even')
     """
 
-    #: x in units of the scale, as it was rounded; NaN where that was 0 / 0.
+    #: x in units of the scale, just before rounding; NaN for 0 / 0.
     y: float
-    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one
-    #: of them.
+    #: The grid's values around y, as if the grid continued beyond its ends; both are y itself if it is one of
+    #: them.
     below: float
     above: float
     #: Whether y lies exactly half-way.
     tie: bool
-    #: Which of them it became, before it was clipped.
+    #: The chosen one of them, before clipping.
     output: float
-    #: What decides half-way, one of `grids.TIES`, "adding_half" or "stochastic".
+    #: The rule for a value exactly half-way, one of `grids.TIES`, "adding_half" or "stochastic".
     rule: str
-    #: Of stochastic rounding: up where this is less than the part of the way that y has gone, as `share` says
-    #: it.
+    #: The random number of stochastic rounding, 0 to 1: y is rounded up if it is less than `share`, the part
+    #: of the way from `below` to `above` at which y lies.
     chance: float | None
     share: float
 
     @property
     def distances(self) -> tuple[float, float]:
-        """Return how far the two neighbours are away."""
+        """Return the distances of the two neighbours, in units of the scale."""
         return self.y - self.below, self.above - self.y
 
     @property
     def nearer(self) -> str:
-        """Return which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none"
-        where it is no number.
+        """Return the nearer neighbour: "below", "above" or "tie"; "same" if y is on the grid, "none" if y is
+        not finite.
         """
         if not math.isfinite(self.y):
             return "none"
         if self.below == self.above:
             return "same"
-        return "tie" if self.tie else "below" if self.share < 0.5 else "above"
+        if self.tie:
+            return "tie"
+        if self.share < 0.5:
+            return "below"
+        return "above"
 
     @property
     def to_the_nearest(self) -> bool:
@@ -125,27 +130,28 @@ class StoredScale:
     format: str
     #: The scale before it was rounded to the format; none where it was given.
     before: float | None
-    #: What is stored.
+    #: The stored value.
     value: float
-    #: The bits of that: sign, exponent and mantissa.
+    #: Its bits: sign, exponent and mantissa.
     bits: tuple[str, str, str]
     #: Whether it counts in units of a scale of the whole tensor.
     second_level: bool
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True)
 class Explanation(Picklable):
-    """Why one cell became what it is."""
+    """The derivation of one cell's code, value and error."""
 
-    #: Under which scheme.
+    #: The scheme that quantized the tensor.
     scheme: Scheme
 
-    #: Where the cell is.
+    #: The place of the cell in the tensor.
     index: Shape
-    #: Which block it is in, as a place in the grid.
+    #: The place of its block in the grid of blocks.
     block: Shape
-    #: From the block's range to the cell's error.
+    #: The lines from the block's range to the cell's error.
     steps: tuple[Step, ...]
     #: One of `CAUSES`.
     cause: str
@@ -153,7 +159,7 @@ class Explanation(Picklable):
     q: int
     x_hat: float
     error: float
-    #: What the code stands for before any scale: of an integer the code itself.
+    #: The value of the code in units of the scale; of an integer format the code itself.
     value: float
     scale: float
     zero_point: float
@@ -164,19 +170,19 @@ class Explanation(Picklable):
     bits: tuple[str, str, str]
     #: The block's clipping range; none where scale and zero point were given.
     range: tuple[float, float] | None
-    #: What was rounded, to which of its neighbours, and what decided it.
+    #: The rounding: the value, its two neighbours, and the rule that chose one of them.
     rounding: Rounding
     #: The block's value of largest magnitude, the first one, with its sign.
     extreme: float
     #: The largest magnitude of the whole tensor.
     tensor_absmax: float
-    #: How many blocks there are along each axis of the grid, and how many elements this one has.
+    #: The number of blocks along each axis of the grid and in all, and the number of elements of this one.
     grid_shape: Shape
     block_count: int
     block_size: int
-    #: How many of these are left out: NaN and Inf, where the scheme ignores them.
+    #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int
-    #: The scale's own rounding, where it is kept in a format of fewer bits.
+    #: The scale's own rounding, if it is stored in a format of fewer bits.
     stored_scale: StoredScale | None
 
     def __repr__(self) -> str:
@@ -212,7 +218,7 @@ class Explanation(Picklable):
 
 @public_but("index")
 def explain(r: QuantResult, index: Shape | int) -> Explanation:
-    """Return the derivation of the cell at `index` (one number an axis, negative ones from the end).
+    """Return the derivation of the cell at `index`, which has one number an axis, negative ones from the end.
 
     >>> from quantviz import Scheme, quantize
     >>> why = explain(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int4")), (0, 1))
@@ -247,30 +253,30 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
 
 @dataclass(frozen=True, eq=False)
 class CellInput:
-    """What the derivation of one cell begins with: all that is asked of the tensor itself."""
+    """The inputs to the derivation of one cell: every number of the tensor that it depends on."""
 
-    #: Where the cell is in a tensor of `shape`, which falls into blocks by `layout`.
+    #: The place of the cell in a tensor of `shape`, which falls into blocks by `layout`.
     index: Shape
     shape: Shape
     layout: BlockLayout
-    #: Its value; one number, as all that follow.
+    #: Its value; a tensor of one number, as all that follow.
     x: torch.Tensor
-    #: What `qparams.range_values` gives for its block; empty where scale and zero point were given.
+    #: The result of `qparams.range_values` for its block; empty where scale and zero point were given.
     ranged: NamedTensors
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor
     #: The largest magnitude of the tensor.
     tensor_absmax: torch.Tensor
-    #: How many elements its block has.
+    #: The number of elements of its block.
     block_size: int
-    #: How many of them are left out: NaN and Inf, where the scheme ignores them.
+    #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int = 0
-    #: Its code, where that was chosen by something else than the scheme's rounding.
+    #: Its code, if an algorithm such as GPTQ chose it instead of the scheme's rounding.
     own_code: torch.Tensor | None = None
 
 
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
-    """Return the derivation of one cell, which alone is at hand; `qparams` are those of the whole tensor."""
+    """Return the derivation of one cell from its inputs alone; `qparams` are those of the whole tensor."""
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
     casts: dict[str, Step] = {}
@@ -278,8 +284,8 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         before = values.get(operation.name)
         step = _step(operation, values, given)
-        # What changes nothing, and what was told before: the scale is cast on the way to the code and once
-        # more on the way back.
+        # Leave out silent steps that change nothing or repeat a line: the scale is cast on the way to the
+        # code and once more on the way back.
         if operation.silent and before is not None and _same(before.item(), given.item()):
             casts[operation.name] = step
         elif not (operation.silent and step in steps):
@@ -355,8 +361,8 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
 def _casts_before(
     operation: Operation, values: NamedTensors, casts: Mapping[str, Step], steps: Sequence[Step]
 ) -> list[Step]:
-    """Return the casts that an operation's line is not right without: to half precision or from it, which
-    changed no value that the line reads, but changes what it gives.
+    """Return the casts that an operation's line needs to be right: to half precision or from it. Each changed
+    no value that the line reads, but changes the line's result.
     """
     last = {step.name: step.dtype for step in steps}
     return [
@@ -393,26 +399,26 @@ def _found(name: str, value: torch.Tensor) -> Step:
 
 
 def _own_code(value: torch.Tensor) -> Step:
-    """Return the line that takes the code there is, where rounding would have given another one."""
+    """Return the line that takes a cell's stored code, where the scheme's rounding would give another one."""
     return Step(
         "own_code", MappingProxyType({}), value.item(), dtype_name(value.dtype), f"q = {value.item()!r}"
     )
 
 
-#: What else the operations begin with, by its name in them: the line that says where it comes from.
+#: The other inputs of the operations besides the range: the expression that computes each, by its name.
 _OF_BLOCK: Mapping[str, str] = MappingProxyType(
     {"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"}
 )
 
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first value of largest magnitude; 0 where there is none."""
+    """Return the first value of largest magnitude; 0 if there are no values."""
     return values[values.abs().argmax()] if values.numel() else torch.zeros(())
 
 
 def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
-    """Return the line that a value of the block comes from, which says what of the block, or of the tensor,
-    is left out.
+    """Return the line that computes an input of the operations, which leaves NaN and Inf out of the block or
+    the tensor where the scheme ignores them.
     """
     if not line:
         return f"{name} = {cell.ranged[name].item()!r}"
@@ -436,7 +442,7 @@ def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Ite
     for name, line in lines.items():
         if name in read:
             value = cell.ranged[name]
-            # What no line gives was found by trying.
+            # A value without a line is the result of a search.
             yield Step(
                 f"range_{name}" if line else f"found_{name}",
                 MappingProxyType({}),
@@ -454,7 +460,7 @@ def _stored_scale(
         return None
     fmt = FORMATS[STORED_AS.get(spec.format, (spec.format,))[-1]]
     roundings = [step for step in steps if step.key == "scale_format"]
-    # What makes more of a scale, such as an integer's fixed point, comes after its rounding.
+    # Later steps, such as the fixed point of an integer format, change the scale after its rounding.
     effective = torch.tensor(roundings[-1].output) if roundings else qparams.scale[block]
     value = effective if qparams.scale_codes is None else qparams.scale_codes[block]
     code = int(GRIDS[fmt.kind].encode(value, fmt))
@@ -463,7 +469,7 @@ def _stored_scale(
 
 
 def causes(r: QuantResult) -> torch.Tensor:
-    """Return what happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
+    """Return the outcome of each cell, as its place in `CAUSES`: uint8 of the result's shape."""
     return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
 
 

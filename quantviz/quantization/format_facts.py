@@ -1,4 +1,4 @@
-"""What there is to know of a number format: its ends, its gaps, its codes, and where a number lands in it."""
+"""Facts of a number format: its ends, its gaps, its codes, and the value that a number is rounded to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.grids import GRIDS, nearest
 from quantviz.schemes.formats import NumberFormat
 
-#: What a code can be. The values of integers and codebooks are neither normal nor subnormal: they are
+#: The kinds of codes. The values of integers and codebooks are neither normal nor subnormal: they are
 #: "value".
 KINDS = ("normal", "subnormal", "zero", "value", "inf", "nan")
 #: Codes of formats with at most so many bits are few enough to be listed one and all.
@@ -31,14 +31,14 @@ class FormatFacts:
     largest: float
     #: The most negative value, or the smallest one where there are no negative values.
     lowest: float
-    #: Next to 0 on the positive side.
+    #: The value next to 0 on the positive side.
     smallest_positive: float
-    #: Of float formats: the smallest value with a full mantissa, and the smallest one below it.
+    #: The smallest positive value with a full mantissa, and the smallest one below it; of float formats only.
     smallest_normal: float | None
     smallest_subnormal: float | None
-    #: How many finite values there are; 0 and -0 are one.
+    #: The number of finite values; 0 and -0 count as one.
     values: int
-    #: The codes that are no finite number, and those of 0, smallest first.
+    #: The codes of Inf, of NaN and of 0, smallest first.
     inf_codes: tuple[int, ...]
     nan_codes: tuple[int, ...]
     zero_codes: tuple[int, ...]
@@ -98,10 +98,10 @@ def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class End:
-    """Why a float format ends at its largest value."""
+    """The reason why a float format ends at its largest value."""
 
-    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN
-    #: has another's code.
+    #: "nan" or "inf": the kind of the next code. "last": there is no next code. "last_nan": there is none,
+    #: and NaN has a code elsewhere.
     reason: str
     #: The next value, if its code were read as a number.
     following: float
@@ -113,7 +113,7 @@ class End:
 
 @functools.cache
 def float_end(fmt: NumberFormat) -> End | None:
-    """Return why a float format has no value above its largest; none for other formats.
+    """Return the reason why a float format has no value above its largest; none for other formats.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> float_end(FORMATS["float8_e4m3fn"])
@@ -142,8 +142,8 @@ def float_end(fmt: NumberFormat) -> End | None:
 
 @functools.cache
 def reach(fmt: NumberFormat) -> float:
-    """Return what absmax scaling maps the largest |x| to: the largest value, or where none is positive the
-    largest magnitude.
+    """Return the target of the largest |x| under absmax scaling: the format's largest value, or its largest
+    magnitude if no value is positive.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
@@ -215,13 +215,13 @@ def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
 
 @dataclass(frozen=True)
 class Landing:
-    """What becomes of one number in a format."""
+    """One number rounded to a format, with its neighbours there."""
 
     x: float
     #: The values of the format next to x, x itself where it is one of them; none beyond the ends.
     below: float | None
     above: float | None
-    #: Where x lands, and the code of that.
+    #: The value that x is rounded to, and its code.
     value: float
     code: int
     #: Whether x lies exactly half-way, so that the rule for ties decides.
@@ -237,7 +237,7 @@ class Landing:
 
     @property
     def error(self) -> float:
-        """Return what landing adds to x."""
+        """Return the rounding error: the format's value less x."""
         return self.value - self.x
 
 
@@ -266,6 +266,9 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
     places = values if unit == 1 else tuple(value / unit for value in values)
     after = bisect.bisect_right(places, x)
     before = bisect.bisect_left(places, x)
+    beyond = "above" if wanted > held else ""
+    if wanted < held:
+        beyond = "below"
     return Landing(
         x=x,
         below=places[after - 1] if after else None,
@@ -273,7 +276,7 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
         value=held.item() / unit + 0.0,
         code=int(GRIDS[fmt.kind].encode(held, fmt)),
         tie=bool(nearest(y, fmt, "up") != nearest(y, fmt, "down")),
-        beyond="above" if wanted > held else "below" if wanted < held else "",
+        beyond=beyond,
     )
 
 
@@ -301,7 +304,7 @@ def gap_at(x: float, fmt: NumberFormat) -> float | None:
 
 
 def code_kind(fmt: NumberFormat, code: int) -> str:
-    """Return what a code is, one of `KINDS`.
+    """Return the kind of a code, one of `KINDS`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> [code_kind(FORMATS["float8_e5m2"], code) for code in (0x00, 0x03, 0x04, 0x7C, 0x7D)]

@@ -22,7 +22,7 @@ def mse_modelopt(calibration: MSEModelopt, blocks: BlockValues, context: Context
     of = torch.arange(largest.numel()).repeat_interleave(len(tries))
     ends = (largest.flatten()[of].to(torch.float64) * tries.repeat(largest.numel())).to(lo.dtype)
     errors = viewed(context.trial(Range(-ends, ends, extreme), of), (largest.numel(), len(tries)))
-    # Not less by what order sums were added in.
+    # Count errors as equal that differ only by the order in which their sums were added.
     best = (errors <= errors.amin(-1, keepdim=True) * (1 + LESS)).to(torch.uint8).argmax(-1)
     clip = viewed(viewed(ends, errors.shape).gather(-1, best.unsqueeze(-1)), tuple(lo.shape))
     return Range(-clip, clip, extreme)
@@ -49,7 +49,7 @@ def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, contex
         part = 1 - step / calibration.grid
         found = Range(lo * part, hi * part, extreme)
         errors = context.trial(found, power=calibration.norm)
-        # Not less by what order sums were added in.
+        # Ignore differences that come from the order in which sums were added.
         better = errors < least * (1 - LESS)
         if not bool(better.any()):
             without_gain += 1

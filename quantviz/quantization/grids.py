@@ -1,8 +1,8 @@
-"""Grids: what rounding to a kind of number format means.
+"""Grids: the arithmetic of rounding to each kind of number format.
 
-A grid counts its values along a coordinate: whole numbers are values, what lies between them lies
-between two values in the same proportion. Rounding is rounding of the coordinate, by one of the
-rules for ties, whatever the format. A kind of format is added here: one class in `GRIDS`.
+A grid counts its values along a coordinate: whole numbers are values, and a number between two values
+has a coordinate between theirs in the same proportion. Rounding is rounding of the coordinate, by one
+of the rules for ties, whatever the format. A kind of format is added here: one class in `GRIDS`.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ class Grid(Protocol):
     """The arithmetic of one kind of number format. Values are before any scale; tensors keep their shape."""
 
     def coordinate(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Return where `y` lies among the values of the grid, which continues beyond its ends."""
+        """Return the coordinate of `y` on the grid, which continues beyond its ends."""
 
     def value(self, coordinate: torch.Tensor, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         """Return the value at a whole `coordinate` next to that of `y`, in the dtype of `y`."""
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Return values of the format to codes."""
+        """Return the codes of values of the format."""
 
     def decode(self, code: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Return codes to values, float32."""
+        """Return the values of codes, float32."""
 
     def gap(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Return distance between the two values around `y`, in the dtype of `y`, broadcastable."""
+        """Return the distance between the two values around `y`, in the dtype of `y`, broadcastable."""
 
 
 # ---- ties ---------------------------------------------------------------------------------------
 
 
 def _fraction_rule(outward: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Round to the nearest whole number, exactly half-way away from 0 where `outward(y)`.
+    """Return a function that rounds to the nearest whole number, exactly half-way away from 0 where
+    `outward(y)`.
 
-    Not `floor(y + 0.5)`, whose sum is rounded: 0.49999997 would become 1. What is left of y once it is cut
-    off is exact.
+    Not `floor(y + 0.5)`, whose sum is rounded: 0.49999997 would become 1. The fraction of y after `trunc` is
+    exact.
     """
 
     def rounded(y: torch.Tensor) -> torch.Tensor:
@@ -59,7 +60,7 @@ def _fraction_rule(outward: Callable[[torch.Tensor], torch.Tensor]) -> Callable[
     return rounded
 
 
-#: What becomes of a coordinate exactly half-way between two, by the name of the rule.
+#: Rounding of a coordinate, by the name of the rule for one exactly half-way between two whole numbers.
 TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
     {
         "even": torch.round,
@@ -67,7 +68,7 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
         "up": _fraction_rule(lambda y: y > 0),
         "down": _fraction_rule(lambda y: y < 0),
         "toward_zero": _fraction_rule(lambda y: torch.zeros_like(y, dtype=torch.bool)),
-        # The sum is rounded too: what is just below a half goes up with it.
+        # The sum is rounded too, which takes a fraction just below a half up.
         "adding_half_away": lambda y: torch.sign(y) * torch.floor(y.abs() + 0.5),
         "truncate": torch.trunc,
     }
@@ -128,8 +129,8 @@ def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """Return the step of each element: its scale, whatever the sign, times the gap between its two neighbours
-    on the grid. In the dtype of `scale`.
+    """Return the step of each element: the magnitude of its scale times the gap between its two neighbours on
+    the grid. In the dtype of `scale`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> local_step(torch.tensor([3.0, 0.1]), torch.tensor(0.5), FORMATS["float4_e2m1fn"]).tolist()
@@ -246,7 +247,8 @@ class _Codebook:
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         values, codes = _sorted_values(fmt)
-        # By the middles between them: in the dtype of `value` a value of the list can be a little off.
+        # Compare with the middles between values: in the dtype of `value`, a codebook's value can be a little
+        # off.
         code = codes[torch.searchsorted((values[1:] + values[:-1]) / 2, value.to(torch.float64).contiguous())]
         zeros = [code for value, code in fmt.finite if value == 0]
         if len(zeros) > 1:
@@ -271,8 +273,8 @@ class _Codebook:
         return (at - zero).to(torch.float64), values[at], values[at + 1] - values[at]
 
 
-#: What a coordinate is kept away from a half and from the next value by where it does not reach them: float64
-#: has it beside any place of a list.
+#: Smallest distance of a coordinate from a half or from the next value, unless it is equal to them; float64
+#: resolves it at any place in a codebook.
 _A_LITTLE = 2.0**-40
 
 #: The arithmetic of each kind of number format.
@@ -308,7 +310,7 @@ def _sorted_values(fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _special_codes(fmt: NumberFormat) -> tuple[int, int]:
-    """Return the codes of Inf (NaN where there is none) and NaN, without the sign."""
+    """Return the codes of Inf (that of NaN in formats without Inf) and of NaN, without the sign."""
     assert fmt.float_bits
     layout = fmt.float_bits
     ones = (1 << (layout.exponent + layout.mantissa)) - 1

@@ -1,4 +1,4 @@
-"""What the dtype of the input changes in a scheme's arithmetic, and what is said of it."""
+"""The effect of the input's dtype on a scheme's arithmetic, and the notes on it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def rounded_to(scheme: Scheme) -> str | None:
 
 
 def input_notes(scheme: Scheme, dtype: str) -> tuple[Note, ...]:
-    """Return what is said of an input of `dtype` under a scheme that was chosen without looking at it:
-    nothing of float32.
+    """Return the notes on an input of `dtype` under a scheme that was chosen regardless of it; none on
+    float32.
 
     >>> gguf = Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
     >>> str(*input_notes(gguf, "bfloat16"))

@@ -1,4 +1,4 @@
-"""Operators on codes: what a runtime makes of whole numbers, without going back to real ones."""
+"""Operators on codes: a runtime's integer arithmetic, without a detour through real numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def requantize(
     number_format: str = "int8",
     arithmetic: str = "float32",
 ) -> torch.Tensor:
-    """Return the codes that sums of products become.
+    """Return the codes of sums of products, in an integer format.
 
     Args:
         accumulators: int32 sums of products of codes less their zero points: a tensor, nested list or array.
@@ -35,15 +35,17 @@ def requantize(
         number_format: Id of the output's integer format.
         arithmetic: One of `REQUANTIZATIONS`: "float32" multiplies in float32 and rounds once, half to even,
             as XNNPACK does; "fixed_point" multiplies by a whole number of 31 bits and rounds
-            twice, half up and then half away from 0, as TensorFlow Lite's reference kernels do.
+            twice, half up and then half away from 0, as TensorFlow Lite's reference kernels of sums and
+            products do; "fixed_point_once" does it once, half up, as its fully connected layers do, and all
+            kernels that are built with TFLITE_SINGLE_ROUNDING.
 
     Raises:
-        QuantVizError: Where an argument is none of these.
+        QuantVizError: An argument is not as described.
 
     0.011111 · 585 is 6.4999 and is rounded to 6; in fixed point it is 104.0 / 16 first:
 
     >>> [requantize([585], 0.011111, arithmetic=each).item() for each in REQUANTIZATIONS]
-    [6, 7]
+    [6, 7, 6]
     """
     fmt = _integer_format(number_format)
     sums = as_accumulators(accumulators)
@@ -60,13 +62,11 @@ def _in_float32(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
 
 
 def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
-    """Return the sums times a multiplier that is `factor` / 2^31 · 2^`exponent`."""
-    mantissa, exponent = math.frexp(multiplier)
-    factor = math.floor(mantissa * 2**31 + 0.5)
-    if factor == 2**31:
-        factor, exponent = factor // 2, exponent + 1
-    if exponent < -31:
+    """Return the sums times a multiplier, rounded to 31 bits below its point first."""
+    parts = _factor_and_exponent(multiplier)
+    if parts is None:
         return torch.zeros_like(sums)
+    factor, exponent = parts
     product = (sums << max(exponent, 0)).clamp(-(2**31), 2**31 - 1) * factor
     # Half up, by a division that rounds toward 0.
     nudge = torch.where(product >= 0, 2**30, 1 - 2**30)
@@ -76,9 +76,34 @@ def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     return (high >> shift) + (rest > half + (high < 0).to(torch.int64)).to(torch.int64)
 
 
-#: What multiplies accumulators, by name.
+def _in_fixed_point_once(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
+    parts = _factor_and_exponent(multiplier)
+    if parts is None:
+        return torch.zeros_like(sums)
+    factor, exponent = parts
+    # A smaller shift would only lead to codes beyond every format.
+    shift = max(31 - exponent, 1)
+    return (sums * factor + (1 << (shift - 1))) >> shift
+
+
+def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
+    """Return a multiplier as `factor` / 2^31 · 2^`exponent`; none where it is so small that it counts as
+    0.
+    """
+    mantissa, exponent = math.frexp(multiplier)
+    factor = math.floor(mantissa * 2**31 + 0.5)
+    if factor == 2**31:
+        factor, exponent = factor // 2, exponent + 1
+    return None if exponent < -31 else (factor, exponent)
+
+
+#: Functions that multiply accumulators by a real factor, by the name of the arithmetic.
 REQUANTIZATIONS: Mapping[str, Callable[[torch.Tensor, float], torch.Tensor]] = MappingProxyType(
-    {"float32": _in_float32, "fixed_point": _in_fixed_point}
+    {
+        "float32": _in_float32,
+        "fixed_point": _in_fixed_point,
+        "fixed_point_once": _in_fixed_point_once,
+    }
 )
 
 
@@ -92,15 +117,15 @@ def add_codes(
     float32, and zero points are one number beside them.
 
     Args:
-        a: Codes of one term: a tensor, nested list or array. A term of one code is added to all of the other.
+        a: Codes of one term: a tensor, nested list or array.
         a_params: Its scale and zero point, one of each.
-        b: Codes of the other term, of the same shape.
+        b: Codes of the other term, of the same shape, or one that an axis of size 1 broadcasts to it.
         b_params: Its scale and zero point.
         params: Scale and zero point of the sum.
         number_format: Id of the integer format of all three.
 
     Raises:
-        QuantVizError: Where codes or scales are none of these.
+        QuantVizError: Codes or scales are not as described.
 
     >>> nearly = QParams(0.02534690499305725, -106), QParams(0.035809919238090515, -120)
     >>> add_codes([-114], nearly[0], [-122], nearly[1], QParams(0.0365859717130661, -105)).tolist()
@@ -108,26 +133,37 @@ def add_codes(
     """
     fmt = _integer_format(number_format)
     codes = {"a": as_codes(a, fmt).to(torch.float32), "b": as_codes(b, fmt).to(torch.float32)}
-    if codes["a"].shape != codes["b"].shape and 1 not in (codes["a"].numel(), codes["b"].numel()):
-        raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
+    alone = _single_in_rows(codes["a"].shape, codes["b"].shape)
     scale, zero = _single(params)
     (a_scale, a_zero), (b_scale, b_zero) = _single(a_params), _single(b_params)
     ratio = {"a": a_scale / scale, "b": b_scale / scale}
     offset = {"a": ratio["a"] * a_zero, "b": ratio["b"] * b_zero}
-    alone = next((name for name in ("a", "b") if codes[name].numel() == 1), None)
-    # Which product is rounded by itself is the compiler's choice, in each of the three loops of its own.
+    # The compiler chose which product is rounded by itself, in each of its three loops.
     if alone == "a":
         total = zero - fma(ratio["b"], b_zero, offset["a"])
     else:
         total = zero - fma(ratio["a"], a_zero, offset["b"])
-    if alone is not None:
-        total = fma(codes[alone].flatten(), ratio[alone], total)
-    for name in ("b", "a"):
-        if name != alone:
-            total = fma(codes[name], ratio[name].expand_as(codes[name]), total.expand_as(codes[name]))
+    order = ("b", "a") if alone is None else (alone, "b" if alone == "a" else "a")
+    for name in order:
+        total = fma(codes[name], ratio[name], total)
     rounded = torch.round(total)
-    # What is no int32 becomes the smallest one, as x86 converts it.
+    # A sum beyond int32 becomes the smallest int32, as x86 converts it.
     return _saturated(torch.where(rounded.abs() < 2.0**31, rounded, -(2.0**31)), fmt)
+
+
+def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
+    """Return which term, "a" or "b", has one code for each row of the other's; none where both have rows.
+
+    Rows are along the last axis that the sum has more than one code on.
+    """
+    try:
+        shape = torch.broadcast_shapes(a, b)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        raise QuantVizError("terms_differ", a=tuple(a), b=tuple(b)) from None
+    axis = next((axis for axis in range(-1, -len(shape) - 1, -1) if shape[axis] != 1), None)
+    if axis is None:
+        return "a"
+    return next((name for name, own in (("a", a), ("b", b)) if len(own) < -axis or own[axis] == 1), None)
 
 
 def _single(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,7 +13,7 @@ from quantviz.schemes.engine_calibrations import OCTAV, ACIQGauss, ACIQLaplace
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors.blocks import sums_of_rows
 
-#: How many blocks are looked at at a time.
+#: Number of blocks that are searched at a time.
 _BLOCKS = 2**16
 #: Newton's steps are over when no clip moves by more than this part of it; most need eight.
 _STILL, _MOST_STEPS = 1e-12, 100
@@ -94,7 +94,7 @@ def factor_of(fmt: NumberFormat, *, gaussian: bool, symmetric: bool = False) -> 
     >>> [round(factor_of(FORMATS["int4"], gaussian=gaussian), 2) for gaussian in (True, False)]
     [2.56, 5.03]
     """
-    # Of a format without a sign all cells are on one side of 0.
+    # An unsigned format has all cells on one side of 0.
     cells = 4.0 ** (fmt.bits + (symmetric and not fmt.signed))
     return _of_gauss(cells) if gaussian else _of_laplace(cells)
 
@@ -118,7 +118,7 @@ def _of_gauss(cells: float) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Return where a rising function passes 0, by halving."""
+    """Return the zero of a rising function, by bisection."""
     low, high = 1e-3, 64.0
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)

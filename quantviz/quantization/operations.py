@@ -1,8 +1,9 @@
 """The arithmetic as a list of operations, each one line of Python that can be shown.
 
-`quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that what is
-explained is what was done. A convention, a mode and a number format select operations; no operation
-asks which engine it serves. The steps themselves, in the order in which they run, are in `range_to_scale.py`,
+`quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that the
+explanation cannot differ from the result. A convention, a mode and a number format select operations; no
+operation checks which engine it serves. The steps themselves, in the order in which they run, are in
+`range_to_scale.py`,
 `stored_scale.py`, `value_to_code.py` and `code_to_value.py`: add a step that engines share there.
 """
 
@@ -32,7 +33,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Return the value it gives."""
+        """Return the name of the value that it computes."""
         return self.line.partition(" = ")[0]
 
     @property
@@ -42,10 +43,9 @@ class Operation:
         return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
 
 
-#: How many schemes' operations are kept at hand: every change on the page asks for the same ones several
-#: times.
+#: Number of schemes whose operations are cached: every change on the page needs the same ones several times.
 SCHEMES_KEPT = 256
-#: Called with each operation that was run, the values it read and what it gave.
+#: Called with each operation after it ran, the values that it read, and its result.
 Trace = Callable[[Operation, NamedTensors, torch.Tensor], None]
 Operations = tuple[Operation, ...]
 

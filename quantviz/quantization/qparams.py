@@ -24,7 +24,7 @@ from quantviz.tensors.conversion import as_plain, torch_dtype
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """Return the largest finite |x|; 0 where none is finite.
+    """Return the largest finite |x|; 0 if none is finite.
 
     NaN and Inf are in `x` only where they are left out.
 
@@ -43,8 +43,8 @@ def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Nam
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return what the operations read of the tensor itself: its `largest_magnitude`, and which blocks are
-    short (1, else 0).
+    """Return the tensor's values that the operations read: `tensor_absmax`, and `short`, which is 1 for each
+    block with fewer elements and 0 for others; float32.
     """
     short = (
         blocks.block_sizes(layout) < layout.block_size
@@ -57,7 +57,7 @@ def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
 def params_to_try(
     found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
 ) -> tuple[QParams, torch.Tensor]:
-    """Return scale and zero point that ranges give, and which would be refused (bool of their shape).
+    """Return scale and zero point of ranges, and whether each would be refused (bool of their shape).
 
     The ranges and `of` are as in `calibration.Trial`.
 
@@ -81,12 +81,12 @@ def qparams_of_range(
 ) -> QParams:
     """Return scale and zero point of each block, as they are stored, by its clipping range.
 
-    Where the calibration gives scale and zero point instead of a range, these are stored.
+    If `found` are scale and zero point instead of ranges, these are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
     if not isinstance(found, Range):
-        # What an engine has searched is as it stores it, infinite scales included.
+        # Searched scales are already in the engine's stored form, infinite ones included.
         return found if scheme.search else stored_qparams(found, absmax, scheme, layout, strict)
     if not strict:
         _refuse_too_wide(found, scheme)
@@ -163,7 +163,7 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
 
 
 def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
-    """Return what is kept of a step's answer: float32 where the step had half precision."""
+    """Return a step's result as it is stored: as float32 if the step had half precision."""
     halves = (torch.float16, torch.bfloat16)
     return values.to(torch.float32) if values is not None and values.dtype in halves else values
 
@@ -207,7 +207,7 @@ def given_qparams(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
     if scheme.from_lower_end:
-        # 0 stands for as many steps below 0 as above.
+        # A zero point of 0 means as many steps below 0 as above.
         lower_end = -grid_scale * scheme.steps_below
         grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
     elif scheme.mode == "symmetric":
@@ -218,7 +218,7 @@ def given_qparams(
             if bool(other.any()):
                 got = grid_zero[other][0].item()
                 raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
-            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            # 0 means the middle, unless an engine computed it as the zero point of a positive range.
             grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
         else:
             other = (grid_zero != 0) & (grid_zero != middle)
@@ -256,7 +256,7 @@ def refuse_other_than_qparams(qparams: object) -> None:
 
 
 def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
-    # Most ranges are nowhere near: two numbers tell.
+    # Most ranges are nowhere near the limit: the largest magnitude of each end shows that.
     if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (found.lo, found.hi)):
         return
     width = _width(found, scheme)

@@ -1,8 +1,8 @@
 """The search for the clipping range of each block whose squared error is least.
 
-Errors are tried, not modelled: a trial is the reference quantizer under the very scheme, so that what is
-found is right for float formats, codebooks and scales that are powers of two, too. Blocks are searched side
-by side, each in its own places.
+Errors are measured, not modelled: a trial runs the reference quantizer under the very scheme, so that the
+ranges are right for float formats, codebooks and scales that are powers of two, too. Blocks are searched side
+by side, each at its own places.
 """
 
 from __future__ import annotations
@@ -17,21 +17,27 @@ from quantviz.budget import Progress
 from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
-#: A range is better where it takes off more than this part of the error: far more than sums differ by,
-#: whatever order they are added in.
+#: The part of the error by which a better range has to reduce it: far more than sums differ by in any order
+#: of addition.
 LESS = 2.0**-20
-#: A round over both ends that takes off less than this part of every block's error is the last.
+#: The last round over both ends is one that reduces every block's error by less than this part.
 _LESS_OF_ROUND = 1e-3
-#: Into how many parts the way to the whole range is cut at first, and that of one end in a round.
+#: The part by which one value's squared clipping error must exceed a block's error to count as larger, and
+#: the part of the value that is taken off its clipping, for its own rounding.
+_MARGIN, _ROUNDED = 1e-3, 2.0**-20
+#: Number of parts of the way to the whole range at first, and of the way of one end in a round.
 _FIRST, _OF_END = 200, 40
-#: Into how many a part is cut in which less error may be.
+#: Number of parts into which a part is cut that may have less error.
 _FINER = 10
-#: How many ranges are tried at once, those of all blocks taken together: more are no quicker, and a step is
-#: short enough for work within a budget to look at it.
+#: Number of ranges that are tried at once, of all blocks together: more are no faster, and a step is short
+#: enough to check a budget between two.
 _AT_ONCE = 2**16
 
-#: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at
-#: once.
+#: The numbers of parts before the whole range at which a check shows whether a range clips too much; and the
+#: number of points before a part of the way that its curve's bend needs.
+_LOOKED_AT, _BEND = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1), 3
+
+#: Returns the ends to try from places along the way, 0 to 1, and the numbers of their blocks.
 _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -41,18 +47,16 @@ def least_error(calibration: MSE, blocks: BlockValues, context: Context) -> Rang
 
     Symmetric, both ends are multiplied by one factor. Asymmetric, both are first drawn in towards 0, or
     towards the end nearest to it; then the range is moved and each end drawn in by itself, round after round.
-    Of the ranges tried the first is the whole one, and only a smaller error takes its place.
+    The first trial is the whole range, and only a smaller error replaces it.
     """
     search = _Search(Range(*blocks.min_max(), blocks.extreme()), context)
     (lo, hi), falling = (end.to(torch.float64) for end in search.ends), search.error > 0
     if context.mode == "symmetric":
-        search.along(lambda t, of: (t * lo[of], t * hi[of]), _FIRST, falling)
+        search.outwards(lambda t, of: (t * lo[of], t * hi[of]), falling)
         return search.best
     towards = torch.zeros_like(lo).clamp(lo, hi)
-    search.along(
-        lambda t, of: (towards[of] + t * (lo - towards)[of], towards[of] + t * (hi - towards)[of]),
-        _FIRST,
-        falling,
+    search.outwards(
+        lambda t, of: (towards[of] + t * (lo - towards)[of], towards[of] + t * (hi - towards)[of]), falling
     )
     while bool(falling.any()):
         before = search.error
@@ -91,7 +95,7 @@ class _Search:
     """The best range of each block so far; blocks are one after the other."""
 
     def __init__(self, whole: Range, context: Context) -> None:
-        self._whole, self._trial = whole, context.trial
+        self._whole, self._trial, self._reach = whole, context.trial, context.reach
         self.ends: _Ends = whole.lo.flatten(), whole.hi.flatten()
         #: Its error.
         self.error = context.trial(whole).flatten()
@@ -102,42 +106,72 @@ class _Search:
         lo, hi = (viewed(end, tuple(self._whole.lo.shape)) for end in self.ends)
         return Range(lo, hi, self._whole.extreme)
 
-    def along(self, way: _Way, parts: int, falling: torch.Tensor) -> None:
-        """Try a way at equal distances, then more finely wherever the error may be less, until a block's
-        error no longer falls.
+    def outwards(self, way: _Way, falling: torch.Tensor) -> None:
+        """Try the way from 0 to the whole range, without the beginning at which the clipping of a block's
+        largest value alone exceeds the error of the whole range.
+        """
+        begin = self._first_worth_a_trial(way)
+        for first in sorted(set(begin[falling].tolist())):
+            self.along(way, _FIRST, falling & (begin == first), first)
 
-        A curve of errors can have many minima: of few values each is a sum of few arcs. So each part is
-        looked at by itself, and all in which the curve may go below the best are gone through. Only blocks
-        that are `falling` take part; no block's answer depends on the others that are looked at with it.
+    def _first_worth_a_trial(self, way: _Way) -> torch.Tensor:
+        """Return the part of the way that the trials of each block begin with, counted from 0."""
+        lo, hi = (end.flatten().to(torch.float64) for end in (self._whole.lo, self._whole.hi))
+        begin, of = torch.zeros(len(lo), dtype=torch.int64), torch.arange(len(lo))
+        clips = torch.ones(len(lo), dtype=torch.bool)
+        # From the narrowest range on: a wider one clips less.
+        for parts in reversed(_LOOKED_AT):
+            ends = self._range_at(way, torch.full((len(lo),), 1 - parts / _FIRST, dtype=torch.float64), of)
+            reached = self._reach(ends, of) if self._reach else None
+            if reached is None:
+                break
+            low, high = (end.flatten() for end in reached)
+            clipped = torch.maximum(_short(-lo, -low), _short(hi, high))
+            clips = clips & (clipped.square() > self.error * (1 + _MARGIN))
+            begin = torch.where(clips, _FIRST - parts, begin)
+        return begin
+
+    def _range_at(self, way: _Way, t: torch.Tensor, of: torch.Tensor) -> Range:
+        lo, hi = (end.to(self.ends[0].dtype) for end in way(t, of))
+        return Range(lo, hi, self._whole.extreme)
+
+    def along(self, way: _Way, parts: int, falling: torch.Tensor, begin: int = 0) -> None:
+        """Try a way at equal distances, from its part `begin` on, then more finely wherever the error may be
+        less, until a block's error no longer falls.
+
+        A curve of errors can have many minima: with few values it is a sum of few arcs. So each part is
+        checked by itself, and all parts in which the curve may fall below the best error are searched. Only
+        blocks that are `falling` take part; no block's result depends on the others beside it.
         """
         # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both
         # ends and between.
-        (of,) = falling.nonzero(as_tuple=True)
+        (of,), seen = falling.nonzero(as_tuple=True), max(begin - _BEND, 0)
         begins, step, points = (
             torch.zeros(len(of), dtype=torch.float64),
             1 / parts,
-            torch.arange(1, parts + 1, dtype=torch.float64),
+            torch.arange(seen + 1, parts + 1, dtype=torch.float64),
         )
-        errors = torch.full((len(of), parts + 1), torch.inf, dtype=torch.float64)
-        goes_on = falling
+        errors = torch.full((len(of), len(points) + 1), torch.inf, dtype=torch.float64)
+        goes_on, is_first = falling, True
         while len(of):
             before = self.error
             places = begins.unsqueeze(1) + points * step
             errors[:, 1 : len(points) + 1] = self._try(way, places, of)
-            # At the first distance all go on: what a finer one would find is not known yet.
-            goes_on = goes_on & ((self.error < before) | (len(points) == parts))
-            part, place = (_promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)).nonzero(
-                as_tuple=True
-            )
+            # At the first distance all go on: a finer one may still find a smaller error.
+            goes_on = goes_on & ((self.error < before) | is_first)
+            promising = _promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)
+            promising[:, : begin - seen] = False
+            part, place = promising.nonzero(as_tuple=True)
             ends = errors[part, place], errors[part, place + 1]
             of, begins, step, points = (
                 of[part],
-                begins[part] + place.to(torch.float64) * step,
+                begins[part] + (place + seen).to(torch.float64) * step,
                 step / _FINER,
                 torch.arange(1, _FINER, dtype=torch.float64),
             )
             errors = torch.full((len(of), _FINER + 1), torch.inf, dtype=torch.float64)
             errors[:, 0], errors[:, -1] = ends
+            begin, seen, is_first = 0, 0, False
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Try several places of each of some parts, one after the other, and return their errors."""
@@ -151,8 +185,8 @@ class _Search:
 
     def _try_some(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         each = of.repeat_interleave(places.shape[1])
-        lo, hi = (end.to(self.ends[0].dtype) for end in way(places.flatten(), each))
-        errors = self._trial(Range(lo, hi, self._whole.extreme), each)
+        tried = self._range_at(way, places.flatten(), each)
+        errors = self._trial(tried, each)
         # The trials of each block below each other; some have fewer.
         counts = of.bincount() * places.shape[1]
         (blocks,) = counts.nonzero(as_tuple=True)
@@ -163,18 +197,23 @@ class _Search:
         taken = torch.from_numpy(_taken(self.error[blocks].numpy(), table.numpy()))
         chosen, blocks = (begins + taken)[taken >= 0], blocks[taken >= 0]
         self.ends = (
-            self.ends[0].index_put((blocks,), lo[chosen]),
-            self.ends[1].index_put((blocks,), hi[chosen]),
+            self.ends[0].index_put((blocks,), tried.lo[chosen]),
+            self.ends[1].index_put((blocks,), tried.hi[chosen]),
         )
         self.error = self.error.index_put((blocks,), errors[chosen])
         return viewed(errors, tuple(places.shape))
 
 
+def _short(value: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
+    """Return the least distance by which a value lies beyond the reached value; 0 if it does not."""
+    return (value - _ROUNDED * value.abs() - reached).clamp(min=0)
+
+
 def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return which error of each column takes the place of the one that is known, where from the first to the
-    last each does that is less; -1 where none does.
+    """Return the row of the error that replaces the known one in each column, -1 if none does; from the first
+    row to the last, each smaller error replaces the one before.
     """
-    # Not less by what order sums were added in, or by what float64 itself loses.
+    # Ignore differences that come from the order of a sum or from the rounding of float64.
     bar, taken = known * (1 - LESS), np.full(len(known), -1)
     for k in np.flatnonzero((errors < bar).any(1)):
         better = errors[k] < bar
@@ -183,8 +222,9 @@ def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> n
 
 
 def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-    """Return in which parts the curve may go below the best: each may fall below its ends as far as it bends
-    nearby.
+    """Return whether the curve may fall below the best error in each part, bool.
+
+    A part may fall below its ends as far as the curve bends nearby.
     """
     bends = (errors[:, :-2] - 2 * errors[:, 1:-1] + errors[:, 2:]).abs().nan_to_num(0.0, 0.0)
     # Of the part from point i to i + 1: the most of the bends at the points from i - 1 to i + 2.

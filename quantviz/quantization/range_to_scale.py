@@ -14,10 +14,11 @@ from torch.overrides import handle_torch_function, has_torch_function
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
-from quantviz.quantization.stored_scale import store_operations
+from quantviz.quantization.stored_scale import round_to_format, store_operations
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES, ScaleSpec
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
+from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
 
@@ -37,6 +38,7 @@ def range_operations(scheme: Scheme) -> Operations:
         *_one_sided(scheme),
         *(_MIRRORED[convention.scale.rule](scheme) if by_width and scheme.mode == "symmetric" else ()),
         *_zero_on_code(scheme),
+        *_ends_format(scheme),
         *(_width_operations(scheme) if by_width else _absmax_operations(scheme)),
         *(_asymmetric_scale(scheme) if by_width else _symmetric_scale(scheme)),
         *(() if by_width else _scale_of_one_side(scheme)),
@@ -169,6 +171,21 @@ def _zero_on_code(scheme: Scheme) -> Operations:
     )
 
 
+def _ends_format(scheme: Scheme) -> Operations:
+    """Return the operations that round both ends of a range to a float format."""
+    name = scheme.arithmetic.scale.ends_format
+    if name is None:
+        return ()
+    fmt = FORMATS[name]
+    most = fmt.value_max
+
+    def rounded(end: str) -> Operation:
+        line = f"{end} = {name}(clamp({end}, {number_code(-most)}, {number_code(most)}))"
+        return Operation("ends_format", line, lambda v: round_to_format(v[end].clamp(-most, most), fmt))
+
+    return rounded("lo"), rounded("hi")
+
+
 def _one_sided(scheme: Scheme) -> Operations:
     """Return the operation that finds ranges which symmetric mode treats as asymmetric mode does."""
     if scheme.mode == "asymmetric" or scheme.arithmetic.one_sided == "symmetric":
@@ -202,7 +219,9 @@ def _mirrored_end(scheme: Scheme) -> Operations:
             silent=True,
         )
         absmax = (absmax[0], of_tensor, *absmax[1:])
-    more = levels / (levels - 2) if levels % 2 == 0 else 1.0
+    stretched = scheme.arithmetic.reduce_range == "stretched"
+    made_for = scheme.number_format.levels // 2 if stretched else levels
+    more = made_for / (made_for - 2) if levels % 2 == 0 else 1.0
     below = "-absmax" if more == 1 else f"-absmax * {more!r}"
 
     def low_end(v: NamedTensors) -> torch.Tensor:
@@ -215,7 +234,14 @@ def _mirrored_end(scheme: Scheme) -> Operations:
             f"lo = where(one_sided, 0, {below})",
             lambda v: torch.where(v["one_sided"] != 0, 0, low_end(v)),
         )
-    return (*absmax, low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+    ends: Operations = (low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+    if stretched:
+        ends += tuple(_stretched(name, (levels - 1) / (made_for - 1)) for name in ("lo", "hi"))
+    return (*absmax, *ends)
+
+
+def _stretched(name: str, part: float) -> Operation:
+    return Operation("stretched", f"{name} = {name} * {part!r}", lambda v: v[name] * part)
 
 
 def _mirrored_range(scheme: Scheme) -> Operations:
@@ -247,7 +273,7 @@ def _mirrored_range(scheme: Scheme) -> Operations:
         line,
         lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
     )
-    # What was too small for a step of its own is a range of zeros now.
+    # A range too small for a step of its own is a range of zeros now.
     return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
 
 
@@ -563,7 +589,9 @@ def _largest_exponent(scheme: Scheme) -> int:
 def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     layout = scheme.number_format.float_bits
     # absmax is rounded, half up, to the digits that an element has: 1.11...b goes to the next power of two.
-    lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
+    if digits is None:
+        digits = layout.mantissa if layout else 0
+    lift = 2.0 ** -(digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
         power = _floor_log2(absmax)
@@ -693,8 +721,8 @@ def _scale_floor(scheme: Scheme) -> Operations:
     spec = convention.scale
     operations = [*_scale_without_inverse(spec)]
     extent = "width" if _scale_by_width(scheme) else "absmax"
-    # An underflow must not divide by 0: what gives a block of zeros a scale of 1 has at least the smallest
-    # float32.
+    # An underflow must not divide by 0: conventions that give a block of zeros a scale of 1 have at least the
+    # smallest float32 as their floor.
     floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
     if spec.floor_rule == "at_least" and floor:
         operations.append(
@@ -883,7 +911,7 @@ def _zero_point_code(convention: Convention, domain: str, low: int, high: int) -
     )
     rounded = TIES[convention.zero_point_ties]
 
-    # Of half precision the line says that it is widened: it would mean another number without.
+    # Show the cast of half precision in the line: without it the line would mean another number.
     shown = (
         "{}"
         if math_dtype is None or convention.scale_math not in HALVES

@@ -32,16 +32,16 @@ class QParams(Picklable):
 
     #: Effective scale of each block, of the layout's `grid_shape`.
     scale: Any
-    #: The code (or shift) that stands for 0, of the same shape.
+    #: The code (or shift) of the value 0, of the same shape.
     zero_point: Any = 0
     #: The scale's own codes, where the scale is itself quantized.
     scale_codes: Any = None
     #: The second-level scale, where there is one: that of the tensor, or of the run that a block is in.
     global_scale: Any = None
-    #: What the zero point is: "none", "code_int", "code_float", "value" or "value_middle".
+    #: The meaning of the zero point: "none", "code_int", "code_float", "value" or "value_middle".
     zero_domain: str = "code_int"
-    #: What else codes are made with, by its name in the operations: the scale before it was stored, an
-    #: inverse.
+    #: Other values of each block that codes are computed with, by their names in the operations: the scale
+    #: before it was stored, an inverse.
     others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a
     #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
@@ -70,23 +70,22 @@ class QuantResult(Picklable):
     x_hat: torch.Tensor
     #: x_hat - x; NaN in cells that are left out.
     error: torch.Tensor
-    #: Where saturation changed the code of a cell that counts.
+    #: Whether saturation changed the code of a cell that counts.
     clipped: torch.Tensor
-    #: Which elements share a scale.
+    #: The blocks of elements that share a scale.
     layout: BlockLayout
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
-    #: What a person should know of the way here.
+    #: Remarks for the user, such as a change of the input's dtype.
     notes: tuple[Note, ...] = ()
     #: The shape of the tensor that this is a part of, whose blocks it shares; none where it is a whole one.
     whole: Shape | None = None
-    #: Whether codes were chosen by something else than the scheme's rounding, such as GPTQ, and so do not
-    #: follow from x alone.
+    #: Whether an algorithm such as GPTQ chose the codes, so that they do not follow from x alone.
     own_codes: bool = False
 
     @property
     def tensor_shape(self) -> Shape:
-        """Return the shape of the whole tensor, of which what it costs to store is told."""
+        """Return the shape of the whole tensor, which bits per weight refer to."""
         return self.whole or self.shape
 
     def __repr__(self) -> str:
@@ -115,7 +114,7 @@ class QuantResult(Picklable):
 
     @cached_property
     def counted(self) -> torch.Tensor | None:
-        """Return which cells count, bool of `shape`; none where all of them do.
+        """Return whether each cell counts, bool of `shape`; None if all of them do.
 
         NaN and Inf in the input are left out.
         """
@@ -137,14 +136,12 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
     """
     error, step = r.error.to(torch.float64), r.step_of_cells()
     steps = error / step.to(torch.float64)
-    # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
+    # Zeros under a scale of 0 have no error: 0 steps, where 0 / 0 would be NaN.
     return steps if step.numel() and bool(step.amin() > 0) else torch.where(error == 0, error, steps)
 
 
 def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
-    """Yield a result in bands of rows of its layout's view, each of about so many cells, that follow one
-    after the other.
-    """
+    """Yield a result in consecutive bands of rows of its layout's view, each of about `cells` cells."""
     view, of_row = r.layout.view_shape, math.prod(r.layout.view_shape[1:])
     rows = max(cells // max(of_row, 1), 1)
     if rows >= view[0]:
@@ -154,7 +151,7 @@ def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
     for first in range(0, view[0], rows):
         last = min(first + rows, view[0])
         x, q, x_hat, error, clipped = (part[first:last] for part in parts)
-        # Each row has the scales of the blocks that it goes through.
+        # Each row gets the scales of the blocks that it crosses.
         scale = r.qparams.scale[torch.arange(first, last) // r.layout.block_shape[0]]
         layout = BlockLayout(
             (last - first, *view[1:]),
@@ -168,19 +165,19 @@ def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
 
 
 def block_values(params: QParams) -> NamedTensors:
-    """Return what is known of each block, by its name in the operations."""
+    """Return the values of each block that the operations read, by their names there."""
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
-#: Elements of a result that are looked at together.
+#: Elements of a result that are compared at a time.
 _AT_ONCE = 2**15
 
 
 def refuse_other_than_results(r: object) -> None:
     """Raise `QuantVizError` for anything but a `QuantResult` whose tensor is still as it was quantized.
 
-    `x` may be the caller's own memory, for a copy would take as much again: what is written there later
-    shows in the error, which is x_hat - x.
+    `x` may be the caller's own memory, because a copy would take as much again: a later change there shows in
+    the error, which is x_hat - x.
     """
     if not isinstance(r, QuantResult):
         raise QuantVizError("result_wanted", got=type(r).__name__)
@@ -199,7 +196,7 @@ def refuse_other_than_results(r: object) -> None:
 
 
 def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
-    """Return which cells of `x` count under `scheme`, bool of its shape; none where all of them do.
+    """Return whether each cell of `x` counts under `scheme`, bool of its shape; None if all of them do.
 
     >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
     [True, False]

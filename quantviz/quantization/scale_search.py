@@ -1,9 +1,9 @@
-"""How engines search the scale, and the smallest value, of each block, and keep them in small codes.
+"""The engines' searches of each block's scale and smallest value, and the small codes that store them.
 
 These are the searches of ggml's reference quantizers (`ggml-quants.c` of llama.cpp), to the bit: float32,
 each product and sum rounded by itself, as its library for x86-64 is compiled, which has no fused
 multiply-add; sums over a block's elements in their order. Blocks are searched side by side: tensors are
-(elements of a block, blocks of a run, runs), or without the first axis what is known of each block.
+(elements of a block, blocks of a run, runs); values of each block have no first axis.
 
 A method is added here: one entry in `_METHODS`.
 """
@@ -41,26 +41,26 @@ _NOTHING = 1e-15
 _WHOLE = 12582912.0
 
 
-#: What is found of each block by itself, (blocks of a run, runs): its scale, and what else is kept of it or
-#: weighs it.
+#: The search's result for each block by itself, (blocks of a run, runs) each: its scale, and other values
+#: that are stored or that weigh it.
 _Found = tuple[torch.Tensor, ...]
-#: Finds this of all blocks, as `find_by_torch` does.
+#: Searches all blocks, as `find_by_torch` does.
 Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """What is kept of the blocks of some runs."""
+    """The stored scales and smallest values of the blocks of some runs."""
 
     #: The codes of the blocks' scales, and the scale of each run, a float16.
     codes: torch.Tensor
     run: torch.Tensor
-    #: The same of the smallest values, whose sign is turned; none where they are not searched for.
+    #: The same of the smallest values, with the sign turned; none where they are not searched for.
     minimum_codes: torch.Tensor | None = None
     minimum_run: torch.Tensor | None = None
-    #: The scale before it was stored, where codes are made with that.
+    #: The scale before it was stored, if codes are computed with that.
     exact: torch.Tensor | None = None
-    #: 1 over the scale that codes were made with, where that is another one, and the value of code 0 then.
+    #: 1 over the scale that codes are computed with, if that is another one, and the value of code 0 then.
     inverse: torch.Tensor | None = None
     lowest: torch.Tensor | None = None
 
@@ -88,8 +88,8 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
 def weighted(
     blocks: BlockValues, scheme: Scheme, importance: torch.Tensor, find: Finder | None = None
 ) -> QParams:
-    """Return scale and zero point of each block as an engine finds them that searches only where columns have
-    weights: Q4_0, Q4_1, Q5_0 and Q5_1. A run is a row.
+    """Return scale and zero point of each block, searched as the engine does if columns have weights: Q4_0,
+    Q4_1, Q5_0 and Q5_1. A run is a row.
     """
     assert scheme.arithmetic.weighted_search is not None
     search = WEIGHTED[scheme.arithmetic.weighted_search][scheme.format]
@@ -107,7 +107,7 @@ def _found(
     importance: torch.Tensor | None,
     find: Finder,
 ) -> QParams:
-    """Return what a search finds of all blocks, of which so many are a run."""
+    """Return the searched scale and zero point of all blocks, `run_blocks` of which are a run."""
     values = blocks.runs(run_blocks)
     weights = _of_columns(importance, values.shape[0], run_blocks)
     kept = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
@@ -135,10 +135,13 @@ def _found(
 def find_by_torch(
     values: torch.Tensor, weights: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
-    """Return what a search finds of each block by itself, (blocks of a run, runs) each.
+    """Return the search's result for each block by itself, tensors of (blocks of a run, runs).
 
-    `values` are (elements of a block, blocks of a run, runs), and `weights` the same of the columns of one
-    line: run after run they begin anew.
+    Args:
+        values: The elements, (elements of a block, blocks of a run, runs).
+        weights: Weights of the columns of one line, in the same layout; they repeat for each line.
+        search: The search and its settings.
+        fmt: The number format of the codes.
     """
     method, (_, run_blocks, count) = _METHODS[search.method], values.shape
     at_once = max(method.at_once // run_blocks, 1)
@@ -151,16 +154,17 @@ def find_by_torch(
 
 
 def find_by(steps: Steps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat) -> tuple[Any, ...]:
-    """Return what a search finds of blocks by these steps, of values and weights as the steps hold them."""
+    """Return the search's result for blocks, computed by `steps` from values and weights in their form."""
     found: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
     return found
 
 
 def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
-    """Return what an error counts in each column of a tensor of `shape`, float32; none where none is given.
+    """Return the weights of the errors in each column of a tensor of `shape`, float32; none if none is given.
 
-    Raises `QuantVizError` where these are no numbers of 0 or more, one for each column, or the scheme cannot
-    heed them.
+    Raises:
+        QuantVizError: The weights are not numbers of 0 or more, one for each column, or the scheme cannot use
+            them.
     """
     if given is None:
         return None
@@ -190,7 +194,7 @@ def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> 
 
 
 def _nearest(values: torch.Tensor) -> torch.Tensor:
-    """Return the nearest whole numbers, int32; of what is beyond 2^22 whatever the last bits say.
+    """Return the nearest whole numbers, int32; wrong beyond 2^22, as in the reference: the last bits decide.
 
     >>> _nearest(torch.tensor([0.5, 1.5, -2.7])).tolist()
     [0, 2, -3]
@@ -226,7 +230,7 @@ def _root(values: torch.Tensor) -> torch.Tensor:
 
 
 def _weighted(steps: Steps, x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
-    """Return what an error of each value counts, by weights of columns."""
+    """Return the weight of each value's error, from weights of columns."""
     weight = of_columns * _root(steps.level(x, search.level) + x * x) if search.level else of_columns
     kept: torch.Tensor = steps.kept(weight)
     return kept
@@ -265,8 +269,8 @@ def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 def _least_squares(
     steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Found:
-    """Return the scale and minus the smallest value of each block that give the least error among some, and
-    what its codes were made with: the inverse of a scale, and a smallest value.
+    """Return the scale and minus the smallest value of each block with the least error among some tries, and
+    the values that its codes were computed with: the inverse of a scale, and a smallest value.
 
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
@@ -316,7 +320,7 @@ def _least_squares(
 
 
 def _codes_of_largest(values: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the codes of what is known of a run's blocks, and their unit: the largest has the code `top`."""
+    """Return the codes of one value of each block of a run, and their unit; the largest has code `top`."""
     largest = values.amax(0)
     some = largest > 0
     inverse = torch.where(some, _over(top, largest), 0)
@@ -328,8 +332,8 @@ def _codes_of_largest(values: torch.Tensor, top: int) -> tuple[torch.Tensor, tor
 def _positive_codes(
     values: torch.Tensor, weight: torch.Tensor, top: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the codes of what is known of a run's blocks, and their unit, by least squares: nine units are
-    tried, then code by code.
+    """Return the codes of one value of each block of a run, and their unit, by least squares: nine units are
+    tried, then each code is moved.
     """
     largest = values.amax(0).clamp(min=0)
     inverse = _over(top, largest)
@@ -387,12 +391,12 @@ def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
         scale, total = found
         run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
-        # Where there is nothing, every code is the smallest: inverse and scale are 0.
+        # In a run of zeros, every code is the smallest: inverse and scale are 0.
         nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
         codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
         codes = codes.masked_fill_(nothing, search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
-    # Of zeros each byte is 0, which is read as the smallest code.
+    # A block of zeros has bytes of 0, which the engine reads as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
@@ -437,8 +441,8 @@ def _descended(
     """Move one code after the other to where the weighted squared error is least, five rounds at most; return
     the codes and the scale.
 
-    `rest_first` says whether what is left of the squares without a code must be above 0, or the squares with
-    its new value.
+    `rest_first` chooses the sum of squares that must be above 0 for a move: that without the code, or that
+    with the new code.
     """
 
     def move(
@@ -481,7 +485,7 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
 def _weighted_signed(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
-    """Return the scale of each block, and the inverse that its codes are made with: Q4_0 and Q5_0."""
+    """Return the scale of each block, and the inverse that its codes are computed with: Q4_0 and Q5_0."""
     assert of_columns is not None
     return _best_scale(steps, x, _weighted(steps, x, of_columns, search), -fmt.code_min)
 
@@ -494,8 +498,8 @@ def _keep_weighted_signed(found: _Found, search: ScaleSearch, weighted: bool) ->
 def _weighted_minimum(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
-    """Return the scale and minus the smallest value of each block, and what its codes are made with: Q4_1 and
-    Q5_1.
+    """Return the scale and minus the smallest value of each block, and the inverse and the smallest value
+    that its codes are computed with: Q4_1 and Q5_1.
     """
     assert of_columns is not None
     weight = _weighted(steps, x, of_columns, search)
@@ -554,8 +558,8 @@ def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 @functools.cache
 def _by_halves(fmt: NumberFormat) -> torch.Tensor:
-    """Return the nearest value, half up, of each number of halves from the smallest value of a codebook on,
-    which has whole numbers only: the middles between them are halves.
+    """Return the nearest value, half up, of each multiple of 1/2 from the smallest value of a codebook to its
+    largest. The codebook has whole numbers only, so that the middles between them are multiples of 1/2.
     """
     values = torch.tensor(fmt.codebook)
     halves = torch.arange(2 * fmt.value_min, 2 * fmt.value_max + 1) / 2
@@ -564,14 +568,13 @@ def _by_halves(fmt: NumberFormat) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Method:
-    """How blocks are searched."""
+    """A method of searching blocks."""
 
-    #: From values and weights of columns (none where none are given) of some runs to what is found of each
-    #: block by itself, by some steps.
+    #: Searches each block of some runs by itself, from steps, values, and weights of columns or none.
     find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
-    #: From this, and whether columns have weights, to what is kept.
+    #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Found, ScaleSearch, bool], _Kept]
-    #: How many blocks are searched at a time.
+    #: Number of blocks that are searched at a time.
     at_once: int = _AT_ONCE
 
 

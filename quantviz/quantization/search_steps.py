@@ -1,7 +1,7 @@
-"""What a search of scales asks of a block's elements, one step each, as torch runs it on many blocks.
+"""The steps of a search of scales over a block's elements, as torch runs them on many blocks.
 
-A search is written once, of such steps and of arithmetic. What compiles it
-(`quantviz/compiled/searching.py`) answers the same steps by lines of code.
+A search is written once, of such steps and of arithmetic. The compiler of searches
+(`quantviz/compiled/searching.py`) implements the same steps, and each returns lines of code.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 
 
 class Steps(Protocol):
-    """The steps. Values of elements have one axis more, the first, than what is known of blocks."""
+    """The steps. Values of elements have one axis more, the first, than values of blocks."""
 
     def count(self, x: Any) -> Any:
-        """Return how many elements a block has."""
+        """Return the number of elements of a block."""
 
     def sums(self, *terms: Any) -> tuple[Any, ...]:
         """Return the sum of each of some terms, one element after the other."""
@@ -40,8 +40,9 @@ class Steps(Protocol):
     def tried(
         self, numbers: Sequence[float], state: tuple[Any, ...], attempt: Callable[..., tuple[Any, ...]]
     ) -> tuple[Any, ...]:
-        """Return what is known of blocks after one attempt for each number: it takes the number and what is
-        known, and returns what is known then.
+        """Return the state of the blocks after one attempt for each number.
+
+        `attempt` takes the number and the values of the state, and returns the new state.
         """
 
     def in_turn(
@@ -52,11 +53,11 @@ class Steps(Protocol):
         state: tuple[Any, ...],
         move: Callable[..., tuple[Any, ...]],
     ) -> tuple[Any, ...]:
-        """Return the codes, and what is known of blocks, once codes were moved one element after the other,
-        in so many rounds at most: a round without a move is the last.
+        """Return the codes and the state of the blocks after codes were moved one element after the other, in
+        at most `rounds` rounds: a round without a move is the last.
 
-        `move` takes an element's values, its code, and what is known; it returns whether the code moves, and
-        then its new one and what is known.
+        `move` takes an element's values, its code, and the state; it returns whether the code moves, the new
+        code, and the new state.
         """
 
 

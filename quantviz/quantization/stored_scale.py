@@ -1,4 +1,4 @@
-"""The steps from scale and zero point to what is stored of them, and to what codes are made with."""
+"""The steps from scale and zero point to their stored forms and to the values that compute codes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
-    """Return the operations from `scale` and `zero_point` to what is stored of them, and to what codes are
-    made with.
+    """Return the operations from `scale` and `zero_point` to their stored forms and to the values that
+    compute codes: `inverse`, `code_scale` and `code_zero_point`, where there are such values.
 
-    Codes are made with `inverse`, `code_scale` and `code_zero_point` where there are such values. `given`
-    are scale and zero point that no range stands behind.
+    `given` means that scale and zero point were set by hand, so that no operation may read a range.
     """
     convention = scheme.arithmetic
     spec = convention.scale
@@ -49,7 +48,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     )
 
 
-#: What is kept of a block is float32: half precision is only that of the steps.
+#: The stored zero point is float32: half precision is only that of the steps.
 _KEEP_ZERO_POINT = Operation(
     "keep_zero_point",
     "zero_point = float32(zero_point)",
@@ -59,9 +58,7 @@ _KEEP_ZERO_POINT = Operation(
 
 
 def given_operations(scheme: Scheme) -> Operations:
-    """Return the operations that make, of a scale set by hand, what a range would have given besides the
-    scale.
-    """
+    """Return the operations that compute the other values of a range from a scale that was set by hand."""
     spec, high = scheme.arithmetic.scale, scheme.range_value_max
     inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
     absmax = Operation(
@@ -275,7 +272,7 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
 
 
 def _scale_in_global_absmax(fmt: NumberFormat, reach: float) -> Operations:
-    """Return the operations that keep the tensor's largest magnitude, and scale by what follows from it."""
+    """Return the operations that store the tensor's largest magnitude and scale by its multiples."""
     levels = levels_of_absmax(reach)
     line = "scale_code = where(global_absmax == 0, 0, scale * global_inverse)"
     return (
@@ -328,7 +325,7 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
     )
 
 
-#: It is kept as float32, and what follows is computed in that.
+#: The inverse of the global scale is float32, and so are later results.
 _INVERSE_OF_ZEROS = Operation(
     "global_inverse_of_zeros",
     "global_inverse = where(isinf(global_inverse), 1, global_inverse)",

@@ -17,7 +17,7 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def code_operations(scheme: Scheme) -> Operations:
-    """Return the operations from `x` and what is known of its block to its code.
+    """Return the operations from `x` and the values of its block to its code.
 
     `y` is the rounded value on the unbounded grid, `q` the value that the format has.
     """
@@ -161,8 +161,8 @@ def _inverse(divisor: str, of_zero: str) -> Operation:
 
 
 def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Operations:
-    """Return the operations that find the value of code 0, where it is none of what is stored, and subtract
-    it from x where it is to be `subtracted` there.
+    """Return the operations that compute the value of code 0, if it is not stored, and subtract it from x if
+    `subtracted`.
     """
     convention = scheme.arithmetic
     name = _name_of_value(scheme)
@@ -182,7 +182,7 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
 
 
 def _name_of_value(scheme: Scheme) -> str:
-    """Return what the value of code 0 is called."""
+    """Return the name of the value of code 0 in the operations."""
     if scheme.arithmetic.zero_domain == "value_middle":
         return "lo"
     return "code_zero_point" if scheme.arithmetic.zero_point_format else "zero_point"
@@ -198,7 +198,7 @@ def _subtract_product(scheme: Scheme, apply: torch.dtype) -> Operations:
 
 
 def _sign_of_zero(scheme: Scheme) -> Operations:
-    """Return what becomes of a zero before it is rounded, be it x or a quotient too small for a number."""
+    """Return the operations that set the sign of a zero before rounding: of x or an underflowed quotient."""
     rule = scheme.arithmetic.negative_zero
     if scheme.number_format.kind != "float" or rule in ("keep", "never"):
         return ()
@@ -261,7 +261,7 @@ def _lattice(count: int) -> Operations:
     )
 
 
-#: What becomes of NaN in the input where ±Inf saturates.
+#: Replaces NaN in the input by 0 where ±Inf saturates.
 _NAN_TO_ZERO: Operations = (
     Operation(
         "clip_nan", "x = where(isnan(x), 0, x)", lambda v: torch.where(torch.isnan(v["x"]), 0, v["x"]), True
@@ -361,8 +361,8 @@ def _cast(scheme: Scheme) -> Operations:
 def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tensor:
     """Return the codes of the values `q` that `code_operations` made of `x`.
 
-    NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; of a
-    quotient without an answer, such as 0 / 0, it is set, as x86 sets it.
+    NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; for an
+    undefined quotient, such as 0 / 0, the sign bit is set, as on x86.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> x = torch.tensor([math.nan, -math.nan, 0.0])
@@ -386,7 +386,7 @@ def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tenso
 
 
 def _overflow(fmt: NumberFormat, rule: str) -> Operation:
-    """Return the operation that makes Inf or NaN of what lies beyond the largest value.
+    """Return the operation that turns values beyond the largest one into Inf or NaN.
 
     In a format without a sign and 0, these become NaN, and a positive value below the smallest one becomes
     the smallest.
@@ -402,7 +402,7 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
     line = f"q = where((copysign(1, y) < 0) | (x == 0), nan, where(y > {high}, {beyond}, max(y, {low})))"
 
     def without_sign(v: NamedTensors) -> torch.Tensor:
-        # What was rounded to -0 was negative.
+        # A value that was rounded to -0 was negative.
         return torch.where(
             torch.signbit(v["y"]) | (v["x"] == 0), math.nan, above(v["y"].clamp(min=fmt.value_min))
         )
@@ -420,7 +420,7 @@ def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return handle_torch_function(fma, (x, y, z), x, y, z)
     product, addend = x.to(torch.float64) * y.to(torch.float64), z.to(torch.float64)
     total = product + addend
-    # What the float64 sum lost. Rounded to odd, the sum can be rounded to float32 as if it had been exact.
+    # The error of the float64 sum. Rounded to odd, the sum can be rounded to float32 as if it were exact.
     back = total - product
     lost = (product - (total - back)) + (addend - back)
     towards = torch.where(lost > 0, math.inf, -math.inf).to(torch.float64)

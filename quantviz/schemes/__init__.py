@@ -1,3 +1,3 @@
-"""What is chosen, as values: formats, granularities, calibrations, conventions of engines, schemes, recipes.
-Without torch.
+"""The choices that describe a quantization: formats, granularities, calibrations, conventions of engines,
+schemes and recipes. None of these modules imports torch.
 """

@@ -1,8 +1,8 @@
-"""What each axis of a tensor is called: the one rule that every control, table and sentence asks.
+"""The names of a tensor's axes, for every control, table and sentence.
 
 A tensor of two axes has rows and columns. Four axes are those of a convolution's weight, output channels ×
-input channels × height × width of the kernel, as every framework stores it. What other axes mean nobody can
-tell from a shape: they go by their number.
+input channels × height × width of the kernel, as every framework stores it. The meaning of other axes does
+not follow from the shape: their names have only their number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Axes:
     convolution: bool = False
 
     def id_of(self, axis: int) -> str:
-        """Return what an axis is: row, column, output_channel, input_channel, or axis where only its number
+        """Return the kind of an axis: row, column, output_channel, input_channel, or axis if only its number
         is known.
         """
         count, axis = len(self.shape), axis % len(self.shape)
@@ -41,8 +41,10 @@ class Axes:
         return ("row", "column")[axis + 2 - count] if count <= 2 else "axis"
 
     def words(self, axis: int, form: str = "name", language: str = DEFAULT_LANGUAGE) -> str:
-        """Return an axis in words: its `name`, `one` of its indices, `each` of them, `many`; on a `button`;
-        in a scheme's name the `channel`, and in `short` where there is little room; and what lies `along` it.
+        """Return the words for an axis.
+
+        `form` is one of: its `name`, `one` of its indices, `each` of them, `many`; the label of a `button`;
+        the `channel` in a scheme's name, `short` where there is little room; or the direction `along` it.
 
         >>> [Axes((2, 3, 4)).words(2, form) for form in ("one", "each", "many", "along")]
         ['index of axis 2', 'each index of axis 2', 'Axis 2', 'axis 2']

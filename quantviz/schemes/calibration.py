@@ -1,7 +1,8 @@
 """Calibrations: from the values of a block to its clipping range.
 
-A calibration is added here: one class in `CALIBRATIONS` and its words in each language. What it answers and
-is told is in `calibration_protocol`, and those that search as an engine does are in `engine_calibrations`.
+A calibration is added here: one class in `CALIBRATIONS` and its words in each language. Its methods and their
+arguments are in `calibration_protocol`; calibrations that search as an engine does are in
+`engine_calibrations`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 @dataclass(frozen=True)
 class MinMax:
-    """From the smallest to the largest value of the block."""
+    """The range from the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
     of_values: ClassVar[bool] = True
@@ -93,8 +94,8 @@ class Percentile:
 
 @dataclass(frozen=True)
 class AbsMean:
-    """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al.
-    2024).
+    """The range from -mean(|x|) to mean(|x|), the scale of ternary and binary weights (BitNet b1.58, Ma et
+    al. 2024).
     """
 
     id: ClassVar[str] = "abs_mean"
@@ -119,11 +120,11 @@ class AbsMean:
 class MSE(Computed):
     """The range of least squared error, found by trying many, and more finely around the best.
 
-    The ranges tried lie within the smallest to the largest value.
+    The ranges tried lie between the smallest and the largest value.
 
-    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
-    an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes
-    a difference, and it stays from the smallest to the largest value.
+    Each trial runs the scheme itself, so that the range fits its format and its engine's arithmetic. If an
+    engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes a
+    difference, and it stays from the smallest to the largest value.
     """
 
     id: ClassVar[str] = "mse"
@@ -234,8 +235,8 @@ CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
 
 
 def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration:
-    """Return a calibration to begin with: each field is what is `known` by its name, else its "start" or its
-    default, else 1.
+    """Return a calibration with initial values: for each field the number in `known` under its name, else its
+    "start" or its default, else 1.
 
     >>> starting(Percentile, {"lo": -3.0}), starting(ManualRange, {"lo": -3.0, "hi": 2.0})
     (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))

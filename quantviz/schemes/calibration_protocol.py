@@ -1,4 +1,4 @@
-"""What a calibration answers and is told: the protocols that `calibration` and `engine_calibrations` fill."""
+"""The protocols of calibrations and their inputs, which `calibration` and `engine_calibrations` implement."""
 
 from __future__ import annotations
 
@@ -31,24 +31,22 @@ class Range(Picklable):
 
 
 class Part(Protocol):
-    """Some blocks of a tensor, gone through as often as need be. Zeros that fill a block up are none of its
-    values.
-    """
+    """Some blocks of a tensor, which can be read any number of times. Padding does not count as values."""
 
     @property
     def numbers(self) -> torch.Tensor:
-        """Return which blocks these are, counted row-major over the grid, int64 (k,)."""
+        """Return the numbers of the blocks, counted row-major over the grid, int64 (k,)."""
 
     @property
     def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return smallest and largest value of each, float32 (k,); 0 where it has none."""
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum (k, m) of what `of_rows` makes of one stretch of each block after the other.
+        """Return the sum (k, m) of the results of `of_rows` over the blocks, one stretch after the other.
 
         It is called with the values, float32 (k, n) with NaN where a block has no more of them, and with
-        each of `of_blocks` (k,) as (k, 1); its answers are (k, m). Where stretches begin and end follows from
-        the block's own size, so that sums have the same bits whatever else is looked at.
+        each of `of_blocks` (k,) as (k, 1); it returns (k, m). A block's own size alone decides where its
+        stretches begin and end, so that sums have the same bits whatever other blocks are read.
         """
 
     def joined(
@@ -57,12 +55,12 @@ class Part(Protocol):
         join: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
         *of_blocks: torch.Tensor,
     ) -> torch.Tensor:
-        """Return the same, joined in another way than by adding up."""
+        """Return the results of `of_rows` over the blocks, (k, m), combined by `join` instead of a sum."""
 
 
 class BlockValues(Protocol):
-    """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a
-    part at a time.
+    """The statistics of a tensor's blocks that calibrations use: `blocks.Blocks`, or a reader of the tensor
+    in parts.
     """
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,13 +87,15 @@ class BlockValues(Protocol):
         """
 
     def of_runs(self, values: torch.Tensor) -> torch.Tensor:
-        """Return what is known of the blocks of each run, (count, runs), as it lies in the grid."""
+        """Return values of the blocks of each run, (count, runs), in the shape of the grid."""
 
     def by_parts(
         self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return the `count` numbers a block that `answer` gives, (k,) each, of at most `most` blocks at a
-        time: float64 of the layout's `grid_shape`.
+        """Return the results of `answer` for all blocks: `count` tensors, float64 of the layout's
+        `grid_shape`.
+
+        `answer` gets at most `most` blocks at a time and returns `count` tensors (k,).
         """
 
 
@@ -113,14 +113,14 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class ModeContext:
-    """What a calibration may depend on besides the values of a block: the mode alone."""
+    """The one input of calibrations of values besides the values of a block: the mode."""
 
     mode: str
 
 
 @dataclass(frozen=True, eq=False)
 class Context(ModeContext):
-    """What any other calibration is told: what the range is for, and the means to try one."""
+    """The inputs of any other calibration: the scheme's parts, and functions that try a range."""
 
     format: NumberFormat
     convention: Convention
@@ -128,48 +128,50 @@ class Context(ModeContext):
     #: `grid_shape`, as the reference quantizer makes it under this very scheme; infinite where the range
     #: would be refused, or the engine yields no finite number.
     trial: Trial
-    #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a
-    #: block.
+    #: Makes the result that replaces a range: scale and zero point, each one for all blocks or one a block.
     qparams: Callable[[object, object], QParams]
-    #: Computes what a calibration says by the function that stands for its class: it takes torch, which
-    #: choosing a scheme does not import.
+    #: Computes the ranges of a calibration by the function for its class, which needs torch: choosing a
+    #: scheme does not import that.
     compute: Callable[[Calibration, BlockValues, Context], Range | QParams]
     #: Returns the largest magnitude of the whole tensor.
     absmax: Callable[[], torch.Tensor]
-    #: What an error counts in each column, where the caller says so.
+    #: The weights of the errors by column, if the caller gives any.
     importance: torch.Tensor | None = None
-    #: Finds what an engine's own search finds of each block by itself; none for the reference's way.
+    #: Returns the ends between which x̂ lies in the blocks of a list of ranges, as `trial` takes it; none
+    #: where they are not known.
+    reach: Callable[[Range, torch.Tensor], tuple[torch.Tensor, torch.Tensor] | None] | None = None
+    #: Runs an engine's own search on each block by itself; none for the reference.
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
 
 class Calibration(Protocol):
-    """What every calibration answers."""
+    """The protocol of every calibration."""
 
     id: ClassVar[str]
     #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
-    #: `ModeContext`, and a range that was found once serves other formats too. What any other one finds is
-    #: kept for the one scheme.
+    #: `ModeContext`, and its range, computed once, serves other formats too. The result of any other one is
+    #: cached for its one scheme.
     of_values: ClassVar[bool]
-    #: Whether it is asked of all blocks of a tensor together, as one whose search looks at the whole tensor
-    #: must be. Any other is asked of some blocks at a time: what a block is given depends on no other block.
+    #: Whether it gets all blocks of a tensor together, as a search over the whole tensor needs. Any other
+    #: gets some blocks at a time: the result of a block depends on no other block.
     together: ClassVar[bool]
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        """Yield what is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
+        """Yield an error for each bad field, for this format, mode and a convention's `zero_domain`."""
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
         """Return the clipping range of each block, or its scale and zero point."""
 
     def lines(self, mode: str) -> tuple[str, str]:
-        """Return how `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them,
-        so that they are shown as they were found.
+        """Return the Python expressions of `lo` and `hi` in terms of `block`, for display; empty if there are
+        none, so that the found values are shown.
         """
 
 
 class Computed:
-    """A calibration whose range, or scale and zero point, the function computes that stands for its class."""
+    """A calibration whose range, or scale and zero point, is computed by the function for its class."""
 
     of_values: ClassVar[bool] = False
     together: ClassVar[bool] = False

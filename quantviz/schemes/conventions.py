@@ -17,7 +17,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
-from quantviz.schemes.names import ids_named
+from quantviz.schemes.names import begins_words, ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 from quantviz.text import languages, text
 
@@ -70,11 +70,7 @@ class Convention(Arithmetic):
         """
         if name not in FIELDS:
             raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
-        return (
-            getattr(self.scale, name.removeprefix("scale."))
-            if name.startswith("scale.")
-            else getattr(self, name)
-        )
+        return _field_of(self, name)
 
     def granularity_like(self, granularity: Granularity, shape: Shape, format_id: str) -> Granularity:
         """Return `granularity` where the engine offers it with a format and it fits a tensor of `shape`, else
@@ -105,8 +101,8 @@ class Convention(Arithmetic):
         )
 
     def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
-        """Return what the engine does with an input of `dtype` that becomes codes of a format; none where
-        that is not known, or the input has no half precision.
+        """Return the engine's rule for an input of `dtype` that becomes codes of a format; none if there is
+        no such rule, or if the input does not have half precision.
 
         >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
         (('result_dtype', 'input'),)
@@ -114,26 +110,31 @@ class Convention(Arithmetic):
         return next((each for each in self.half_input if each.fits(dtype, format_id)), None)
 
     def in_effect(self, format_id: str) -> Convention:
-        """Return the same arithmetic with what its `input_dtype` changes written in the fields themselves.
+        """Return the arithmetic for its `input_dtype`, with the changes for that dtype in the fields.
 
         A field that was set by hand keeps its value.
 
         >>> CONVENTIONS["bitsandbytes"].replace(input_dtype="float16").in_effect("nf4").result_dtype
         'float16'
         """
-        # Every step asks for it: most inputs are float32.
         return _in_effect(self, format_id) if self.input_dtype in HALVES else self
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each field whose value is unknown, or else for each that does not go with
         another field.
         """
-        # Those that have a name are asked by the tests, and on a page many times by each run. Equal is not
-        # enough: False equals 0, and is no count.
-        if isinstance(self.id, str) and self is CONVENTIONS.get(self.id):
-            return
+        # Most schemes check this again and again: cache that all fields are right.
+        if not self._is_sound:
+            yield from self._wrong_fields()
+
+    @functools.cached_property
+    def _is_sound(self) -> bool:
+        """Whether all fields are valid."""
+        return not any(self._wrong_fields())
+
+    def _wrong_fields(self) -> Iterator[QuantVizError]:
         unknown = tuple(self._unfit()) or tuple(self._unknown())
-        # What is no value at all cannot be asked whether it goes with others.
+        # A field can only be checked against others if every value is known.
         yield from unknown or self._lacking()
 
     def _unfit(self) -> Iterator[QuantVizError]:
@@ -142,7 +143,7 @@ class Convention(Arithmetic):
 
     def _unknown(self) -> Iterator[QuantVizError]:
         for name, allowed in CHOICES.items():
-            value = self.get(name)
+            value = _field_of(self, name)
             if value not in allowed or type(value) not in {type(each) for each in allowed}:
                 yield QuantVizError(
                     "convention_bad_value", field=name, got=value, allowed=", ".join(map(str, allowed))
@@ -159,7 +160,7 @@ class Convention(Arithmetic):
             "scale.inverse_max",
             "code_bits",
         ):
-            value = self.get(name)
+            value = _field_of(self, name)
             if not isinstance(value, float) or not 0 <= value < float("inf"):
                 yield QuantVizError("convention_bad_value", field=name, got=value, allowed="≥ 0")
         for name, smallest in (
@@ -169,7 +170,7 @@ class Convention(Arithmetic):
             ("seed", 0),
             ("lattice", 0),
         ):
-            value = self.get(name)
+            value = _field_of(self, name)
             # Its text form has 18 digits.
             if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value < 10**18:
                 yield QuantVizError(
@@ -239,6 +240,12 @@ class Convention(Arithmetic):
             (
                 "scale.tensor_floor",
                 self.scale.tensor_floor > 0 and self.scale.rule != "mirrored_end",
+                "scale.rule",
+                "mirrored_end",
+            ),
+            (
+                "reduce_range",
+                self.reduce_range == "stretched" and self.scale.rule != "mirrored_end",
                 "scale.rule",
                 "mirrored_end",
             ),
@@ -327,7 +334,9 @@ class Convention(Arithmetic):
         {'ties': ('even', 'away')}
         """
         return {
-            name: (self.get(name), other.get(name)) for name in FIELDS if self.get(name) != other.get(name)
+            name: (_field_of(self, name), _field_of(other, name))
+            for name in FIELDS
+            if _field_of(self, name) != _field_of(other, name)
         }
 
     def __str__(self) -> str:
@@ -371,12 +380,19 @@ class Convention(Arithmetic):
         return known.replace(**changes) if changes else known
 
 
+def _field_of(convention: Convention, name: str) -> object:
+    """Return a field by its name in `FIELDS`."""
+    if name.startswith("scale."):
+        return getattr(convention.scale, name.removeprefix("scale."))
+    return getattr(convention, name)
+
+
 def _methods(search: str | None) -> set[str]:
-    """Return how an engine's search goes through blocks, for any of its formats."""
+    """Return the methods of an engine's search, for all of its formats."""
     return {each.method for each in SEARCHES.get(search or "", {}).values()}
 
 
-#: What a convention says of its engine besides the arithmetic.
+#: Fields of a convention that describe its engine and are not arithmetic.
 _NO_RULES = ("id", "scale", "half_input", "offer", "purpose", "known_as")
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.
@@ -422,6 +438,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         ),
         "scale.asymmetric_rule": ("width_over_steps", "end_on_code", "zero_on_code"),
         "scale.width_dtype": ("scale_math", *HALVES),
+        "scale.ends_format": (None, *HALVES),
         "scale.floor_rule": (
             "at_least",
             "replace_zero",
@@ -490,7 +507,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         ),
         "narrow_range": (False, True),
         "narrow_unsigned": ("none", "smallest", "largest"),
-        "reduce_range": ("none", "half", "half_and_one"),
+        "reduce_range": ("none", "half", "half_and_one", "stretched"),
         "narrow_clamp": (True, False),
         "cast_before_clamp": ("none", "int64"),
         "block_cast_before_clamp": ("same", "none", "int64"),
@@ -531,7 +548,7 @@ def _in_effect(convention: Convention, format_id: str) -> Convention:
     return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)
 
 
-#: Their ids by what the engine is for.
+#: Ids of conventions by the purpose of their engine.
 CONVENTION_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {purpose: tuple(each.id for each in ENGINES if each.purpose == purpose) for purpose in PURPOSES}
 )
@@ -557,11 +574,24 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
         return CONVENTIONS[meant[0]]
     if meant:
         raise QuantVizError("convention_of_several", got=convention_id, allowed=", ".join(meant))
+    partly = [each.id for each in CONVENTIONS.values() if begins_words(engine_names(each), convention_id)]
+    if partly:
+        raise QuantVizError("convention_in_part", got=convention_id, allowed=", ".join(partly))
     raise QuantVizError("unknown_convention", got=convention_id, known=", ".join(CONVENTIONS))
 
 
+def engine_names(convention: Convention) -> tuple[str, ...]:
+    """Return the names of a convention: its id, the engine's name in each language, and other names.
+
+    >>> engine_names(CONVENTIONS["qserve"])[:2]
+    ('qserve', 'QServe')
+    """
+    own = (text(f"conventions.{convention.id}.name", language) for language in languages())
+    return (convention.id, *own, *convention.known_as)
+
+
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 

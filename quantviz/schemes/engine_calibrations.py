@@ -1,7 +1,7 @@
 """Calibrations that search as an engine or a paper does, with its own parameters.
 
-Each says what its package computes and, where that is not what one expects, that too: it is reproduced. What
-they compute is in the reference, `Context.compute`.
+Each docstring describes the package's own computation, with its surprises: they are reproduced. The functions
+that compute the ranges are in the reference, `Context.compute`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from quantviz.schemes.calibration_protocol import Computed, as_plain, is_number
 if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
 
-#: Most bins of a histogram: each takes memory and time, and float32 tells no more of them apart.
+#: Most bins of a histogram: each takes memory and time, and float32 cannot distinguish more.
 MOST_BINS = 2**16
 #: Most steps of a search.
 MOST_STEPS = 2**12
 
 
 class _Computed(Computed):
-    """What they have in common."""
+    """The base class of calibrations that search the whole tensor."""
 
     id: ClassVar[str]
     together: ClassVar[bool] = True
 
     def _outside(self, name: str, least: float, most: float) -> Iterator[QuantVizError]:
-        """Yield an error where a field is no number from `least` to `most`; a whole one where `least` is."""
+        """Yield an error if a field is not a number from `least` to `most`, whole if `least` is an int."""
         got, whole = getattr(self, name), isinstance(least, int)
         if (
             not is_number(got)
@@ -94,7 +94,7 @@ class MSELLMCompressor(_Computed):
 
     @property
     def steps(self) -> int:
-        """Return how many ranges are tried at most."""
+        """Return the largest number of ranges to try."""
         return int(self.maxshrink * self.grid)
 
     def problems(
@@ -145,8 +145,8 @@ class EntropyTensorRT(_Computed):
     """TensorRT's search as modelopt has it: the clip of the histogram of |x| that changes its distribution
     least (Kullback–Leibler).
 
-    Of several least divergences the last is taken, the first bin is overwritten by the second, and a clip
-    below which there is no value has no divergence, which counts as the least.
+    The last of several least divergences counts, the first bin is overwritten by the second, and a clip
+    without values below it has no divergence, which counts as the least.
     """
 
     bins: int = 2048
@@ -293,7 +293,7 @@ class HQQ(_Computed):
     """HQQ's half-quadratic splitting: scales from the whole range, then only the zero points are made better,
     towards the least Σ|error|^`p`.
 
-    All blocks stop when the mean |error| of the whole tensor no longer falls, and keep what was made in the
+    All blocks stop when the mean |error| of the whole tensor no longer falls, and keep the zero points of the
     very round that failed. The package (0.2.8) has a growth of `beta` by 1.01 a round in its settings that it
     never applies: `kappa` is 1.
     """

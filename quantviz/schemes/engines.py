@@ -32,16 +32,16 @@ _SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
 def _half(
     *changed: str, dtypes: tuple[str, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
 ) -> HalfInput:
-    """Return what an engine does with half precision: the fields in `changed` are of the input's dtype, and
+    """Return an engine's rule for half precision: the fields in `changed` have the input's dtype, and
     `others` have another value, with `scale__floor` for `scale.floor`.
     """
     values = {**dict.fromkeys(changed, "input"), **others}
     return HalfInput(dtypes, formats, tuple((name.replace("__", "."), each) for name, each in values.items()))
 
 
-#: What an engine does that widens half precision to float32, values included.
+#: The rule of an engine that widens half precision to float32, values included.
 _WIDENED = HalfInput()
-#: The same, but that values come back in the input's dtype.
+#: The same, but with values in the input's dtype.
 _VALUES_IN_HALF = _half("result_dtype")
 #: All steps are those of the input's dtype.
 _ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
@@ -81,7 +81,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         unsigned_zero="middle",
         order="fused_multiply_add_round",
         block_order="multiply_add_round",
-        # An observer that is told fewer codes makes the range for them; codes may be any of the dtype.
+        # An observer with fewer codes makes the range for them; codes may be any of the dtype.
         narrow_clamp=False,
         nan_code="largest",
         block_nan_code="zero",
@@ -90,7 +90,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_bits=32,
         half_input=(_refused(),),
         purpose="integer_inference",
-        known_as=("FBGEMM", "eager mode"),
+        known_as=("FBGEMM", "eager mode", "reduce_range"),
         offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
     ),
     # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
@@ -108,7 +108,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_bits=32,
         half_input=(_VALUES_IN_HALF,),
         purpose="training",
-        known_as=("QAT",),
+        known_as=("QAT", "PyTorch fake_quantize"),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -138,7 +138,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_bits=32,
         half_input=(_VALUES_IN_HALF,),
         purpose="training",
-        known_as=("FusedMovingAvgObsFakeQuantize",),
+        known_as=("FusedMovingAvgObsFakeQuantize", "QAT"),
         offer=Offer(
             _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
         ),
@@ -181,7 +181,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         half_input=(_half("scale_math", "result_dtype"),),
         purpose="llm_weights",
-        known_as=("Int8WeightOnly", "Int8Tensor"),
+        known_as=("Int8WeightOnly", "Int8Tensor", "reduce_range"),
         offer=Offer(("int8",), granularities=("per_tensor", "per_channel", "per_group", "per_block")),
     ),
     # _choose_qparams_affine_tinygemm: the zero point is the value of the middle code.
@@ -251,7 +251,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=8,
         half_input=(_WIDENED,),
         purpose="microscaling",
-        known_as=("4/6", "NVFP4"),
+        known_as=("NVFP4 four over six", "4/6", "NVFP4"),
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
     ),
     # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
@@ -273,7 +273,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _refused("bfloat16"),
         ),
         purpose="integer_inference",
-        known_as=("ORT", "QDQ"),
+        known_as=("ORT", "QDQ", "reduce_range"),
         offer=Offer(
             _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
             granularities=("per_tensor", "per_channel"),
@@ -375,7 +375,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=32,
         half_input=(_refused(),),
         purpose="training",
-        known_as=("TensorFlow", "TFLite", "Keras"),
+        known_as=("TensorFlow fake_quant", "TensorFlow", "TFLite", "Keras"),
         offer=Offer(_ids("uint2-8", "uint16"), _ASYMMETRIC, ("per_tensor", "per_channel")),
     ),
     # AIMET's post_training_tf. Its offset is minus this zero point; strict symmetric is narrow_range=true
@@ -407,7 +407,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         half_input=(_WIDENED,),
         purpose="llm_weights",
-        known_as=("OpenVINO", "compress_weights"),
+        known_as=("OpenVINO", "NNCF", "compress_weights"),
         offer=Offer(
             _ids("int4", "int8", "uint4", "uint8"),
             granularities=("per_channel", "per_group"),
@@ -438,6 +438,8 @@ ENGINES: tuple[Arithmetic, ...] = (
         zero_width="as_any",
         scale_bits=32,
         zero_bits=32,
+        # Of the graph, the input, the ends and the output are float16.
+        half_input=(_half("scale__ends_format", "result_dtype", dtypes=("float16",)),),
         purpose="integer_inference",
         known_as=("OpenVINO", "NNCF", "Intel", "POT"),
         offer=Offer(_ids("uint4", "uint8"), granularities=("per_tensor", "per_channel")),
@@ -638,7 +640,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         known_as=("LLM.int8()", "bnb"),
         offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
     ),
-    # AutoAWQ's pseudo_quantize_tensor with zero_point=True. What WQLinear_GEMM stores of it is
+    # AutoAWQ's pseudo_quantize_tensor with zero_point=True. The form that WQLinear_GEMM stores is
     # scale.format=float16 with scale.codes_from=exact.
     Arithmetic(
         "awq",
@@ -743,7 +745,7 @@ ENGINES: tuple[Arithmetic, ...] = (
             _refused("bfloat16"),
         ),
         purpose="integer_inference",
-        known_as=("coremltools", "Apple"),
+        known_as=("Core ML linear", "coremltools", "Apple"),
         offer=Offer(
             _ids("int4", "int8", "uint4", "uint8"),
             granularities=("per_tensor", "per_channel", "per_group", "per_block"),
@@ -890,7 +892,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "modelopt_packed",
         zero_width="as_any",
         tail="short",
-        # INT8QTensor keeps what it was padded with, FP8QTensor does not.
+        # INT8QTensor keeps its padding, FP8QTensor does not.
         tail_stored="whole_if_integer",
         scale_bits=32,
         half_input=(_half(*_ALL_IN_HALF),),

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from quantviz.door import public_class
+from quantviz.door import check_fields, public_class
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
 #: Elements of a block up to which it may have more than four times those of the tensor.
 MOST_IN_BLOCK = 2**16
-#: What a text form can hold: 18 digits.
+#: The largest number in a text form: 18 digits.
 _MOST = 10**18 - 1
 #: A part of a tensor: one number or slice for each axis, all inside its shape.
 Window = tuple[int | slice, ...]
@@ -41,35 +41,41 @@ def flat_index(index: Shape, shape: Shape) -> int:
 @public_class
 @dataclass(frozen=True)
 class BlockLayout:
-    """How a tensor falls into blocks. Only `blocks.py` applies it.
+    """The division of a tensor into blocks. Only `blocks.py` applies it.
 
     >>> PerGroup(3, axis=1).layout((6, 6))
     BlockLayout(view_shape=(6, 6), block_shape=(1, 3), grid_shape=(6, 2), tail='refuse')
     """
 
-    #: The shape the tensor is looked at in; blocks over a flattened tensor have `(numel,)`.
+    #: The shape in which the tensor is viewed; blocks over a flattened tensor have `(numel,)`.
     view_shape: Shape
     #: The elements of one block along each axis of the view.
     block_shape: Shape
     #: The number of blocks along each axis of the view: the shape of scale and zero point.
     grid_shape: Shape
-    #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
+    #: The rule for a block that does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
     #: fill it).
     tail: str = "refuse"
 
+    def __post_init__(self) -> None:
+        # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
+        for shape in (self.view_shape, self.block_shape, self.grid_shape):
+            if type(shape) is not tuple or any(type(length) is not int for length in shape):
+                check_fields(self)
+
     @property
     def block_count(self) -> int:
-        """Return how many blocks there are."""
+        """Return the number of blocks."""
         return math.prod(self.grid_shape)
 
     @property
     def padded_size(self) -> int:
-        """Return how many elements the blocks have if all of them are full."""
+        """Return the number of elements of all blocks, with padding."""
         return self.block_count * self.block_size
 
     @property
     def block_size(self) -> int:
-        """Return how many elements a block has."""
+        """Return the number of elements of a full block."""
         return math.prod(self.block_shape)
 
     def window(self, block: Shape) -> tuple[slice, ...]:
@@ -84,8 +90,8 @@ class BlockLayout:
         )
 
     def size_of(self, block: Shape) -> int:
-        """Return how many elements of the tensor the block at `block` of the grid has: fewer where the last
-        ones do not fill up.
+        """Return the number of the tensor's elements in the block at `block` of the grid, which is smaller
+        for a last block that does not fill up.
 
         >>> Flat(4).layout((2, 3), "short").size_of((1,))
         2
@@ -110,46 +116,46 @@ class BlockLayout:
 
 
 class Granularity(Protocol):
-    """What every granularity answers."""
+    """The protocol of every granularity."""
 
     id: ClassVar[str]
-    #: Whether there is one scale by its nature, whatever the shape.
+    #: Whether it has one scale for a tensor of any shape.
     single: ClassVar[bool]
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what is wrong with the fields themselves."""
+        """Yield an error for each bad field."""
 
     def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
-        """Yield why it does not fit a tensor of `shape`; `tail` is one of `TAILS`."""
+        """Yield an error for each misfit with a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
         """Return the elements of one block along each axis of the view of a tensor of `shape`."""
 
     def view_shape(self, shape: Shape) -> Shape:
-        """Return the shape that a tensor of `shape` is looked at in."""
+        """Return the shape in which a tensor of `shape` is viewed."""
 
     def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; `QuantVizError` where there are none."""
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
 
     def fitted(self, shape: Shape) -> Granularity:
         """Return the nearest granularity that fits a tensor of `shape`."""
 
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Yield those of its kind worth offering for a tensor of `shape`, the usual one first; only those of
-        `sizes` where any are named.
+        """Yield the useful granularities of its kind for a tensor of `shape`, the usual one first; only those
+        of `sizes` if any are given.
         """
 
 
 @public_class
 class _ByBlockShape:
-    """A granularity that is told by the shape of its blocks."""
+    """A granularity that is defined by the shape of its blocks."""
 
     single: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is
-        # left for `problems`.
+        # Convert NumPy's whole numbers to Python's own, so that the text form round-trips; leave any other
+        # value to `problems`.
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             if each.type == "int" and not isinstance(value, bool):
@@ -177,7 +183,8 @@ class _ByBlockShape:
         view, block = self.view_shape(shape), self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
         full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
-        return BlockLayout(view, block, grid, "refuse" if full else "pad" if tail == "pad" else "short")
+        short = "pad" if tail == "pad" else "short"
+        return BlockLayout(view, block, grid, "refuse" if full else short)
 
 
 @public_class
@@ -346,7 +353,7 @@ class Flat(_ByBlockShape):
 
     def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         count = math.prod(shape)
-        # What is strided has no last block that could be short.
+        # Strided blocks have no last one that could be short.
         if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
             yield QuantVizError(
                 "flat_does_not_divide",
@@ -376,11 +383,11 @@ class Flat(_ByBlockShape):
 def nearest_granularity(
     wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0
 ) -> Granularity:
-    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of its
-    own kind where there is one.
+    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of the
+    same kind if possible.
 
-    Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the
-    shape.
+    If `wanted` has no size, blocks of `usual_size` come before others. Raises `QuantVizError` if none fits
+    the shape.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
     PerGroup(size=32, axis=-1)
@@ -420,8 +427,8 @@ def nearest_granularity(
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
-#: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are
-#: tiles), or zeros fill it.
+#: The rules for a block that does not fill up: it is refused, it is short (or that only if blocks are tiles),
+#: or zeros fill it.
 TAILS = ("refuse", "short", "short_tiles", "pad")
 
 

@@ -1,4 +1,4 @@
-"""What was mended in the arithmetic: a link that was made before can show other codes now."""
+"""Corrections of the arithmetic, because of which an older link can show other codes now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quantviz.schemes.scheme import Scheme
 
 @dataclass(frozen=True)
 class AboutTensor:
-    """What decides of a tensor whether a correction concerns it."""
+    """The facts of a tensor that decide whether a correction concerns it."""
 
     dtype: str = "float32"
     #: Whether no value is NaN, Inf or -Inf.
@@ -21,7 +21,7 @@ class AboutTensor:
 
 @dataclass(frozen=True)
 class Mend:
-    """A correction of codes that schemes gave before."""
+    """A correction that changed the codes of some schemes."""
 
     #: The number of the arithmetic that has it first: `quantviz.quantization.quantizer.ARITHMETIC`.
     number: int

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.calibration import AbsMean, Searched
-from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.conventions import CONVENTIONS, Convention, engine_names
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
-from quantviz.schemes.names import has_words, ids_named
+from quantviz.schemes.names import begins_words, has_words, ids_named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
@@ -96,7 +96,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
             }
         ),
-        # Weights as engines make them by default, but for what they search or correct besides.
+        # The engines' default weights, without their own searches and corrections.
         "engines": MappingProxyType(
             {
                 "awq_int4_g128": _group("uint4", "awq", 128, "asymmetric"),
@@ -134,8 +134,8 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 )
 
 
-#: More recipes by engine, at each one's own arithmetic: what a profile scans a model under. Names are the
-#: engines' own where they have some. They are not offered where all recipes stand beside each other.
+#: More recipes by engine, in each one's own arithmetic: a profile scans a model under some. Names are the
+#: engines' own, if any. Lists of all recipes leave these out.
 ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
     {
         # The presets of compressed-tensors, of weights alone.
@@ -189,6 +189,26 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "torchao_mxfp4": _group("float4_e2m1fn", "torchao_mx"),
             }
         ),
+        # Integers for inference and for training with them: weights by rows, and activations.
+        "integer_engines": MappingProxyType(
+            {
+                "torch_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch"),
+                "torch_int8_reduce_range": Scheme(
+                    "uint8", "asymmetric", convention=CONVENTIONS["torch"].replace(reduce_range="half")
+                ),
+                "ort_int8_reduce_range": Scheme(
+                    "int8",
+                    granularity=PerChannel(0),
+                    convention=CONVENTIONS["onnxruntime"].replace(reduce_range="half_and_one"),
+                ),
+                "tensorrt_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="tensorrt"),
+                "aimet_int8_per_row": Scheme("uint8", granularity=PerChannel(0), convention="aimet"),
+                "aimet_int8_activations": Scheme("uint8", "asymmetric", convention="aimet"),
+                "tf_fake_quant_int8": Scheme("uint8", "asymmetric", convention="tensorflow_fake_quant"),
+                "torch_qat_int8_per_row": Scheme("int8", granularity=PerChannel(0), convention="torch_qat"),
+                "torch_qat_int8_activations": Scheme("uint8", "asymmetric", convention="torch_qat"),
+            }
+        ),
         "mlx": MappingProxyType(
             {
                 "mlx_q6_g64": _group("uint6", "mlx", 64, "asymmetric"),
@@ -237,7 +257,7 @@ RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 #: Every recipe by id, those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
-#: The axes of a tensor that is not at hand.
+#: The axes of a matrix, for recipes without a tensor.
 MATRIX = Axes((1, 1))
 
 
@@ -253,7 +273,7 @@ def recipe_name(
     """
     granularity, words = ALL_RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
-        # A recipe of columns does not fit a tensor of one axis, and is told all the same.
+        # A recipe of columns does not fit a tensor of one axis, but needs a name there too.
         named = axes if len(axes.shape) > granularity.axis else MATRIX
         words = {form: named.words(granularity.axis, form, language) for form in ("channel", "short")}
     return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
@@ -295,16 +315,18 @@ openvino_int8_sym; or Scheme('int8').
     partly = _named_partly(named) if named.strip() else ()
     if partly:
         raise QuantVizError("recipe_of_several", got=named, allowed=", ".join(partly))
+    for engine in CONVENTIONS.values():
+        if begins_words(engine_names(engine), named):
+            example = Scheme("int8").adapted(engine.id, (4096, 4096))
+            raise QuantVizError("scheme_is_engine", got=named, example=str(example))
     raise QuantVizError("unknown_recipe", got=named, known=", ".join(ALL_RECIPES))
 
 
 def _named_partly(typed: str) -> tuple[str, ...]:
-    """Return the recipes that have what was typed in a name, or whose engine is known by such a name."""
+    """Return the ids of recipes with the typed text in their name or in a name of their engine."""
     in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
     of_engine = [
-        own
-        for own, scheme in ALL_RECIPES.items()
-        if any(has_words(name, typed) for name in (scheme.chosen.id, *scheme.chosen.known_as))
+        own for own, scheme in ALL_RECIPES.items() if begins_words(engine_names(scheme.chosen), typed)
     ]
     return tuple(own for own in ALL_RECIPES if own in (*in_name, *of_engine))
 
@@ -324,15 +346,15 @@ def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
     """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
 
-    NaN and Inf are left aside.
+    Recipes that engines share come before an engine's own. NaN and Inf are left aside.
     """
     current = current.replace(nonfinite="refuse")
-    exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
+    exact = next((name for name, scheme in ALL_RECIPES.items() if scheme == current), None)
     if len(shape) == 1 and needs_lines(current):
         return None
     if exact or current.problems(shape):
         return exact
-    return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+    return next((name for name, scheme in ALL_RECIPES.items() if _same_effect(scheme, current, shape)), None)
 
 
 def needs_lines(recipe: Scheme) -> bool:

@@ -1,7 +1,7 @@
-"""Searches for scales as values: how an engine finds the scale and smallest value of each block, and in how
-many bits it keeps them.
+"""Searches for scales as values: an engine's search of the scale and smallest value of each block, and the
+bits in which it stores them.
 
-A search is added here: one entry in `SEARCHES`. What it does is the table of methods in
+A search is added here: one entry in `SEARCHES`. Its steps are in the table of methods in
 `quantviz/quantization/scale_search.py`.
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Tries:
-    """Which scales are tried: range / (first + step · i + largest code), for i from 0 to `count` - 1."""
+    """The scales to try: range / (first + step · i + largest code), for i from 0 to `count` - 1."""
 
     first: float
     step: float
@@ -23,7 +23,7 @@ class Tries:
 
 @dataclass(frozen=True)
 class ScaleSearch:
-    """How scales are found for one number format, and kept."""
+    """The search of scales for one number format, and their stored form."""
 
     #: "minimum": scale and smallest value, by weighted least squares; "signed": a scale that may be negative;
     #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
@@ -38,19 +38,20 @@ class ScaleSearch:
     code_max: int = 0
     #: Bits of such a code.
     code_bits: int = 0
-    #: Of "minimum": what is tried, without weights of columns and with them.
+    #: Of "minimum": the scales to try, without weights of columns and with them.
     tries: Tries = Tries(0.0, 0.0, 0)
     tries_weighted: Tries = Tries(-0.9, 0.05, 37)
-    #: Of "minimum": what counts an error: "magnitude", |x|; "level", the block's root mean square + |x|. Of
-    #: "block_maximum": "squares", "magnitudes" or "largest", what is added up, or taken, of errors.
+    #: Of "minimum": the weight of an error: "magnitude", |x|; "level", the block's root mean square + |x|. Of
+    #: "block_maximum": the measure of a block's errors: the sum of "squares" or "magnitudes", or the
+    #: "largest".
     weight: str = "level"
     #: Of "minimum": whether errors are added up as they are, or squared.
     absolute: bool = False
-    #: With weights of columns: w · √(`level` · mean x² of the run + x²) counts an error; 0 for w alone.
+    #: With weights of columns: an error's weight is w · √(`level` · mean x² of the run + x²); 0 for w alone.
     level: float = 2.0
     #: Bits of the scale that the blocks of a run share.
     run_bits: int = 16
-    #: Of "integer_levels": the largest code of the first level, by what the zero point is.
+    #: Of "integer_levels": the largest code of the first level, by the meaning of the zero point.
     reaches: tuple[tuple[str, int], ...] = ()
 
     def reach(self, zero_domain: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,9 +19,8 @@ from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
-#: What is done with NaN and Inf in the input: nothing is quantized; +Inf gets the largest code, -Inf the
-#: smallest and NaN becomes 0; or they get the codes that the engine gives them. Ranges and metrics leave them
-#: out.
+#: The rules for NaN and Inf in the input: an error; +Inf gets the largest code, -Inf the smallest and NaN
+#: becomes 0; or they get the engine's own codes for them. Ranges and metrics leave them out.
 NONFINITE = ("refuse", "clip", "ignore")
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
@@ -52,17 +52,17 @@ class Scheme:
     format: str = "int8"
     #: "symmetric" or "asymmetric".
     mode: str = "symmetric"
-    #: Which elements share one scale.
+    #: The elements that share one scale.
     granularity: Granularity = PerTensor()
-    #: How the clipping range is found.
+    #: The rule for the clipping range.
     calibration: Calibration = MinMax()
-    #: Whose arithmetic: an id of `CONVENTIONS`, or a `Convention`. Kept as a `Convention`.
+    #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
     convention: str | Convention = "course"
-    #: What is done with NaN and Inf, one of `NONFINITE`.
+    #: The rule for NaN and Inf, one of `NONFINITE`.
     nonfinite: str = "refuse"
 
     def __post_init__(self) -> None:
-        # Kept as the id; what is no format at all is a problem.
+        # Store the format's id; a value that is no name of a format is one of the problems below.
         if isinstance(self.format, str) and self.format not in FORMATS:
             object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
@@ -83,13 +83,14 @@ class Scheme:
 
     @property
     def arithmetic(self) -> Convention:
-        """Return the convention with what the dtype of the input changes in it.
+        """Return the convention for the dtype of the input.
 
         >>> form = "int4,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)"
         >>> Scheme.parse(form).arithmetic.apply_dtype
         'bfloat16'
         """
-        return self.chosen.in_effect(self.format)
+        # Every step reads this, and nearly every input is float32.
+        return self.chosen.in_effect(self.format) if self.chosen.input_dtype in HALVES else self.chosen
 
     def on_input(self, dtype: str) -> Scheme:
         """Return the scheme for an input of `dtype`: with that in the convention where it changes the
@@ -137,7 +138,8 @@ class Scheme:
         fmt = self.number_format
         if self._reduced:
             return fmt.code_min // 2
-        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
+        # A format with as many codes above 0 as below is narrow already: ternary. One of two codes has none
+        # to spare.
         spared = fmt.code_min < -fmt.code_max or self._spares_unsigned("smallest")
         return fmt.code_min + (1 if self._narrow and spared and fmt.levels > 2 else 0)
 
@@ -170,7 +172,8 @@ class Scheme:
         spared.
         """
         fmt = self.number_format
-        return self.arithmetic.reduce_range != "none" and fmt.kind == "integer" and fmt.levels > 3
+        reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
+        return reduced and fmt.kind == "integer" and fmt.levels > 3
 
     @property
     def _narrow(self) -> bool:
@@ -183,12 +186,12 @@ class Scheme:
 
     @property
     def value_min(self) -> float:
-        """Return what the smallest code in use stands for, before any scale."""
+        """Return the value of the smallest code in use, in units of the scale."""
         return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
 
     @property
     def value_max(self) -> float:
-        """Return what the largest code in use stands for, before any scale."""
+        """Return the value of the largest code in use, in units of the scale."""
         return self.code_max if self.number_format.kind == "integer" else self.number_format.value_max
 
     @property
@@ -267,8 +270,8 @@ class Scheme:
 
     @property
     def steps_below(self) -> int:
-        """Return how many steps below 0 the lower end of a symmetric range lies, where codes are counted from
-        it.
+        """Return the number of steps from the lower end of a symmetric range to 0, where codes are counted
+        from that end.
 
         >>> Scheme.parse("uint8,symmetric,per_tensor,min_max,openvino_fake_quantize").steps_below
         128
@@ -277,8 +280,8 @@ class Scheme:
 
     @property
     def zero_domain(self) -> str:
-        """Return what the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can
-        only be a code, unless codes are counted from the lower end of the range.
+        """Return the meaning of the zero point: "none", or the convention's `zero_domain`; in symmetric mode
+        it can only be a code, unless codes are counted from the lower end of the range.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
@@ -325,7 +328,7 @@ class Scheme:
 
     @property
     def search(self) -> ScaleSearch | None:
-        """Return how the engine finds scales of this format by itself; none where they follow from a range.
+        """Return the engine's own search of scales of this format; none if they follow from a range.
 
         >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
         >>> scheme.search.run, Scheme().search
@@ -347,26 +350,33 @@ class Scheme:
         return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
-        """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
+        """Return the errors for which this scheme cannot be used, on a tensor of `shape` if given; empty if
+        there are none.
 
-        The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
+        The one validity rule: the constructor, the controls, the links and `quantize` all use it.
 
         >>> scheme = Scheme(granularity=GRANULARITIES["per_group"](size=5))
         >>> [problem.key for problem in scheme.problems((4, 6))]
         ['group_does_not_divide']
         """
-        return tuple(self._problems(shape))
+        own = () if self._is_sound else tuple(self._own_problems())
+        return own or tuple(self._shape_problems(shape) if shape is not None else ())
+
+    @functools.cached_property
+    def _is_sound(self) -> bool:
+        """Whether it can be used on a tensor of some shape; computed once, since the fields do not change."""
+        return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
         return self.granularity.layout(shape, self.arithmetic.tail)
 
     def fitted(self, shape: Shape) -> Scheme:
-        """Return this scheme where it fits `shape`, else the same with the nearest granularity that does and
-        is offered.
+        """Return this scheme if it fits `shape`, else the same with the nearest supported granularity that
+        does.
 
-        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape
-        that no tensor to be quantized has, such as (0, 4) or (), it stays as it is.
+        If its convention supports none for this shape, the result has the source notebooks' arithmetic; for a
+        shape that cannot be quantized, such as (0, 4) or (), the scheme stays as it is.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
@@ -397,12 +407,12 @@ class Scheme:
         return self.replace(granularity=nearest, calibration=calibration, convention="course")
 
     def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
-        """Return this scheme under another convention, for a tensor of `shape`: what its engine does not
-        offer becomes the nearest that it does.
+        """Return this scheme under another convention, for a tensor of `shape`, with the nearest choices that
+        the engine supports.
 
-        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with
-        the most alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no
-        block that is offered fits the shape.
+        Supported choices stay; the others become the format of the nearest bits, the first mode, and the
+        granularity with the most similar blocks, of the engine's usual size if this one has none. Raises
+        `QuantVizError` if no supported block fits the shape.
 
         >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
         int4,symmetric,per_group(size=32),min_max,gguf_signed
@@ -453,8 +463,8 @@ class Scheme:
         return self if self.shifted else self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
-        where it has no whole numbers or they are not offered.
+        """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
+        if it has no integer format, or the engine does not support the other one.
         """
         now = self.number_format
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
@@ -471,8 +481,10 @@ class Scheme:
         shape: Shape | None = None,
         **changes: object,
     ) -> Scheme:
-        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
-        `QuantVizError` says why the nearest format cannot.
+        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together.
+
+        Raises:
+            QuantVizError: No combination is valid; the error is that of the nearest format.
         """
         convention, refused = changes.get("convention", self.chosen), None
         assert isinstance(convention, Convention)
@@ -518,7 +530,8 @@ class Scheme:
         )
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
-    def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        """Yield an error for each reason why it cannot be used on any tensor."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
@@ -545,7 +558,7 @@ class Scheme:
             return
         of_convention = tuple(self.convention.problems())
         yield from of_convention
-        # What is no value at all cannot be asked further.
+        # Further checks need a convention whose values are all known.
         if any(problem.key == "convention_bad_value" for problem in of_convention):
             return
         try:
@@ -563,6 +576,10 @@ class Scheme:
                 got="multiply_absmax",
                 other="mode",
                 allowed="symmetric",
+            )
+        if self.mode == "asymmetric" and self.convention.reduce_range == "stretched":
+            yield QuantVizError(
+                "convention_lacks", field="reduce_range", got="stretched", other="mode", allowed="symmetric"
             )
         if self.mode == "asymmetric" and self.convention.scale.global_rule in (
             "absmax_over_range_joined",
@@ -594,20 +611,21 @@ class Scheme:
                 )
         yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
-        granularity_problems = tuple(self.granularity.problems())
-        yield from granularity_problems
-        if shape is not None:
-            if not 1 <= len(shape) <= 4:
-                yield QuantVizError("input_dims", got=len(shape), shape=shape)
-            elif 0 in shape:
-                yield QuantVizError("input_empty", shape=shape)
-            elif not granularity_problems:
-                shape_problems = tuple(self.granularity.shape_problems(shape, self.convention.tail))
-                yield from shape_problems or self._run_problems(shape)
+        yield from self.granularity.problems()
+
+    def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+        """Yield an error for each reason why it cannot be used on a tensor of `shape`."""
+        if not 1 <= len(shape) <= 4:
+            yield QuantVizError("input_dims", got=len(shape), shape=shape)
+        elif 0 in shape:
+            yield QuantVizError("input_empty", shape=shape)
+        else:
+            problems = tuple(self.granularity.shape_problems(shape, self.chosen.tail))
+            yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error where the calibration is the engine's own search and there is none, or where there
-        is one and the calibration is another.
+        """Yield an error if the calibration is the engine's own search and the engine has none, or if the
+        engine has one and the calibration is another.
         """
         search, name = self.search, self.arithmetic.id
         if search is None:
@@ -669,7 +687,7 @@ class Scheme:
             return f"{self.replace(calibration=calibration)!r}.replace(calibration=External())"
         try:
             return f"Scheme.parse({str(self)!r})"
-        except QuantVizError:  # of a convention that was made by hand
+        except QuantVizError:  # the convention was made by hand
             return (
                 f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, "
                 f"{self.convention!r}, {self.nonfinite!r})"
@@ -689,7 +707,7 @@ class Scheme:
 
     @classmethod
     def parse(cls, form: str) -> Scheme:
-        """Return the scheme whose text form is `form`; `QuantVizError` says what cannot be read.
+        """Return the scheme whose text form is `form`; raise `QuantVizError` for a part that cannot be read.
 
         >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
         PerGroup(size=32, axis=-1)

@@ -1,11 +1,11 @@
-"""Where tensors come from.
+"""Sources of tensors.
 
-A source is a small frozen value that knows its shape at once and its tensor on demand, so that a
-link, a cache key and a page can hold it without torch. It answers for itself (`base.Source`): which
-controls it belongs to, what it is called, how it is kept and opened, what a link and a script say of it.
+A source is a small frozen value that has its shape at once and makes its tensor on demand, so that a
+link, a cache key and a page can hold it without torch. Its methods (`base.Source`) return the group of
+controls it belongs to, its name, its cache key, its open tensor, and its forms in a link and in a script.
 A source is added here: one class in `SOURCES` and its words under `[sources.<id>]` in each language.
-What a person types (`typed.py`), uploads (`upload.py`) or changes by hand (`edited.py`) is a source too, but
-not one of that list.
+Tensors that a person types (`typed.py`), uploads (`upload.py`) or edits (`edited.py`) are sources too, but
+not in that list.
 
 >>> parse_source("normal(rows=8,cols=4,seed=7)")
 Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)
@@ -95,7 +95,7 @@ def parse_source(form: str, *, present: bool = True) -> Source:
 
 def _read_edited(form: str, present: bool) -> Source:
     own, *edits = text_form.split_outside_parentheses(form)
-    # What is a view of another source is outside of the edits, not inside.
+    # A view of another source stands outside of the edits, not inside.
     if own.partition("(")[0] in (Edited.id, AsMatrix.id):
         raise QuantVizError("source.edited_form", got=own)
     source = parse_source(own, present=present)

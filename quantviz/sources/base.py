@@ -1,4 +1,4 @@
-"""What a source answers about itself, so that nobody has to ask which class it is of."""
+"""The protocol of sources, whose methods replace checks of a source's class."""
 
 from __future__ import annotations
 
@@ -25,26 +25,25 @@ MOST_EDITABLE = 2**16
 
 
 class AtHand:
-    """What is open already when a source is opened: here nothing; a page has more."""
+    """The open files and uploads that a source can reuse: none here; a page has more."""
 
     def catalog(self, file: str, read_as: str = "") -> Catalog | None:
         """Return the tensors of a file in the server's folder, see `open_local`."""
         return None
 
     def uploaded(self, source: Source) -> Stored:
-        """Return what was uploaded in this session; `QuantVizError` for an upload of another one."""
+        """Return the tensor of an upload; raise `QuantVizError` if it belongs to another session."""
         raise QuantVizError("link.upload")
 
 
 class Source(Protocol):
-    """Where a tensor comes from: a small frozen value that answers for itself. Only `tensor()` and `open()`
-    need torch.
+    """The source of a tensor: a small frozen value. Only `tensor()` and `open()` need torch.
 
-    The answers written out here are the usual ones, those of a dataclass whose id and fields make the tensor;
-    a source gives another answer where its own differs.
+    The methods here are the defaults, for a dataclass whose id and fields define the tensor; a source
+    overrides those that differ.
     """
 
-    #: Its name in links and in the words, `[sources.<id>]`.
+    #: Its name in links and in the texts, `[sources.<id>]`.
     id: ClassVar[str]
 
     if TYPE_CHECKING:  # A dataclass that has it for a field would take a property for the field's default.
@@ -61,7 +60,7 @@ class Source(Protocol):
         """
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor."""
+        """Yield an error for each reason why the tensor cannot be made."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
@@ -72,15 +71,15 @@ class Source(Protocol):
         """
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor where it lies, to be read a part at a time."""
+        """Return the tensor as a `Stored`, which is read a part at a time."""
         from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
 
-    # ---- what it is called ----
+    # ---- its name ----
 
     def title(self, language: str) -> str:
-        """Return the tensor's name for people. It may be a stranger's text: whoever shows it escapes it."""
+        """Return the tensor's name for people. It may be a stranger's text, so callers escape it."""
         return text(f"sources.{self.id}.name", language)
 
     @property
@@ -107,9 +106,9 @@ class Source(Protocol):
         return Orientation()
 
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
-        """Return which of its axes are outputs, as its file tells; none where it lies in none.
+        """Return the axes that are outputs, from the tensor's file; none if it lies in no file.
 
-        An open file that is at hand is reused.
+        `catalog` is the open file, if there is one already.
         """
         return None
 
@@ -117,17 +116,17 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Return what tells this tensor from any other of the session, without reading its values."""
+        """Return a text that identifies the tensor within the session, without reading its values."""
         return self.link_text()
 
     @property
     def shared(self) -> bool:
-        """Whether it is the same for all who name it. What is not stays in its session."""
+        """Whether its name means the same tensor for everybody. Other tensors stay in their session."""
         return True
 
     @property
     def finite(self) -> bool:
-        """Whether its values are known to be neither NaN nor Inf; where not, they have to be looked at."""
+        """Whether its values are known to be finite; otherwise they have to be read to find out."""
         return True
 
     @property
@@ -137,25 +136,23 @@ class Source(Protocol):
 
     @property
     def checkpoint(self) -> str | None:
-        """Return the file below the server's folder that it lies in, with "/"; none where it lies in none."""
+        """Return the path of its file below the server's folder, with "/"; none if it has no file there."""
         return None
 
     # ---- the link and the script ----
 
     def link_text(self) -> str:
-        """Return what a link says of it; `parse_source` reads it."""
+        """Return its text form in a link, which `parse_source` reads."""
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot carry it, where it cannot."""
+        """Return the reason why a link cannot contain it; none if a link can."""
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the lines of Python that make `x`.
+        """Return the lines of Python that make `x`; none if it has too many values to write out.
 
-        For a large tensor `x` is what reads it a part at a time.
-
-        None where its values are too many to be written out.
+        For a `large` tensor `x` is a `Stored`, which reads it a part at a time.
         """
         made = f"{self!r}.tensor()"
         stored = ["from quantviz.tensors.lazy import InMemory"] if large else []
@@ -165,12 +162,13 @@ class Source(Protocol):
             f"x = InMemory({made})" if large else f"x = {made}",
         ]
 
-    # ---- what was set by hand ----
+    # ---- its edits ----
 
     def edited(self, cell: Shape, value: float | None) -> Source:
-        """Return this tensor with `value` set by hand in a cell; None puts back what was there.
+        """Return this tensor with `value` set by hand in a cell; None restores the original value.
 
-        `QuantVizError` where that cannot be: the tensor is too large, say.
+        Raises:
+            QuantVizError: The cell cannot be edited, for example because the tensor is too large.
         """
         from quantviz.sources.edited import Edited
 
@@ -178,7 +176,7 @@ class Source(Protocol):
 
     @property
     def unedited(self) -> Source:
-        """Return the source without what was set by hand: itself where nothing was."""
+        """Return the source without its edits: itself if it has none."""
         return self
 
     @property
@@ -186,7 +184,7 @@ class Source(Protocol):
         """Return each cell that was set by hand, with its value."""
         return ()
 
-    # ---- what it is seen as ----
+    # ---- its view ----
 
     @property
     def original(self) -> Source:
@@ -199,7 +197,7 @@ class Source(Protocol):
 
     @property
     def axes(self) -> Axes:
-        """Return what the axes of the tensor are called."""
+        """Return the names of the tensor's axes."""
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:
@@ -212,7 +210,7 @@ class Source(Protocol):
 
 
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
-    """Yield why no cell of a tensor of `shape` can be set by hand, or not this one to `value`, a float32."""
+    """Yield an error for each reason why a cell of a tensor of `shape` cannot become `value`, a float32."""
     count = math.prod(shape)
     if count > MOST_EDITABLE:
         yield QuantVizError("source.edited_too_large", count=count, most=MOST_EDITABLE)

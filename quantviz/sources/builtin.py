@@ -129,7 +129,7 @@ _COURSE_VECTOR = (5.47, 3.08, -7.59, 0.0, -1.95, -4.57, 10.8)
 def _picture() -> torch.Tensor:
     """Return a shaded ball over a table before a soft wall, grey levels k/255 in [0, 1].
 
-    Large smooth gradients are what shows banding; the grain of the table is what dithers it away.
+    Large smooth gradients show banding; the grain of the table dithers it away.
     """
     import torch
 
@@ -163,7 +163,7 @@ def _landscape() -> torch.Tensor:
 
 
 def _real_weight() -> torch.Tensor:
-    """Return the stored slice; its origin is told in `data/README.md`."""
+    """Return the stored slice of a real weight; `data/README.md` has its origin."""
     import torch
 
     raw = (Path(__file__).parent / "data" / "real_weight.f32").read_bytes()

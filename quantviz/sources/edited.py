@@ -32,7 +32,7 @@ class Edited(Source):
     """The tensor of `source`, its shape and its axes, with other values in some cells.
 
     It is made cell by cell with `Source.edited`, which keeps one form for one tensor: cells in order, none
-    twice, and what is typed or seen as a matrix stays outermost.
+    twice, and a typed tensor or a view as a matrix stays outermost.
 
     >>> from quantviz.sources.builtin import Builtin
     >>> edited = Builtin("course_vector").edited((2,), 0.1).edited((0,), -0.0)
@@ -46,15 +46,16 @@ class Edited(Source):
     #: Each changed cell with its value, kept as the nearest float32.
     changed: tuple[tuple[Shape, float], ...]
     id: ClassVar[str] = "edited"
-    #: What a person set by hand stays in the session, or travels in a link.
+    #: Edits by hand stay in the session, or travel in a link.
     shared: ClassVar[bool] = False
 
     @classmethod
     def of(cls, source: Source, changed: dict[Shape, float]) -> Source:
-        """Return `source` with these cells changed; itself where there are none.
+        """Return `source` with these cells changed; `source` itself if there are none.
 
-        `QuantVizError` where the tensor is too large, or for too many cells, a cell outside of it, or a value
-        that is no finite float32.
+        Raises:
+            QuantVizError: The tensor is too large, the cells are too many, a cell lies outside of the tensor,
+                or a value is not a finite float32.
         """
         if not changed:
             return source
@@ -84,11 +85,11 @@ class Edited(Source):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the source; what follows is the source's too."""
+        """Return the kind of the source; the properties below are the source's too."""
         return self.source.kind
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor."""
+        """Yield an error for each reason why the tensor cannot be made."""
         yield from self.source.problems()
         yield from self._own_problems()
 
@@ -103,7 +104,7 @@ class Edited(Source):
         return self._with_values(self.source.tensor())
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor, in memory: what it was made of may lie elsewhere, and stays as it is."""
+        """Return the tensor, copied to memory: its source may lie elsewhere, and does not change."""
         from quantviz.tensors.conversion import as_dtype
         from quantviz.tensors.lazy import InMemory
 
@@ -153,7 +154,7 @@ class Edited(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells it from any other tensor, that of the source included."""
+        """Return a text that identifies the tensor, also against its source."""
         return f"{self.id} {self._cells_text()} {self.source.key}"
 
     @property
@@ -163,15 +164,15 @@ class Edited(Source):
 
     @property
     def axes(self) -> Axes:
-        """Return what the axes are called."""
+        """Return the names of the axes."""
         return self.source.axes
 
     def link_text(self) -> str:
-        """Return what a link says of it: the source's own text, then each cell with its value."""
+        """Return its text form in a link: that of the source, then each cell with its value."""
         return f"{self.id}({self.source.link_text()},{self._cells_text()})"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it; none if a link can."""
         return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:

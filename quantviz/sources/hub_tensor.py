@@ -1,6 +1,6 @@
-"""A tensor of a published model: the same cells for everybody who opens the link, wherever the app runs.
+"""A tensor of a published model: the same cells for everybody with the link, wherever the app runs.
 
-Only hubs that the operator lists are asked (`quantviz/sources/hubs/`). The model's revision is a commit,
+Requests go only to hubs that the operator lists (`quantviz/sources/hubs/`). The model's revision is a commit,
 whose files never change.
 """
 
@@ -61,7 +61,7 @@ class HubTensor(Source):
     id: ClassVar[str] = "hub"
     kind: ClassVar[str] = "hub"
     in_file: ClassVar[bool] = True
-    #: Its file has to be looked at.
+    #: Its values have to be read to find out.
     finite: ClassVar[bool] = False
 
     @classmethod
@@ -81,7 +81,7 @@ class HubTensor(Source):
         return cls(model.repo, model.commit, place.file, name, info.shape, host)
 
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
-        """Return which of its axes are outputs, as its file tells."""
+        """Return the axes that are outputs, from the tensor's file."""
         return (catalog or self._catalog()).orientation(self.name)
 
     @property
@@ -90,7 +90,7 @@ class HubTensor(Source):
         return Place(self.repo, self.revision, self.file, self.host)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
+        """Yield an error for each reason in the file's header why the tensor cannot be made."""
         try:
             if not hubs_offered():
                 raise QuantVizError("hub.not_set", variable=HUBS)
@@ -105,13 +105,13 @@ class HubTensor(Source):
         return self._catalog().load(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor. All its bytes are fetched now, for whoever opens it looks at all of them."""
+        """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
         catalog = self._catalog()
         catalog.fetch(self.name)
         return catalog.stored(self.name)
 
     def title(self, language: str) -> str:
-        """Return the model, the file and the tensor in it, with what no screen can show spelled out."""
+        """Return the names of model, file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.repo} · {PurePosixPath(self.file).name} · {self.name}")
 
     @property
@@ -120,7 +120,7 @@ class HubTensor(Source):
         return f"{PurePosixPath(self.repo).name}-{self.name}"
 
     def link_text(self) -> str:
-        """Return what a link says of it; names are any text there is."""
+        """Return its text form in a link, with names quoted because they may be any text."""
         parts = [
             f"{self.repo}@{self.revision}",
             *(quote(each.encode("utf-8", "surrogatepass"), safe="/") for each in (self.file, self.name)),
@@ -133,8 +133,8 @@ class HubTensor(Source):
     def from_text(cls, form: str) -> HubTensor:
         """Return the source of a link.
 
-        Written by hand it may name a branch or a tag, and leave the shape out: then the hub is asked.
-        `QuantVizError` for anything else that `link_text` does not write.
+        A form written by hand may name a branch or a tag, and leave the shape out: then the hub provides it.
+        Raises `QuantVizError` for anything else that `link_text` does not write.
         """
         inner = form.removeprefix(f"{cls.id}(").removesuffix(")")
         parts = inner.split(",")

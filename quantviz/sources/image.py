@@ -21,7 +21,7 @@ MOST_PIXELS = 2**25
 
 #: Pixels that are laid on white and shrunk at a time.
 _BAND = 2**20
-#: The tag of a camera that says which way up the picture is, and its values for those that lie on a side.
+#: The camera's tag for the orientation of the picture, and its values for pictures that lie on a side.
 _ORIENTATION = 0x0112
 _LYING = frozenset({5, 6, 7, 8})
 
@@ -29,7 +29,7 @@ _LYING = frozenset({5, 6, 7, 8})
 MOST_SCANS = 200
 _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
-#: What a channel takes of a picture in red, green and blue.
+#: The functions that take each channel from a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "grey": lambda picture: picture.convert("L"),
@@ -49,14 +49,14 @@ def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONG
 def read_image(
     data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE
 ) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return the picture in `data` as a tensor, and notes on what was done to it.
+    """Return the picture in `data` as a tensor, and notes on the changes made to it.
 
     `data` is a PNG or JPEG file, which errors call `filename`.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
-    (3, height, width) for the channel "all". A picture is turned upright as its camera says, laid on
-    white where it is transparent, and shrunk to `longest_side` with a note, because nobody's camera
-    takes 512 pixels. `QuantVizError` for other files, damaged ones and more than `MOST_PIXELS`.
+    (3, height, width) for the channel "all". A picture is turned upright by its camera's tag, laid on
+    white where it is transparent, and shrunk to `longest_side` with a note, because no camera takes
+    pictures of 512 pixels. Raises `QuantVizError` for other files, damaged ones, and more than `MOST_PIXELS`.
     """
     import torch
 
@@ -100,10 +100,10 @@ def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int,
                 raise QuantVizError(
                     "image.too_large", file=file, width=width, height=height, most=MOST_PIXELS
                 )
-            # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
+            # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as the result.
             opened.draft("RGB", (longest_side, longest_side))
             small = _shrunk(opened, (width, height), longest_side)
-            # Turned last: the tag that says how is the opened picture's.
+            # Turn it last: only the opened picture has the tag.
             turned = opened.getexif().get(_ORIENTATION, 1) in _LYING
             small.getexif()[_ORIENTATION] = opened.getexif().get(_ORIENTATION, 1)
             return ImageOps.exif_transpose(small), ((height, width) if turned else (width, height))
@@ -143,7 +143,7 @@ def _without_transparency(picture: Any) -> Any:
     from PIL import Image
 
     if picture.mode.startswith("I"):
-        # 16 bits a pixel: the upper 8 are kept. Pillow would cut off what is above 255.
+        # 16 bits a pixel: keep the upper 8. Pillow would clip values above 255.
         picture = picture.convert("I").point(lambda level: level / 256).convert("L")
     if "A" in picture.getbands() or "transparency" in picture.info:
         coloured = picture if picture.mode == "RGBA" else picture.convert("RGBA")

@@ -1,4 +1,4 @@
-"""What a file may ask for, as the environment sets it. Light, for it is looked at before anything is
+"""The limits of files, as the environment sets them. A light module, which is imported before any file is
 opened.
 """
 
@@ -16,21 +16,20 @@ if TYPE_CHECKING:
 
 _L = TypeVar("_L", bound="DataclassInstance")
 
-#: What the names of the environment's variables begin with.
+#: The prefix of the environment variables.
 LIMIT_VARIABLE = "QUANTVIZ_MAX_"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may ask for. Each is checked against what the file declares, before anything is allocated.
+    """The limits of a file. Each is checked against the file's declared sizes, before anything is allocated.
 
     The environment sets them: `QUANTVIZ_MAX_` and the field's name in capitals, a whole number above 0.
     """
 
     #: Bytes of a file. One that is mapped takes no memory for them.
     file_bytes: int = 2**40
-    #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no
-    #: windows.
+    #: Elements that are loaded at once: of the window, or of the whole tensor if the format has no windows.
     elements: int = 2**28
     #: Tensors in one file, or in all files of an index. Kimi K2 has 138,241, packed to 4 bits some 208,000.
     tensors: int = 500_000

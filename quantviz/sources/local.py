@@ -1,8 +1,8 @@
 """Tensors in a folder of the server, which the environment names: read-only, and nothing outside of it.
 
-Everybody who uses the server may look at them, and a link to one opens it again on the same server. Names
-are strangers' text: of a file's name only what is below the folder counts, and it is looked for there step
-by step, so that no link of the file system, however late it was put there, leads out.
+All users of the server may read them, and a link to one opens it again on the same server. Names are
+untrusted text: only the part of a file's path below the folder counts, and it is resolved there step by step,
+so that no link of the file system, however late it was created, leads out.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 #: The environment variable with the folder's path.
 FOLDER = "QUANTVIZ_DATA_DIR"
 
-#: Most files that are listed, how deep below the folder, and how many entries of folders are looked at for
-#: it.
+#: Most files in a list, most levels of folders below the folder, and most entries of folders that are read.
 MOST_LISTED = 2_000
 DEEPEST = 8
 _MOST_LOOKED_AT = 100_000
-#: Characters of a file's path that are looked for at all.
+#: Most characters of a file's path.
 _LONGEST_PATH = 1024
 
 
@@ -49,10 +48,10 @@ class Listing:
 
     #: Their paths below it, with "/", sorted.
     files: tuple[str, ...]
-    #: Whether there are more than were looked at.
+    #: Whether there are more files than the list has.
     cut_short: bool
-    #: What cannot be read, though its name promises tensors, and folders that cannot be looked into: links
-    #: that lead nowhere, in a circle or out, and what the server may not open.
+    #: Files that cannot be read though their names promise tensors, and folders that cannot be listed: links
+    #: that lead nowhere, in a circle or out, and paths that the server may not open.
     skipped: tuple[str, ...] = ()
 
 
@@ -75,7 +74,7 @@ def data_folder() -> Path | None:
 
 
 def list_files(also: tuple[str, ...] = ()) -> Listing:
-    """Return the files below the folder that some reader may read, and those that end as `also` says.
+    """Return the files below the folder that some reader may read, and those with an ending in `also`.
 
     Hidden files are left out, and links to folders are not followed.
     """
@@ -130,9 +129,10 @@ def open_local(file: str, read_as: str = "") -> Catalog:
 
     `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`.
 
-    The file stays open as long as somebody keeps this or one of its tensors.
+    The file stays open as long as the catalogue or one of its tensors exists.
 
-    `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
+    Raises:
+        QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
     """
     from quantviz.sources.files import catalog_of
     from quantviz.sources.layouts.decoded import model_tensors
@@ -143,11 +143,12 @@ def open_local(file: str, read_as: str = "") -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Return a text that changes when the file at that path does, or one that holds its tensors.
+    """Return a text that changes with the file at that path, and with other files that hold its tensors.
 
     Those are the shards of an index, and the data beside an ONNX model.
 
-    `QuantVizError` where it is gone.
+    Raises:
+        QuantVizError: The file is gone.
     """
     from quantviz.sources.files import is_index, reader_of
     from quantviz.sources.files.npy import STORED_AS
@@ -157,7 +158,7 @@ def local_version(file: str) -> str:
     # A link keeps its name, by which the others are found.
     beside = folder / path.parent
     if is_index(path.name):
-        # Whatever may be a shard of it.
+        # Every file that may be a shard of it.
         paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
     elif path.suffix == ".onnx":
         paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
@@ -166,9 +167,9 @@ def local_version(file: str) -> str:
 
 
 def _stat_text(path: Path) -> str:
-    """Return a text that tells the file at that path from any other.
+    """Return a text that identifies the present version of the file at that path.
 
-    A missing shard is reported when one of its tensors is asked for.
+    A missing shard has "-": it is reported when one of its tensors is read.
     """
     try:
         found = path.stat()
@@ -194,15 +195,16 @@ def _open(file: str) -> FileData:
 
 
 def real_path(file: str) -> Path:
-    """Return where a file or folder below the folder lies when all links are followed.
+    """Return the real path of a file or folder below the folder, with all links resolved.
 
-    `QuantVizError` where it is not there, or lies elsewhere.
+    Raises:
+        QuantVizError: It does not exist, or lies outside of the folder.
     """
     return _real_path(file)
 
 
 def _real_path(file: str) -> Path:
-    """Return where the file lies when all links are followed, if that is below the folder."""
+    """Return the file's real path with all links resolved, after a check that it is below the folder."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -277,11 +279,11 @@ class LocalTensor(Source):
     #: The tensor's name in it.
     name: str
     shape: Shape
-    #: The dtype of NumPy's arrays of bytes, "" where the file tells it.
+    #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.
     read_as: str = ""
     id: ClassVar[str] = "local"
     kind: ClassVar[str] = "folder"
-    #: Its file has to be looked at.
+    #: Its values have to be read to find out.
     finite: ClassVar[bool] = False
     in_file: ClassVar[bool] = True
 
@@ -289,7 +291,8 @@ class LocalTensor(Source):
     def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
         """Return the tensor of that name, with its shape from the file's header.
 
-        The open file is reused where it is at hand. `QuantVizError` if it cannot be read.
+        `catalog` is the open file, if there is one already. Raises `QuantVizError` if the tensor cannot be
+        read.
         """
         info = (catalog or open_local(file, read_as)).info(name)
         if info.problem:
@@ -297,25 +300,22 @@ class LocalTensor(Source):
         return cls(file, name, info.shape, read_as)
 
     def told_orientation(self, catalog: Catalog | None = None) -> Orientation:
-        """Return which of its axes are outputs, as its file tells; an open file that is at hand is reused."""
+        """Return the axes that are outputs, from the tensor's file; `catalog` is the open file, if any."""
         return self._catalog(catalog).orientation(self.name)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
+        """Yield an error for each reason in the file's header why the tensor cannot be made."""
         try:
             self._catalog()
         except QuantVizError as problem:
             yield problem
 
     def stored(self, catalog: Catalog | None = None) -> Stored:
-        """Return the tensor, mapped from its file where that is possible.
-
-        An open file that is at hand is reused.
-        """
+        """Return the tensor, mapped from its file if possible; `catalog` is the open file, if any."""
         return self._catalog(catalog).stored(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor where it lies."""
+        """Return the tensor, mapped from its file if possible."""
         return self.stored(at_hand.catalog(self.file, self.read_as))
 
     @property
@@ -324,7 +324,7 @@ class LocalTensor(Source):
         return self.file
 
     def title(self, language: str) -> str:
-        """Return the file below the folder and the tensor in it, with what no screen can show spelled out."""
+        """Return the names of file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.file} · {self.name}")
 
     @property
@@ -334,15 +334,15 @@ class LocalTensor(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells this tensor from any other; it changes when the file does."""
+        """Return a text that identifies this tensor, and changes when the file does."""
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
-        """Return what a link says of it."""
+        """Return its text form in a link."""
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that read it: whoever copies them has the file, but not the server's folder."""
+        """Return the lines that read it by the file's name alone: readers do not have the server's folder."""
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language, self.read_as)
 
     def tensor(self) -> torch.Tensor:

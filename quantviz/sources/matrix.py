@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
 _CONVOLUTION = 4
-#: How a link names the outputs.
+#: The name of the outputs' field in a link.
 _OUTPUTS = "outputs_axis"
 
 
@@ -50,7 +50,7 @@ class AsMatrix(Source):
         return self.orientation.seen(self.source.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield what keeps it from giving a tensor."""
+        """Yield an error for each reason why the tensor cannot be made."""
         if len(self.source.shape) < (3 if self.orientation.is_usual else 2):
             yield QuantVizError("source.as_matrix", shape=self.source.shape)
         elif not self.orientation.fits(self.source.shape):
@@ -92,7 +92,7 @@ class AsMatrix(Source):
 
     @property
     def unedited(self) -> Source:
-        """Return the matrix without what was set by hand."""
+        """Return the matrix without its edits."""
         own = self.source.unedited
         return self if own is self.source else AsMatrix(own, self.outputs)
 
@@ -103,7 +103,7 @@ class AsMatrix(Source):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the source; what follows is the source's too."""
+        """Return the kind of the source; the properties below are the source's too."""
         return self.source.kind
 
     def title(self, language: str) -> str:
@@ -122,7 +122,7 @@ class AsMatrix(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells it from any other tensor, that of the source included."""
+        """Return a text that identifies the tensor, also against its source."""
         return f"{self._named} {self.source.key}"
 
     @property
@@ -131,7 +131,7 @@ class AsMatrix(Source):
 
     @property
     def shared(self) -> bool:
-        """Whether it is the same for all who name it."""
+        """Whether its name means the same tensor for everybody."""
         return self.source.shared
 
     @property
@@ -140,13 +140,13 @@ class AsMatrix(Source):
         return self.source.finite
 
     def link_text(self) -> str:
-        """Return what a link says of it, with the source's own text inside."""
+        """Return its text form in a link, with that of the source inside."""
         own = "" if self.orientation.is_usual else f",{_OUTPUTS}={self.orientation.text}"
         return f"{self.id}({self.source.link_text()}{own})"
 
     @classmethod
     def read_form(cls, inner: str) -> tuple[str, tuple[int, ...]]:
-        """Return the source's own form and the outputs of what stands in the parentheses of a link.
+        """Return the source's own form and the outputs from the text in the parentheses of a link.
 
         Raises:
             QuantVizError: The outputs are not axes.
@@ -163,7 +163,7 @@ class AsMatrix(Source):
         return own, found.outputs
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it; none if a link can."""
         return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Names of tensors as keys: what a file, a table or a caller calls them, up to a length."""
+"""Names of tensors as keys: those of a file, a table or a caller, up to a length."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
-    """Return what `work` gives for a tensor, or for that of a source.
+    """Return the result of `work` for a tensor, or for the tensor of a source.
 
     >>> from quantviz.sources.builtin import Builtin
     >>> of_tensor(Builtin("course_3x3"), lambda x: x.shape)
@@ -28,5 +28,5 @@ def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
 
 @lru_cache(maxsize=1)
 def _opened(key: str, source: Hashable) -> Stored:
-    # The key tells another version of a file from the one before.
+    # The key differs between versions of a file.
     return cast("Source", source).open()

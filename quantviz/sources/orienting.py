@@ -1,6 +1,6 @@
-"""How it is found which axes of a file's weights are outputs: by names, biases, shapes and the configuration.
+"""The search for the axes of a file's weights that are outputs: by names, biases, shapes and configuration.
 
-A format whose file holds the model's graph answers by that (`Catalog._told_orientation`).
+A format whose file contains the model's graph uses that first (`Catalog._told_orientation`).
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Orienting:
         return self._by_bias(name, shape) or (self._as_others if known else None)
 
     def _kernel_of_three(self, name: str, shape: Shape) -> Orientation | None:
-        """Return the orientation of a kernel of three axes, as far as its bias tells: of a convolution, or of
-        attention's heads, whose outputs may be two axes.
+        """Return the orientation of a kernel of three axes, by its bias: of a convolution, or of attention's
+        heads, whose outputs may be two axes.
         """
         bias = self._shape_of(re.sub(r"\w+((?::\d+)?)$", r"bias\1", name, count=1))
         if bias == shape[1:]:
@@ -71,7 +71,9 @@ class Orienting:
         return Orientation((2,), "bias" if bias == shape[2:] else "names")
 
     def _of_experts(self, name: str) -> Orientation | None:
-        """Return the orientation of stacked experts: what gate and up make, down takes half of."""
+        """Return the orientation of stacked experts: gate and up have twice as many outputs as down has
+        inputs.
+        """
         stem = name.removesuffix(_GATE_UP).removesuffix(_DOWN)
         gate_up, down = self._shape_of(stem + _GATE_UP), self._shape_of(stem + _DOWN)
         if gate_up is None or down is None or len(gate_up) != 3 or len(down) != 3:
@@ -91,8 +93,8 @@ class Orienting:
 
     @functools.cached_property
     def _as_others(self) -> Orientation | None:
-        """Return the orientation of weights whose name does not tell, as those of like name have it that can
-        tell; none where they do not agree, or there are none.
+        """Return the orientation of weights of an ambiguous name, from those of like name that show it; none
+        if those disagree, or there are none.
         """
         found = {axis for name in self._catalog.names for axis in self._votes(name)}
         return Orientation((found.pop(),), "names") if len(found) == 1 else None
@@ -117,7 +119,7 @@ class Orienting:
         try:
             config: Any = self._catalog.json_beside("config.json")
         except QuantVizError:
-            return ""  # what cannot be read is said where a layout needs it
+            return ""  # a layout that needs the configuration raises this error
         kind = config.get("model_type") if isinstance(config, dict) else None
         return kind if isinstance(kind, str) else ""
 

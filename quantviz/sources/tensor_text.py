@@ -1,7 +1,7 @@
-"""Read tensors as people type and paste them: lists, tables, spreadsheets' cells, prints of numpy and torch.
+"""Read typed and pasted tensors: lists, tables, spreadsheets' cells, prints of NumPy and torch.
 
-Nothing of what was typed is evaluated. The text is looked at a constant number of times from front to back,
-so a long paste takes time in proportion to its length. A place in it is looked up for an error alone.
+The text is never evaluated. It is scanned a constant number of times from front to back, so a long paste
+takes time in proportion to its length. Places in it are computed for errors alone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LONGEST_NUMBER = 1000
 def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MOST_ELEMENTS) -> Typed:
     """Return the tensor that `text` holds: a list, a table, a spreadsheet's cells, a printed array or tensor.
 
-    `decimal_comma` says what `1,5` means; left at None it is decided from the text, and where both
-    readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
-    elements are read. NaN and Inf are kept, because what is done with them is a choice of the scheme.
+    `decimal_comma` decides whether `1,5` is one number; left at None it is decided from the text, and where
+    both readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
+    elements are read. NaN and Inf are kept, because their treatment is a choice of the scheme.
 
     >>> parse_tensor("1 2 3").shape
     (3,)
@@ -56,14 +56,15 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
     line = _Line(page, start, end, decimal_comma, most)
-    # Words first: that "abc" is no number says more than that the brackets around it do not match.
+    # Words first: an error on "abc" helps more than one on the brackets around it.
     values = tuple(_number(line, word, place) for place, word in enumerate(line.words()))
     if not values:
         raise QuantVizError("typed.nothing")
     return Typed(values, (_nested_shape if line.is_nested else _table_shape)(line))
 
 
-#: What people type and paste for the plain sign: full-width forms, minus signs, other spaces and line ends.
+#: Variants of plain signs in typed and pasted text: full-width forms, minus signs, other spaces and line
+#: ends.
 _PLAIN = str.maketrans(
     "０１２３４５６７８９．＋－−﹣–ｅＥ；［］（）｛｝{}【】\u3000\u00a0\u2007\u2009\u202f\ufeff\u200b\x0b\x0c\r\u2028\u2029\x85",
     "0123456789.+----eE;[]()[][][]       " + "  " + "\n\n\n\n",
@@ -73,13 +74,13 @@ _WIDE_COMMAS = "，、"
 _BRACKETS = {"[": "]", "(": ")"}
 _CLOSING = {"]", ")"}
 
-#: What a cut-off print shows for the numbers it leaves out.
+#: The marks in a cut-off print for the numbers that it leaves out.
 _ELLIPSIS = re.compile(r"\.\.\.|…+|⋯+")
 _LETTER = r"[^\s,，、;\[\]()]"
 _WORD = re.compile(rf"{_LETTER}+")
 #: The same with a comma between digits taken as part of the number.
 _WORD_DECIMAL = re.compile(rf"{_LETTER}+(?:(?<=\d),(?=\d){_LETTER}*)*")
-#: Space that separates words and stands for nothing else.
+#: Space that only separates words.
 _SPACE = re.compile(r"[^\S\t\n]+")
 _BETWEEN_WORDS = re.compile("[^w]+")
 #: Two words, and no `;` or end of a line between them.
@@ -90,7 +91,7 @@ _NUMBER = re.compile(
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: A quoted cell on one line, to its end where it has one.
 _QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
-#: What may stand beside one.
+#: The characters that may stand beside a quoted cell.
 _BESIDE_A_CELL = frozenset("\n\t ,;[]()") | frozenset(_WIDE_COMMAS)
 #: Digits with more between them than a number has: `1,234.5`, `1 000`.
 _SEPARATED_DIGITS = re.compile(r"[+-]?\d[\d\s.,，'’_]*", re.ASCII)
@@ -179,9 +180,8 @@ def is_number(word: str) -> bool:
 
 
 def _inside(page: _Page) -> tuple[int, int]:
-    """Return where the numbers of `x = tensor(…, dtype=…)` start and end.
-
-    Without such a wrapping that is the whole text.
+    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`; without such a call, of the whole
+    text.
     """
     head = _PRINT_HEAD.match(page.text)
     assert head
@@ -290,7 +290,7 @@ def _table_shape(line: _Line) -> Shape:
 
 
 def _cells(line: _Line, row: str, start: int) -> int:
-    """Return how many words a row has; an empty cell between two separators is an error."""
+    """Return the number of words of a row; an empty cell between two separators is an error."""
     cells, pending = 0, ""
     for place, kind in enumerate(row, start):
         if kind == "w":
@@ -311,7 +311,7 @@ def _cells(line: _Line, row: str, start: int) -> int:
 
 @dataclass
 class _List:
-    """An open bracket, by its place, and what it holds so far."""
+    """An open bracket, by its place, and its content so far."""
 
     opened: int | None
     #: Items in it: numbers, or lists of `item_shape`.

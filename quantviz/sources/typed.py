@@ -54,7 +54,7 @@ class Typed(Source):
     shape: Shape
     id: ClassVar[str] = "typed"
     kind: ClassVar[str] = "typed"
-    #: What a person typed stays in the session, or travels in a link.
+    #: Typed numbers stay in the session, or travel in a link.
     shared: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -86,12 +86,12 @@ class Typed(Source):
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
 
     def title(self, language: str) -> str:
-        """Return what it is called, for want of a name."""
+        """Return the general title of typed tensors, which have no name."""
         return text("sidebar.typed_name", language)
 
     def edited(self, cell: Shape, value: float | None) -> Source:
-        """Return the tensor with another value in a cell: other numbers were typed, so that the text that is
-        shown and the link are those of the tensor on the screen.
+        """Return a typed tensor with another value in a cell, so that the text on the screen and the link are
+        those of the changed tensor.
         """
         if value is None:
             return self
@@ -102,7 +102,7 @@ class Typed(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells this tensor from any other of the session."""
+        """Return a text that identifies the tensor within the session."""
         return f"{self.id} {hash(self)}"
 
     @cached_property
@@ -111,11 +111,11 @@ class Typed(Source):
         return all(map(math.isfinite, self.values))
 
     def link_text(self) -> str:
-        """Return what a link says of it: the values themselves."""
+        """Return its text form in a link: the values themselves."""
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot hold it: more values than a link has room for."""
+        """Return the error for more values than a link has room for; none if they fit."""
         return (
             QuantVizError("link.typed_too_large", count=len(self.values))
             if len(self.values) > MOST_IN_LINK
@@ -133,7 +133,7 @@ class Typed(Source):
     def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:
         """Return the tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
 
-        `QuantVizError` for rows of unequal length, more than 4 axes, and what is no number.
+        Raises `QuantVizError` for rows of unequal length, more than 4 axes, and items that are not numbers.
 
         >>> Typed.of([[[1, 2]], [[3, 4]]]).shape
         (2, 1, 2)

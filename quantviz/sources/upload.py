@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from quantviz.tensors.lazy import Stored
 
-#: What an uploaded picture's file ends in.
+#: Endings of the names of uploaded pictures.
 _PICTURES = (".png", ".jpg", ".jpeg")
 
 
@@ -29,14 +29,14 @@ class UploadedFile:
     tensor: str = ""
     #: The channel of a picture, as `image_tensor` calls it; none for other files.
     channel: str | None = None
-    #: The quantized type that the file stores it in, "" where it stores plain numbers.
+    #: The quantized type that the file stores it in, "" if it stores plain numbers.
     source_type: str = ""
-    #: The dtype of NumPy's arrays of bytes that was chosen for it, "" where the file tells it.
+    #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.
     read_as: str = ""
 
     @classmethod
     def named(cls, name: str) -> UploadedFile:
-        """Return what an upload's name tells: "file · tensor", or the file alone."""
+        """Return the file and tensor in an upload's name: "file · tensor", or the file alone."""
         file, _, tensor = name.partition(" · ")
         return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
 
@@ -54,7 +54,7 @@ class Upload(Source):
     #: The tensor's name in the file.
     name: str
     shape: Shape
-    #: Where it lies; without it the name has to tell.
+    #: The file it lies in; without it `name` is "file · tensor".
     file: UploadedFile | None = None
     id: ClassVar[str] = "upload"
     shared: ClassVar[bool] = False
@@ -99,16 +99,16 @@ class Upload(Source):
 
     @property
     def key(self) -> str:
-        """Return what tells this tensor from any other of the session."""
+        """Return a text that identifies the tensor within the session."""
         read_as = self.place_in_file.read_as
         return f"{self.id} {self.digest} {self.name}{f' {read_as}' if read_as else ''}"
 
     def link_text(self) -> str:
-        """Return that it was an upload, which is all a link can say."""
+        """Return the link's text form; an upload has no content in it."""
         return self.id
 
     def link_problem(self) -> QuantVizError:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it."""
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:

@@ -1,3 +1,1 @@
-"""The same answers for tensors of any size: facts, ranges, metrics and codes, and what a picture of some
-pixels shows.
-"""
+"""The reference's results for tensors of any size: facts, ranges, metrics, codes, downsampled pictures."""

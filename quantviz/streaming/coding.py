@@ -50,15 +50,16 @@ def codes(
 
 
 def reference_on_run(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
-    """Return the reference on a run."""
+    """Return the reference's result for the elements from `start` to before `stop`."""
     return quantize_cells(
         torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop)
     )
 
 
 class Coder:
-    """What becomes of runs of a large tensor under a scheme, prepared once: `qparams` are those of the whole
-    tensor.
+    """The quantization of runs of a large tensor under a scheme, prepared once.
+
+    `qparams` are those of the whole tensor.
 
     >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
     >>> coder, made = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
@@ -81,9 +82,12 @@ class Coder:
         return self._program is not None
 
     def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
-        """Return what `driving.put` takes to give errors alone of elements from `start` to before `stop`.
+        """Return the arguments of `driving.put` for the errors alone of elements from `start` to before
+        `stop`.
 
-        It is the address of compiled arithmetic, where blocks lie, and what is known of them.
+        Returns:
+            The address of the compiled arithmetic, the places of the blocks, and their scales and zero
+            points.
         """
         assert self._program is not None
         assert self._of_blocks is not None
@@ -95,9 +99,7 @@ class Coder:
         )
 
     def put(self, values: Array, start: int, made: Buffers) -> None:
-        """Put what the elements `values` of the tensor, from `start` on, become into as many places of
-        `made`.
-        """
+        """Write codes, values and errors of the elements `values`, which begin at `start`, into `made`."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
             self._program.run(
@@ -107,9 +109,9 @@ class Coder:
         self.put_at(values, torch.arange(start, stop), made)
 
     def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
-        """Put what elements anywhere become into `made`, by the reference's operations.
+        """Write codes, values and errors of scattered elements into `made`, by the reference's operations.
 
-        `places` are theirs in row-major order.
+        `places` are the flat indices of the elements, row-major.
         """
         for start, stop in runs_between(len(values), limits.CHUNK):
             r = quantize_cells(

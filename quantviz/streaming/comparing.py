@@ -25,13 +25,13 @@ from quantviz.tensors import blocks
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Some rows of a weight: what its file has of them, and the original's values."""
+    """Some rows of a weight: the file's codes, values and scales, and the original values."""
 
     scheme: Scheme
     x: torch.Tensor
     q: torch.Tensor
     x_hat: torch.Tensor
-    #: One number a block, 0 where all codes stand for one value.
+    #: One number a block; 0 if all codes of the block have the same value.
     scale: torch.Tensor
     zero_point: torch.Tensor
     #: A code counts as nearest up to so many steps, and so much of the original's value.
@@ -39,27 +39,28 @@ class Band:
 
     @property
     def params(self) -> QParams:
-        """Return scale and zero point, by none of which is divided where it is 0."""
+        """Return scale and zero point, with scales of 0 replaced by 1 so that nothing is divided by 0."""
         scale = torch.where(self.scale == 0, 1.0, self.scale)
         return QParams(scale, self.zero_point, zero_domain=self.scheme.zero_domain, stored=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What was found of a band."""
+    """The comparison of a band with its original."""
 
     moments: Moments
-    #: How many codes of each column are nearest to the original's value.
+    #: Number of codes in each column that are nearest to the original's value.
     near: torch.Tensor
-    #: How many blocks there are, and in how many of them saturation would change a code.
+    #: Number of blocks, and of those in which saturation would change a code.
     blocks: int
     saturated: int
 
 
 def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
-    """Return the file's codes and values as a result, and which codes are nearest to the original's values.
+    """Return the file's codes and values as a result, and whether each code is nearest to the original's
+    value.
 
-    `clipped` says where rounding to nearest with the file's scales would have left the codes there are.
+    `clipped` is true where rounding to nearest with the file's scales would leave the range of the codes.
     """
     own = band.x
     nearest = quantize(own, band.scheme.replace(nonfinite="ignore"), qparams=band.params)
@@ -67,7 +68,7 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
     of_steps, of_x = band.slack
     slack = of_steps * nearest.step_of_cells()
     slack = slack + of_x * own.abs() if of_x else slack
-    as_near = ~(error.abs() > nearest.error.abs() + slack)  # what is left out counts as near
+    as_near = ~(error.abs() > nearest.error.abs() + slack)  # cells that are left out count as near
     apart = _apart(band, nearest)
     as_near = as_near if apart is None else as_near | apart
     made = dataclasses.replace(nearest, q=band.q, x_hat=band.x_hat, error=error, own_codes=True)
@@ -75,7 +76,7 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
 
 
 def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
-    """Return which cells are in blocks all of whose codes stand for one value; none where there is none."""
+    """Return whether each cell's block has one value for all codes, bool; none if there is no such block."""
     stored = blocks.to_grid(band.scale, like.layout)
     if stored is None or not bool((stored == 0).any()):
         return None
@@ -83,11 +84,15 @@ def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
 
 
 def compared(band: Band, *, finite: bool, count: int) -> Compared:
-    """Return what is found of a band of a weight of `count` elements, where it is known whether all values
-    are finite.
+    """Return the comparison of a band of a weight with its original.
 
-    Compiled code looks at it where there is some, all is finite, and the weight is not too small for it;
-    counts are those of the reference, and sums to 1e-9.
+    Compiled code computes it if there is any, all values are finite, and the weight is large enough; counts
+    are those of the reference, and sums agree to 1e-9.
+
+    Args:
+        band: The rows.
+        finite: Whether all values are finite.
+        count: The number of elements of the whole weight.
     """
     kernels = finite and count > limits.FUSED and kernel_access.fixed_ready()
     found = _by_kernel(band) if kernels else None
@@ -109,7 +114,7 @@ def _given(scheme: Scheme, shape: Shape) -> Scheme | None:
 
 
 def _by_kernel(band: Band) -> Compared | None:
-    """Return the same by compiled code; none where there is none, or something is not finite on the way."""
+    """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
     scheme = _given(band.scheme, tuple(band.x.shape))
     if scheme is None:
         return None

@@ -1,6 +1,4 @@
-"""Compiles what a first opening of a large tensor asks for: in this process, or in one of its own for
-another.
-"""
+"""Compile the code for the first opening of a large tensor, in this process or in a helper process."""
 
 from __future__ import annotations
 
@@ -13,15 +11,18 @@ from quantviz import own_process
 from quantviz.compiled.background import FIXED
 from quantviz.compiled.kernel_cache import cache_folder
 
-#: Objects after which garbage is looked for: compiling leaves hardly any, and the looks took a sixth of its
-#: time.
+#: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
+#: took a sixth of its time.
 _OBJECTS_BETWEEN_LOOKS = 200_000
-#: What fixed kernels are run on, so that they are compiled for what a large tensor is to them.
+#: The shape of the tensor that fixed kernels run on, so that they are compiled for a large tensor's types.
 _SAMPLE = (1032, 1024)
 
 
 def compile_now(what: str) -> None:
-    """Compile, or read from the folder where it is kept."""
+    """Compile the fixed kernels or a scheme's own code, or load them from the cache folder.
+
+    `what` is `FIXED`, or a scheme's text form and a shape as JSON.
+    """
     from quantviz.schemes.scheme import Scheme
     from quantviz.streaming import readiness
 
@@ -43,7 +44,7 @@ def _compile_fixed() -> None:
     from quantviz.tensors.views import View
 
     values = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0))
-    # As large on either side, so that it matters which comes first.
+    # Equal magnitudes of both signs, so that the order of the two decides.
     values[0, 0], values[1, 1] = 8.0, -8.0
     x, scheme = InMemory(values), Scheme("int8")
     known = tensor_facts.facts(x)
@@ -69,7 +70,7 @@ def is_kept() -> bool:
 
 
 def serve() -> None:
-    """Compile what is asked for, a line each, until nobody asks any more."""
+    """Compile the code named by each line of stdin, and answer "done", until stdin ends."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     own_process.stand_behind()
     for line in sys.stdin:
@@ -78,10 +79,10 @@ def serve() -> None:
 
 
 def process() -> subprocess.Popen[str] | None:
-    """Return a process that compiles; none where it could not hand over what it makes."""
+    """Return a process that compiles; none without a cache folder, through which it hands over its code."""
     if cache_folder() is None:
         return None
-    # A thread: two would only hinder those who answer meanwhile.
+    # One thread: two would only slow down the server's own threads.
     return own_process.start(
         "quantviz.streaming.compile_ahead",
         environment={"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"},

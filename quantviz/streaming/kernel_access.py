@@ -1,4 +1,4 @@
-"""Whether compiled kernels are there, and whether they are waited for."""
+"""The availability of compiled kernels, and whether to wait for them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def has_kernels() -> bool:
 
 
 def fixed_ready() -> bool:
-    """Return whether the kernels that all schemes share can be called: they are compiled, or waited for
-    here.
+    """Return whether the kernels that all schemes share can be called: they are compiled, or this thread
+    waits for them.
     """
     if not kernel_cache.has_numba() or not (
         background.waits() or background.warmer().ready(background.FIXED)
@@ -34,15 +34,13 @@ def fixed_ready() -> bool:
 
 
 def wait_for_kernels() -> None:
-    """Wait for the shared kernels, for what is asked for seldom and would take long without them."""
+    """Wait for the shared kernels, for rare work that would take long without them."""
     if not fixed_ready():
         background.warmer().wait(background.FIXED)
 
 
 def cache_folder() -> Path | None:
-    """Return where compiled code is kept from one process to the next; none where it is compiled anew in
-    each.
-    """
+    """Return the folder that caches compiled code between processes; none if each process compiles anew."""
     return kernel_cache.cache_folder() if has_kernels() else None
 
 

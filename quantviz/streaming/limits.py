@@ -1,4 +1,4 @@
-"""How many elements are read, compiled for and worked on at a time."""
+"""Numbers of elements that are read, compiled for, and processed at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 SMALL = 2**20
 #: Elements from which on compiling a scheme's own code takes less time than the reference does.
 WORTH_WAITING = 2**22
-#: Elements up to which the reference is as fast as what is compiled already.
+#: Elements up to which the reference is as fast as code that is compiled already.
 FUSED = 2**14
 #: Elements of a piece that is read at a time, at least where nothing is copied.
 PIECE = 2**19
@@ -14,17 +14,17 @@ PIECE = 2**19
 LANES = 16
 #: Elements of a band whose ranges are found and then used while it is in a core's second cache.
 BAND = 2**16
-#: How many elements before they are needed they are asked of memory.
+#: Number of elements that memory is prefetched ahead.
 AHEAD = 1024
-#: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's
+#: Elements of a piece that the reference's own operations run on: the intermediate results stay in a core's
 #: cache.
 CHUNK = 2**16
-#: Cells that are worked on at a time: fewer, and two threads wait for each other between the calls.
+#: Cells that are processed at a time: with fewer, two threads wait for each other between the calls.
 CELLS_AT_ONCE = 1 << 18
-#: Cells that are read at once where nothing is made of them, or their errors alone.
+#: Cells that are read at a time where nothing is computed from them, or their errors alone.
 CELLS_READ_AT_ONCE = 1 << 20
-#: Cells of which errors are made at a time, then looked at while a core has them at hand.
+#: Cells whose errors are computed at a time, then read while they are in a core's cache.
 ERRORS_AT_ONCE = 1 << 18
-#: Cells that are looked at at once where they lie: the interpreter, which others may use, is waited for less
-#: often.
+#: Cells that are read at a time in place: with more, a thread waits less often for the interpreter, which
+#: others may hold.
 CELLS_IN_PLACE = 1 << 22

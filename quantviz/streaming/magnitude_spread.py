@@ -1,4 +1,4 @@
-"""How far the magnitudes of a tensor spread."""
+"""The spread of a tensor's magnitudes: their median and their 99th percentile."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from quantviz.tensors.lazy import Stored
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the magnitudes of a tensor spread: NaN and Inf have none."""
+    """The spread of a tensor's finite magnitudes."""
 
-    #: The median of those that are not 0; 0 where all are.
+    #: The median of those that are not 0; 0 if all are 0.
     middle: float
     #: The 99th percentile of all.
     far: float
 
 
-#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is told to
+#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is exact to
 #: three digits.
 _SORTED_BITS = 19
 #: Elements that are sorted at once.
@@ -31,8 +31,8 @@ _FEW = 2**16
 
 
 def spread(x: Stored) -> Spread:
-    """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000
-    at least.
+    """Return the median and the 99th percentile of the magnitudes of `x`, from one pass over it; each is
+    exact to a part in 4000 at least.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory

@@ -1,7 +1,7 @@
 """Metrics of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within
-1e-6 of the mean magnitude of what they add (`vector_sums.TERMS`), most of them to far less.
+Each pass yields the results of the reference (`quantize`, `metrics`): codes and values bit for bit, sums to
+within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -55,14 +55,15 @@ from quantviz.text.notebook_tables import table
 Array = npt.NDArray[Any]
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class Measured(Picklable):
-    """The metrics of a scheme on a tensor, and how they were found."""
+    """The metrics of a scheme on a tensor, and the way they were computed."""
 
     scheme: Scheme
     shape: Shape
     layout: BlockLayout
-    #: The metrics that were asked for, by id.
+    #: The requested metrics, by id.
     metrics: Mapping[str, float]
     #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a
     #: piece at a time).
@@ -70,17 +71,18 @@ class Measured(Picklable):
     #: Seconds this call spent compiling.
     compiled_seconds: float
     notes: tuple[Note, ...]
-    #: Where the first error of largest size is.
+    #: The index of the first error of largest magnitude.
     largest_error: Shape
-    #: What all metrics of one pass are made of.
+    #: The sums that all metrics of one pass are computed from.
     moments: Moments
-    #: Σx² and Σe² of each index of each axis of the tensor, where asked for.
+    #: Σx² and Σe² of each index of each axis of the tensor, with `by_axis`.
     axes: tuple[Moments, ...]
-    #: How many elements were counted: all but NaN and Inf that are left out.
+    #: The number of elements that count: all but NaN and Inf that are left out.
     counted: int
 
     def __repr__(self) -> str:
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
         return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
 
     def _repr_html_(self) -> str:
@@ -110,17 +112,17 @@ def measure(
     """Return the metrics of a scheme on a tensor, without making anything as large as it.
 
     Args:
-        x: What `quantize` takes, or a `Stored`.
+        x: A tensor, nested list or array, as in `quantize`, or a `Stored`.
         scheme: The scheme, a recipe or a text form, as in `quantize`.
         qparams: Scale and zero point in place of the scheme's calibration, as in `quantize`.
-        importance: What an error counts in each column while scales are searched, as in `quantize`.
+        importance: Weights of the errors by column while scales are searched, as in `quantize`.
         by_axis: Whether to add up Σx² and Σe² along each axis too.
-        metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one
-            pass over the tensor gives: others, such as what needs a count of each code, take one more.
+        metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. By default the metrics that one pass over
+            the tensor yields: others, such as those that count each code, take one more.
         path: One of "reference", "fused" and "chunked", to force it.
         piece: About how many elements are read at a time. Sums depend on it, in their last digits.
-        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits
-            for any number.
+        threads: The number of threads; by default `default_threads()`. The result has the same bits for any
+            number.
         known: The `facts` of `x`, where they are known.
 
     Raises:
@@ -159,7 +161,7 @@ def measure(
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
     spent = compiling_seconds()
-    # Counting codes costs hardly anything where their lowest byte tells them apart.
+    # Counting codes costs hardly anything if their lowest byte identifies them.
     reads = {name for metric in wanted for name in METRICS[metric].reads}
     counted = "code_counts" in reads and scheme.number_format.bits <= 8
     how = Asked(scheme, qparams, by_axis, path, piece, threads, counted)
@@ -168,11 +170,11 @@ def measure(
         tally, ran = _streamed(stored, how, known)
     except QuantVizError:
         if scheme.leaves_out or (known or facts(stored)).found is None:
-            # Said of the whole tensor, not of a part of it.
+            # Raise the error of the whole tensor, not that of a part of it.
             _params_of_whole(stored, scheme, qparams, known)
             raise
     if tally is None or not tally.finite or tally.left_out:
-        # What is not finite is looked for only where the sums show that there is something.
+        # Search for NaN and Inf only if the sums show that there are any.
         known = known or facts(stored)
         notes = (*notes, *nonfinite_notes(x, scheme, known))
         assert tally
@@ -221,8 +223,10 @@ OF_CELLS = frozenset({"abs_e", "code_counts"})
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the metrics that are asked for by id, those of one pass where none are named; `QuantVizError`
-    for one there is not.
+    """Return the ids of the requested metrics; by default those of one pass.
+
+    Raises:
+        QuantVizError: There is no metric of one of the ids.
     """
     if ids is None:
         return tuple(name for name, metric in METRICS.items() if metric.reads <= ONE_PASS)
@@ -234,8 +238,8 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether compiled kernels answer sooner: for large tensors, and from `limits.FUSED` elements on
-    where nothing need be compiled or imported for it.
+    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
+    nothing has to be compiled or imported for it.
     """
     count = math.prod(shape)
     if count <= limits.FUSED or count > limits.SMALL:
@@ -246,9 +250,9 @@ def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
 def more_moments(
     x: Stored, coder: Coder | None, wanted: Collection[str], scheme: Scheme, threads: int | None = None
 ) -> dict[str, torch.Tensor]:
-    """Return those fields of `Moments` that take one more pass, in which the coder makes the cells again.
+    """Return those fields of `Moments` that take one more pass, in which the coder computes the cells again.
 
-    There need be none where nothing `OF_CELLS` is asked for.
+    The coder may be None if no field in `OF_CELLS` is wanted.
     """
     pieces = list(runs_between(x.count, limits.PIECE))
     found: list[Moments | None] = [None] * len(pieces)
@@ -316,7 +320,9 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 
-    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if program.counted else 0
+    room = 0
+    if program.counted:
+        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
 
     def new() -> Tally:
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
@@ -345,7 +351,8 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
                     // of_row
                 )
                 if row < end:
-                    # A band that must be looked at more closely, and the rest of its piece.
+                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
+                    # piece.
                     k = row // rows
                     upto = min((k + 1) * rows, end)
                     part = layout_of_rows(layout, row, upto)
@@ -429,11 +436,10 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
 
 
 def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantResult:
-    """Return what `quantize` gives, with ranges that must be searched for found by compiled kernels, where
-    those answer sooner.
+    """Return the result of `quantize`, with ranges searched by compiled kernels where these are faster.
 
-    `known` are the `facts` of x, where they are at hand; x and the scheme go together, as `on_stored` gives
-    them.
+    `known` are the `facts` of x, if they were computed before; x and the scheme belong together, as
+    `on_stored` returns them.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> quantized(InMemory(torch.tensor([1.0, 0.3, -7.0])), Scheme("int4")).q.tolist()
@@ -448,10 +454,13 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
 
 
 def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
-    """Return what the calibration says of each block, found by compiled kernels where those answer sooner;
-    `QuantVizError` where the scheme refuses the tensor.
+    """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
+    these are faster.
 
-    `known` are the `facts` of x, and x and the scheme go together, as `on_stored` gives them.
+    `known` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
+
+    Raises:
+        QuantVizError: The scheme refuses the tensor.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> x = InMemory(torch.tensor([1.0, -3.0]))

@@ -1,6 +1,6 @@
-"""What a picture of some pixels shows of a tensor larger than the screen.
+"""Pictures of a tensor larger than the screen, downsampled to some pixels.
 
-Everything is read a part at a time: nothing is made that is as large as the tensor.
+Everything is read a part at a time: nothing as large as the tensor is allocated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What a picture of h × w pixels shows of a patch: a block of cells a pixel.
+    """A picture of h × w pixels of a patch: each pixel pools a block of cells.
 
     With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the
     error of largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself
@@ -43,8 +43,8 @@ class Overview:
 
     #: float32 (h, w), as `x_hat` and `error`.
     x: Array
-    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, where a format's codes are no
-    #: numbers, of what they stand for before any scale (what `GRIDS[kind].decode` gives).
+    #: With "largest" the codes, else float32: the mean or RMS of the codes as numbers, or, for formats whose
+    #: codes are not numbers, of their values in units of the scale (`GRIDS[kind].decode`).
     q: Array
     x_hat: Array
     error: Array
@@ -74,9 +74,9 @@ def overview(
     there are no more cells than that.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that
-    are rows and columns and where the others are held (the last two at 0 where none is given; its corner is
-    not heeded). `known` is what `pooled` gives for the same pixels, where it is at hand: it is the same under
-    every scheme.
+    are rows and columns and the indices at which the others are fixed (by default the last two, the others at
+    0; its corner is ignored). `known` is the result of `pooled` for the same pixels, if it was computed
+    before: it is the same under every scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -101,13 +101,12 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
     """Return the error of largest magnitude of each pixel, and its place in it."""
     pool = LargestCells(frame)
     compiled = coder.is_compiled and frame.strides[-1] == 1
-    at_once = (
-        limits.CELLS_AT_ONCE
-        if not compiled
-        else limits.CELLS_IN_PLACE
-        if x.in_place
-        else limits.CELLS_READ_AT_ONCE
-    )
+    if not compiled:
+        at_once = limits.CELLS_AT_ONCE
+    elif x.in_place:
+        at_once = limits.CELLS_IN_PLACE
+    else:
+        at_once = limits.CELLS_READ_AT_ONCE
 
     def add(parts: Iterator[list[Part]]) -> None:
         buffers = Buffers(max(at_once, limits.ERRORS_AT_ONCE), errors_alone=not coder.is_compiled)
@@ -148,7 +147,7 @@ def _averages(
 def pooled(
     x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
 ) -> tuple[Array, Array]:
-    """Return what `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
+    """Return the part of `overview` that depends on x alone: `Overview.x` and `Overview.x_at`."""
     frame = Frame.of(x.shape, patch, pixels, view)
     pool = pool_of(frame, how)
 
@@ -161,7 +160,7 @@ def pooled(
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """Return the picture, in at most `pixels`, of matrices that are there already, whoever made them.
+    """Return the picture, in at most `pixels`, of matrices that were quantized before.
 
     It shows the "largest" of all their cells. `x` and `x_hat` are float32.
 

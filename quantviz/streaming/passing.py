@@ -14,12 +14,12 @@ from quantviz.streaming.powers import moments_of_powers
 from quantviz.streaming.tensor_facts import Facts, facts_of_looks
 
 Array = npt.NDArray[Any]
-#: What is decoded and looked at by one kernel.
+#: The dtypes that one kernel decodes and surveys in the same loop.
 DECODED = (torch.bfloat16, torch.float16)
 
 
 class Passing:
-    """The facts and the powers of a tensor whose values come one run after the other.
+    """The facts and the sums of powers of a tensor whose values arrive one run after the other.
 
     >>> found = Passing()
     >>> part = torch.tensor([1.0, -2.0, 3.0]).bfloat16().view(torch.uint8).numpy()
@@ -37,13 +37,13 @@ class Passing:
         self._first: float | None = None
 
     def take(self, part: Array, dtype: torch.dtype | None, values: Array, start: int) -> None:
-        """Look at the values from `start` on.
+        """Decode a run of values, and add them to the facts and sums.
 
         Args:
-            part: The bytes that they are decoded from, where `dtype` is one of `DECODED`.
-            dtype: What they are stored in; with any other, `values` has them already.
-            values: Where they are put, float32.
-            start: The flat place of the first.
+            part: The bytes that they are decoded from, if `dtype` is one of `DECODED`.
+            dtype: The stored dtype; with any other, `values` contains the values already.
+            values: The array that receives the values, float32.
+            start: The flat index of the first one.
         """
         from quantviz.compiled import decoding, run_kernels
 
@@ -58,9 +58,9 @@ class Passing:
             self._first = float(values[state[run_kernels.FIRST_BAD] - start])
 
     def facts(self, shape: Shape) -> Facts:
-        """Return the facts of all that was looked at."""
+        """Return the facts of all values so far."""
         return facts_of_looks([self._looked], shape, lambda at: self._first or 0.0)
 
     def powers(self) -> Moments:
-        """Return the sums of its powers, which mean something where all of it is finite."""
+        """Return the sums of powers of all values so far, which are valid only if all are finite."""
         return moments_of_powers(self._sums)

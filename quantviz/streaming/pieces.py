@@ -1,4 +1,4 @@
-"""The planned pieces of a tensor: how large they are, and what is made and added up of each."""
+"""The planned pieces of a tensor: their sizes, their sums, and buffers for their cells."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class Pieces:
-    """The sums of some planned pieces of a tensor, a row each: what a piece adds up to follows from the plan
-    alone.
+    """The sums of some planned pieces of a tensor, a row each; the plan alone decides a piece's sums.
 
     >>> Pieces(2, 2**19, 0).arrays[0].shape
     (2, 8)
@@ -46,8 +45,8 @@ class Pieces:
 
 
 class Buffers:
-    """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code,
-    and errors in steps. With `errors_alone` only errors have a place, where no compiled code puts the rest.
+    """Buffers for the results of some cells: codes, values, errors, whether saturation changed the code, and
+    errors in steps. With `errors_alone` only errors have room, for code that writes nothing else.
     """
 
     def __init__(self, size: int, *, errors_alone: bool = False) -> None:
@@ -62,7 +61,7 @@ class Buffers:
         )
 
     def part(self, start: int, stop: int) -> Buffers:
-        """Return some of the same places."""
+        """Return a view of the buffers from `start` to before `stop`."""
         part = Buffers(0, errors_alone=self.errors_alone)
         part.arrays = tuple(array[start:stop] for array in self.arrays)
         return part
@@ -70,35 +69,35 @@ class Buffers:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What `measure` was asked for."""
+    """The arguments of a call of `measure`."""
 
     scheme: Scheme
     given: QParams | None
     by_axis: bool
     path: str | None
-    #: About how many elements a piece has.
+    #: The approximate number of elements of a piece.
     piece: int
     threads: int | None
-    #: Whether codes are counted on the way.
+    #: Whether codes are counted in the same pass.
     counted: bool = False
 
 
 def size_of_piece(shape: Shape, asked: Asked) -> int:
-    """Return how many elements a planned piece has: many times as many as it has sums of lines, so that these
-    take no time.
+    """Return the number of elements of a planned piece, which is many times its number of sums of lines, so
+    that these take hardly any time.
     """
     return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
 
 
 def rows_of_piece(layout: BlockLayout, shape: Shape, asked: Asked) -> int:
-    """Return how many rows of the view a planned piece has: whole bands."""
+    """Return the number of rows of the view in a planned piece: whole bands."""
     size = size_of_piece(shape, asked)
     band = rows_of_band(layout, min(limits.BAND, size))
     return max(rows_of_band(layout, size) // band, 1) * band
 
 
 def rest_of(pieces: Pieces, k: int) -> Pieces:
-    """Return those from the k-th on, in the same memory."""
+    """Return the pieces from the k-th on, in the same memory."""
     rest = Pieces(0, pieces.size, 0)
     sums, signal, noise = pieces.arrays
     rest.arrays = sums[k:], signal[k:], noise[k:]

@@ -1,4 +1,4 @@
-"""By numpy what a kernel of `pooling.py` does, bit for bit: for the first picture, while that is compiled."""
+"""The pooling kernel of `pooling.py` in NumPy, bit for bit: for the first picture, while that compiles."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: Of the bits of a float32 those of its magnitude, and Inf: what is beyond is NaN.
+#: The bits of a float32's magnitude, and those of Inf: larger magnitudes are NaN.
 _MAGNITUDE, _INF = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
-#: Cells that are looked at together: what is made of them stays in a core's cache.
+#: Cells that are pooled at a time: the intermediate results stay in a core's cache.
 _TOGETHER = 2**16
 
 
@@ -25,7 +25,7 @@ def add_largest(
     found: Array,
     found_at: Array,
 ) -> None:
-    """Do what `pooling.add_largest` does."""
+    """Add cells to the largest of each pixel, with the results of `pooling.add_largest`."""
     stride = cells[1] - cells[0]
     first = int(np.searchsorted(cell_edges, cells[0], side="right")) - 1
     last = int(np.searchsorted(cell_edges, cells[1], side="left"))
@@ -68,8 +68,8 @@ def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Ar
         row[part] = (_sizes(values[:, cell[part]]) == most[pixels[part]]).argmax(0)
     if not len(pixels):
         return pixels, row, cell
-    # Of several columns with as large a cell the leftmost where lines are columns of the picture, else the
-    # one that has it highest.
+    # Of several columns with an equally large cell, take the leftmost if lines are columns of the picture,
+    # else the one with the highest cell.
     starts = np.flatnonzero(np.diff(pixels, prepend=-1))
     place = cell if turned else row * values.shape[1] + cell
     least = np.repeat(np.minimum.reduceat(place, starts), np.diff(starts, append=len(pixels)))

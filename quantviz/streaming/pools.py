@@ -1,4 +1,4 @@
-"""What each pixel keeps of its cells: the one of largest magnitude, their mean or their root mean square."""
+"""The pooling of each pixel's cells: the one of largest magnitude, their mean or their root mean square."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def pooling_kernels() -> Any:
-    """Return the compiled kernels: where nothing large is opened, numba is not waited for."""
+    """Return the compiled pooling kernels, after waiting for numba if they are not ready."""
     from quantviz.compiled import pooling
 
     if not fixed_ready():
@@ -30,7 +30,7 @@ def pooling_kernels() -> Any:
 
 
 def read_only(values: Array) -> Array:
-    """Return the same as kernels take it, read-only: compiled once for what lies in memory and in files."""
+    """Return a read-only view of `values`: one compiled kernel then serves arrays in memory and in files."""
     view = values[:]
     view.flags.writeable = False
     return view
@@ -43,7 +43,7 @@ class LargestCells:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
         self._frame = frame
         self._values = np.full(size, math.nan, dtype=np.float32)
-        # As small as may be: new memory costs more than what is done with it.
+        # The smallest dtype that fits: allocating memory costs more than the work on it.
         of_pixel = int(np.diff(frame.line_edges).max()) * int(np.diff(frame.cell_edges).max())
         self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
 
@@ -61,9 +61,7 @@ class LargestCells:
         )
 
     def add_errors(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
-        """Add the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at
-        and forgotten.
-        """
+        """Add the errors of a part whose cells, `values`, are neighbours in memory, without storing all."""
         frame, (base, stride, _), (top, bottom), (left, right) = (
             self._frame,
             self._frame.strides,

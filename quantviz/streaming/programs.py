@@ -35,31 +35,35 @@ Array = npt.NDArray[Any]
 class Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: Where it is in memory, and the same that gives sums alone (of all cells, and of such as saturation
-    #: leaves as they are), and errors alone.
+    #: The address of its code in memory, and the addresses of versions that compute sums alone (of all cells,
+    #: and of cells that do not saturate), and errors alone.
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
-    #: That of the same with steps in place of errors in steps.
+    #: The address of a version with steps in place of errors in steps.
     steps_address: Callable[[], int]
-    #: That of the same for many ranges at once.
+    #: The address of a version for many ranges at once.
     trials_address: Callable[[], int]
-    #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
+    #: The address of the blocks' arithmetic, and the constants that it reads; none if torch computes it.
     of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
-    #: What it reads of each block.
+    #: Names of the values of each block that it reads.
     params: tuple[str, ...]
-    #: Numbers and lists of values that it reads.
+    #: Constants and lookup tables that it reads.
     constants: tuple[Array, Array, Array]
     code_min: int
-    #: Saturation leaves as they are what lies between these.
+    #: Values from the first to the second do not saturate.
     ends: tuple[float, float]
     #: Whether NaN and Inf in the input are left out.
     leaves_out: bool
-    #: Whether its sums count codes: a tally that takes them needs room for what is counted.
+    #: Whether its sums count codes: a tally of them needs room for the counts.
     counted: bool
 
     def of_blocks(self, params: QParams) -> Array:
-        """Return what it reads of each block, one name after the other; float64 holds all of it."""
+        """Return the values of the blocks that the code reads, one name after the other, as one float64
+        array.
+
+        Float64 represents all of them exactly.
+        """
         known = block_values(params)
         return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
 
@@ -136,10 +140,10 @@ class Program:
     def of_bands(
         self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally
     ) -> Callable[[int, int, int, Pieces], int]:
-        """Return a function that finds ranges and sums of blocks from one place to before another.
+        """Return a function that computes ranges and sums of blocks from one place to before another.
 
-        The places are whole rows of the view. It is told how many cells of the first of some pieces are done,
-        and returns up to where it came.
+        The places are whole rows of the view. The function takes the number of finished cells of the first of
+        some pieces, and returns the place that it reached.
         """
         from quantviz.compiled import driving
 
@@ -183,7 +187,7 @@ class Program:
     def place(
         self, layout: BlockLayout, start: int, stop: int, offset: int
     ) -> tuple[int, int, int, int, Array]:
-        """Return where the cells from `start` to before `stop` lie, as the kernels take it."""
+        """Return the place of the cells from `start` to before `stop`, as arguments of the kernels."""
         length, width = layout.view_shape[-1], layout.block_shape[-1]
         return (
             offset,
@@ -196,10 +200,11 @@ class Program:
     def _code(
         self, layout: BlockLayout, tally: Tally | None
     ) -> tuple[int, int, tuple[int, float, float], int]:
-        """Return the addresses of what makes cells, of sums alone, of their unsaturated form, and of errors
-        alone.
+        """Return the addresses of the code for cells, for sums alone, for sums of unsaturated cells, and for
+        errors alone.
 
-        Sums are 0 where they are not asked for or not quicker, errors where no sums of lines are asked for.
+        The address for sums is 0 if they are not wanted or not faster, that for errors if no sums of lines
+        are wanted.
         """
         if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < limits.LANES:
             return self.address, 0, (0, *self.ends), 0
@@ -211,8 +216,8 @@ class Program:
 def compiled_program(
     scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool, counted: bool = False
 ) -> Program | None:
-    """Return the compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what
-    cannot be written down. With `counted` its sums count codes too.
+    """Return the compiled arithmetic of a scheme; none without numba, or if one of its torch operations
+    cannot be traced. With `counted` its sums count codes too.
     """
     if not kernel_access.has_kernels():
         return None
@@ -223,7 +228,7 @@ def compiled_program(
         code = trace_cell(scheme, dict(params))
     except Untraceable:
         return None
-    # What sums are made by has the same numbers and more.
+    # The code for sums reads all constants of the cells, and more.
     lines, counted = lines_of_sums(scheme, params, counted=counted)
     constants = np.array(lines.floats, np.float64), np.array(lines.integers, np.int64), lines.tables.numpy()
     address = compiler().cells(code, by_element)
@@ -253,11 +258,12 @@ def compiled_program(
 def lines_of_sums(
     scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], *, counted: bool = False
 ) -> tuple[CellCode, bool]:
-    """Return the lines of cells that a scheme's sums are made by, and whether these count codes: where that
-    is asked for, and of float formats and codebooks, which have a short form that gives codes on the way.
+    """Return the lines of code of a cell for a scheme's sums, and whether the sums count codes.
+
+    They do with `counted`, and for float formats and codebooks, whose short form yields the codes anyway.
 
     Raises:
-        Untraceable: Torch is asked for what cannot be written down.
+        Untraceable: One of the scheme's torch operations cannot be traced.
     """
     code = trace_cell(scheme, dict(params))
     short = short_cell(scheme, dict(params), code)
@@ -300,7 +306,7 @@ def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 
 @lru_cache(maxsize=256)
 def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
-    """Return the names and dtypes of what is known of a scheme's blocks, whatever the tensor."""
+    """Return the names and dtypes of the values of a scheme's blocks, which are the same for any tensor."""
     # One block, or one run of blocks.
     count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))

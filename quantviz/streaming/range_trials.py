@@ -13,6 +13,7 @@ from quantviz.compiled.hand_written import by_hand
 from quantviz.quantization.calibrating import finite_or_infinite, one_by_one, powers
 from quantviz.quantization.cells import errors_of_cells
 from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.reach import reach
 from quantviz.quantization.result import QParams, block_values
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout
@@ -33,8 +34,8 @@ class Trial:
     """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
     `calibration.Context.trial`.
 
-    What is added up follows from the plan alone, so that the answer has the same bits for any number of
-    threads.
+    The plan alone decides which terms are added up together, so that the result has the same bits for any
+    number of threads.
     """
 
     def __init__(
@@ -89,6 +90,9 @@ class Trial:
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
 
+    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(found, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
+
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
         """Return `count` sums, added up piece after piece."""
         total = np.zeros(count)
@@ -110,7 +114,7 @@ class Trial:
 
     @property
     def _ranged(self) -> Scheme:
-        """Return the scheme with what a range is made into, whichever calibration found it."""
+        """Return the scheme with `MinMax`, because a range's scale does not depend on the calibration."""
         return self._scheme.replace(calibration=MinMax())
 
     @property
@@ -193,7 +197,7 @@ class Trial:
 
 
 def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None:
-    """Return where in a run of flat elements another block begins; none where each may be of another one.
+    """Return the places in a run of flat elements where another block begins; none if blocks are one wide.
 
     >>> _first_of_blocks(3, 12, BlockLayout((2, 6), (1, 4), (2, 2)))
     array([0, 1, 3, 7])
@@ -206,15 +210,18 @@ def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None
     return np.concatenate([[start], begins[(begins > start) & (begins < stop)]]) - start
 
 
-#: How many cells a piece has at least for each block, of which all trials have sums.
+#: The least number of cells of a piece for each block, because every trial has sums of every block.
 _CELLS_A_BLOCK = 256
 
 
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
-    """Lay trials out as kernels take them: those of a block fill whole vectors, repeating one if need be.
+    """Return the layout of trials for kernels: those of a block fill whole vectors, repeating one if needed.
 
-    `of` are the numbers of the trials' blocks, ascending. Return where those of each block begin, and the
-    end; which trial each one is; and where each trial is.
+    `of` are the numbers of the trials' blocks, ascending.
+
+    Returns:
+        The first place of each block and the end; the number of the trial at each place; and the place of
+        each trial.
     """
     from quantviz.compiled.lanes import WIDTH
 

@@ -40,8 +40,8 @@ def ranges(
 ) -> Range | QParams:
     """Return each block's clipping range, or scale and zero point in its place, by the calibration.
 
-    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known;
-    `importance` is what an error counts in each column, where the engine searches scales.
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, if it is known;
+    `importance` has the weights of the errors by column, for engines that search scales.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
@@ -50,11 +50,13 @@ def ranges(
     layout = scheme.layout(x.shape)
     if scheme.calibration.of_values and importance is None:
         return ranges_of_values(x, scheme, layout, piece)
-    largest = cache(
-        lambda: torch.tensor(
-            (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
-        )
-    )
+
+    @cache
+    def largest() -> torch.Tensor:
+        if not scheme.arithmetic.scale.global_rule:
+            return torch.tensor(0.0)
+        return torch.tensor(facts(x).absmax if absmax is None else absmax)
+
     size = x.count if scheme.calibration.together else min(limits.BAND, piece)
     rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     if scheme.search is not None:
@@ -72,7 +74,7 @@ def ranges(
             part = layout_of_rows(layout, first, last) if alone else layout
             band = Band(x, first * length, part.view_shape) if alone else x
             trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
-            # Of a tensor of one axis a band is some of its columns.
+            # A band of a tensor of one axis is some of its columns.
             own = (
                 importance[first:last]
                 if importance is not None and len(layout.view_shape) == 1
@@ -119,7 +121,7 @@ def _blocks(
 
 
 class _ReadBlocks:
-    """The `Blocks` of a tensor that is read when they are asked for something."""
+    """The `Blocks` of a tensor that is read at the first access."""
 
     def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
         self._asked = x, layout, dtype, finite_only
@@ -135,7 +137,7 @@ class _ReadBlocks:
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
-    """Join what was said of one band after the other to what is said of the whole."""
+    """Return the ranges, or scales and zero points, of consecutive bands joined to those of the whole."""
     of_ranges = [part for part in parts if isinstance(part, Range)]
     if len(of_ranges) == len(parts):
         return Range(
@@ -154,7 +156,7 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
 
 
 def _joined(parts: list[QParams]) -> QParams:
-    """Join what is known of one band after the other, where it is known of each block."""
+    """Return the stored scales and zero points of consecutive bands joined to those of the whole."""
     of_blocks = (
         "scale",
         "zero_point",
@@ -186,8 +188,9 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 def qparams(
     x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
 ) -> QParams:
-    """Return what `choose_qparams` gives, from ranges and a largest finite magnitude that may be known
-    already.
+    """Return scale and zero point of each block, as `choose_qparams` does.
+
+    `found` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))

@@ -35,8 +35,8 @@ def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:
-    """Compile what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does
-    not wait for it.
+    """Compile the code of `measure` and `codes` for a scheme on a tensor of `shape`, so that a later call
+    does not wait for it.
     """
     layout = in_line(scheme.layout(shape))
     searches.warm(scheme, shape)
@@ -49,8 +49,8 @@ def warm(scheme: Scheme, shape: Shape) -> None:
 
 
 def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
-    """Return whether `measure` would wait for something to be compiled for a scheme on a tensor of `shape`:
-    it is neither in memory nor kept in `cache_folder()`.
+    """Return whether `measure` would have to compile code for a scheme on a tensor of `shape`, because it is
+    neither in memory nor in `cache_folder()`.
 
     >>> compiles(Scheme(), (3, 3))
     False
@@ -61,8 +61,8 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
 
 
 def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = False) -> bool:
-    """Return whether all that a scheme needs on a tensor of `shape` is compiled: sums that count codes too
-    where that is asked for.
+    """Return whether all code for a scheme on a tensor of `shape` is compiled; with `counted`, that for sums
+    that count codes.
     """
     layout = in_line(scheme.layout(shape))
     rows = rows_of_piece(layout, shape, Asked(scheme, None, by_axis, None, limits.PIECE, None))
@@ -80,7 +80,7 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
 
 def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_form", "not_ready"]:
     """Return the reason why the reference's own operations measure a large tensor under a scheme: numba is
-    not there, its arithmetic cannot be written as code, or that code was not compiled yet.
+    missing, the arithmetic cannot be traced, or its code is not compiled yet.
     """
     if not kernel_access.has_kernels():
         return "no_numba"
@@ -90,7 +90,7 @@ def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_fo
 
 @lru_cache(maxsize=256)
 def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool, counted: bool) -> tuple[str, ...]:
-    """Return the sources compiled for a scheme; none where it cannot be written down."""
+    """Return the sources compiled for a scheme; none if it cannot be traced."""
     types = types_of_scheme(scheme)
     try:
         code = trace_cell(scheme, dict(types))

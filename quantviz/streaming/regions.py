@@ -1,4 +1,4 @@
-"""Where parts of a tensor lie: bands of whole rows, windows of whole blocks, runs of flat elements."""
+"""The places of parts of a tensor: bands of whole rows, windows of whole blocks, runs of flat elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Band(Stored):
 
 
 def rows_of_band(layout: BlockLayout, piece: int) -> int:
-    """Return how many rows of the view, in whole blocks, hold about `piece` elements."""
+    """Return the number of rows of the view, in whole blocks, that hold about `piece` elements."""
     step = layout.block_shape[0]
     return min(max(piece // math.prod(layout.view_shape[1:]) // step, 1) * step, layout.view_shape[0])
 
@@ -114,7 +114,7 @@ def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> to
 
 
 def run_of(x: Stored, start: int, stop: int) -> Array:
-    """Return a run of x as the kernels take it: read-only, whatever it is a view of."""
+    """Return a run of x for kernels: read-only, aligned and contiguous."""
     run = x.run(start, stop)[:]
     if not run.flags.aligned or not run.flags.c_contiguous:
         run = run.copy()

@@ -45,8 +45,10 @@ def metrics(r: QuantResult) -> dict[str, float]:
 
 
 def _by_kernels(r: QuantResult) -> dict[str, float] | None:
-    """Return the metrics of what the result's scales give, made anew by kernels, which takes less time than
-    adding up what is there; None where that is not, cell by cell, what is there.
+    """Return the metrics of a result, from cells that kernels compute again by its scales; None if a cell
+    differs from the result's.
+
+    Computing them again takes less time than adding up the result's own tensors.
     """
     ours = not r.own_codes and r.whole is None and r.counted is None
     if not ours or not has_kernels() or not scheme_ready(r.scheme, r.shape):
@@ -57,7 +59,7 @@ def _by_kernels(r: QuantResult) -> dict[str, float] | None:
     given = ONE_PASS.union(*(METRICS[name].reads for name in asked))
     more = {name for metric in METRICS.values() for name in metric.reads} - given
     compared = _Compared(scheme, r)
-    # What was changed since is found before anything else is said of it.
+    # First find cells that were changed since: no metric may be computed from those.
     sums = more_moments(x, compared, more - _OF_POWERS, scheme)
     if compared.differs:
         return None
@@ -70,16 +72,16 @@ def _by_kernels(r: QuantResult) -> dict[str, float] | None:
 
 
 class _Compared(Coder):
-    """What becomes of runs of a result's tensor, compared with what the result holds."""
+    """A coder of runs of a result's tensor that compares its errors with the result's."""
 
     def __init__(self, scheme: Scheme, r: QuantResult) -> None:
         super().__init__(scheme, r.qparams, r.shape)
         self._x_hat, self._error = (each.flatten().numpy() for each in (r.x_hat, r.error))
-        #: Whether a cell's error is another than the result's, or that is not x_hat - x.
+        #: Whether a cell's error differs from the result's, or the result's from x_hat - x.
         self.differs = False
 
     def put(self, values: npt.NDArray[Any], start: int, made: Buffers) -> None:
-        """Put the errors of `values` into `made`, and compare them."""
+        """Write the errors of `values` into `made`, and compare them."""
         if self.differs:
             return
         if self.is_compiled:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 
 def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
-    """Return what searches the scales of a tensor of `shape` by compiled code; none where the reference does:
-    the scheme has no such search, there is no numba, or the code is not compiled yet and not waited for.
+    """Return the function that searches the scales of a tensor of `shape` by compiled code; none if the
+    reference has to: the scheme has no such search, there is no numba, or its code is not compiled yet and
+    this thread does not wait for it.
     """
     if _search_of(scheme, weighted=weighted) is None or not kernel_access.fixed_ready():
         return None
@@ -42,7 +43,7 @@ def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
 
 
 def code_of(scheme: Scheme, shape: Shape, *, weighted: bool = False) -> SearchCode | None:
-    """Return the lines of a scheme's search; none where it has none, or it cannot be written down."""
+    """Return the code of a scheme's search; none if it has no search, or if that cannot be traced."""
     search = _search_of(scheme, weighted=weighted)
     if search is None:
         return None
@@ -50,7 +51,7 @@ def code_of(scheme: Scheme, shape: Shape, *, weighted: bool = False) -> SearchCo
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:
-    """Compile what searches a scheme's scales, so that a later call does not wait for it."""
+    """Compile the search of a scheme's scales, so that a later call does not wait for it."""
     code, search = code_of(scheme, shape), scheme.search
     if code is not None and search is not None:
         one = torch.zeros(scheme.layout(shape).block_size, search.run, 1)
@@ -75,7 +76,7 @@ def _traced(search: ScaleSearch, fmt: NumberFormat, size: int, weighted: bool) -
 
 
 def source_of(code: SearchCode) -> str:
-    """Return the source of what is compiled for a search."""
+    """Return the source text that is compiled for a search."""
     from quantviz.compiled.searching import source_of_search
 
     return source_of_search(code)
@@ -88,7 +89,7 @@ def find(
     search: ScaleSearch,
     fmt: NumberFormat,
 ) -> tuple[torch.Tensor, ...]:
-    """Return what `find_by_torch` returns."""
+    """Return the search's result for each block, as `find_by_torch` does, by compiled code."""
     from quantviz.compiled.compiler import compiler
     from quantviz.compiled.search_kernels import search as run
 

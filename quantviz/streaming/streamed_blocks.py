@@ -1,4 +1,4 @@
-"""What a calibration asks of blocks, answered for a tensor that is read a part at a time."""
+"""The statistics of blocks that calibrations use, for a tensor that is read a part at a time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 
 
 class StreamedBlocks:
-    """What `Blocks` answers, of a tensor that is read a part at a time. Needs numba: where its kernels are
-    not waited for, windows are asked.
+    """The statistics of `Blocks`, of a tensor that is read a part at a time. Needs numba; where this thread
+    does not wait for its kernels, `Blocks` of one window after the other compute them.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class StreamedBlocks:
     def by_parts(
         self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
             own = answer(_OneBlock(self._runs, self._found(), self._x.count, self._alone))
@@ -199,7 +199,7 @@ class StreamedBlocks:
         return self._ends
 
     def _found_plainly(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the same without kernels of ours."""
+        """Return smallest and largest value of each block without compiled kernels."""
         if not self._one:
             lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
             return lo.to(torch.float32), hi.to(torch.float32)
@@ -221,7 +221,7 @@ class StreamedBlocks:
     def _by_window(
         self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return what `Blocks` answers, asked of one window after the other."""
+        """Return statistics computed by `Blocks` of one window after the other."""
         answers = tuple(self.constant(0.0) for _ in range(count))
 
         def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
@@ -286,7 +286,7 @@ class StreamedBlocks:
 
         shared_out(pick, runs_between(self._x.count, self._piece))
         values = np.sort(np.concatenate(picked)).astype(np.float64)
-        # Where the values of each upper half begin among those picked.
+        # The first place of each upper half's values among the picked ones.
         sizes = np.diff(ends, prepend=0) * marked
         begins = np.cumsum(sizes) - sizes
         ordered = [
@@ -315,13 +315,13 @@ class _OneBlock:
         self.ends = ends[0].flatten(), ends[1].flatten()
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum of what `of_rows` makes of one stretch after the other."""
+        """Return the sum of the results of `of_rows` for one stretch after the other."""
         return self.joined(of_rows, torch.add, *of_blocks)
 
     def joined(
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
-        """Return what `of_rows` makes of one stretch after the other, joined."""
+        """Return the results of `of_rows` for one stretch after the other, combined by `join`."""
         known = [each.unsqueeze(-1) for each in of_blocks]
         stretches = list(runs_between(self._count, STRETCH))
         sums = [torch.empty(0)] * len(stretches)

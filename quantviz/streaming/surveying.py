@@ -1,6 +1,6 @@
-"""What one pass over a whole tensor finds: histograms, and the worst of its cells, lines and blocks.
+"""Histograms, and the worst cells, lines and blocks of a whole tensor, from one pass over it.
 
-Everything is read a part at a time: nothing is made that is as large as the tensor.
+Everything is read a part at a time: nothing as large as the tensor is allocated.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
-#: Lines of an axis, and blocks, up to which the sums of each are kept.
+#: Lines of an axis, or blocks, up to which each has its own sums.
 MOST_KEPT = 2**20
-#: How many cells a piece has at least for each sum that is kept of it.
+#: The least number of cells of a piece for each of its sums.
 _CELLS_A_SUM = 8
 
 
@@ -73,7 +73,7 @@ class WorstCell:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over a whole tensor finds under a scheme."""
+    """The results of one pass over a whole tensor under a scheme."""
 
     shape: Shape
     layout: BlockLayout
@@ -82,8 +82,8 @@ class Survey:
     #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none
     #: without error.
     cells: tuple[WorstCell, ...]
-    #: Of each index of each axis, over all others: Σx², Σe², the largest |e| and how many cells count; none
-    #: for an axis longer than `MOST_KEPT`.
+    #: For each index of each axis, over all others: Σx², Σe², the largest |e| and the number of cells that
+    #: count; none for an axis longer than `MOST_KEPT`.
     axes: tuple[Moments | None, ...]
     #: The same of the worst blocks.
     blocks: Moments
@@ -97,7 +97,7 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     """Return histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
-    `facts` of x, where they are at hand: one more pass finds them else.
+    `facts` of x, if they were computed before: otherwise one more pass computes them.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -139,9 +139,9 @@ def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
     """Return the worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`,
     `largest_error` and `noise_share`.
 
-    Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to
-    nothing, which no output would miss, would come first; it stands beside it. `noise_share` is the part of
-    the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
+    Ranked by noise, Σerror²: improving the first line helps the whole tensor most. By SQNR a line of tiny
+    values, which hardly matter to any output, would come first; SQNR has a column of its own. `noise_share`
+    is the line's share of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
     """
     lines = found.axes[axis]
     places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
@@ -183,14 +183,12 @@ def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What a survey counts and adds up, and of which pieces: it follows from the tensor and the scheme
-    alone.
-    """
+    """The bins, sums and pieces of a survey, which follow from the tensor and the scheme alone."""
 
     shape: Shape
     scheme: Scheme
     qparams: QParams
-    #: How many of the worst cells and blocks are kept.
+    #: Number of the worst cells and blocks to keep.
     n: int
     bins: ValueBins
 
@@ -284,7 +282,7 @@ class _SurveyTally:
             self._noise += float(_array(found.e2).sum())
 
     def join(self, other: _SurveyTally) -> None:
-        """Add what another counted of some of its cells."""
+        """Add another thread's counts and sums."""
         self._value_counts += other._value_counts
         self._error_counts += other._error_counts
         self._worst += other._worst
@@ -389,7 +387,7 @@ class _Adder:
             )
 
     def join(self, other: _Adder) -> None:
-        """Add what another added up by some of the same blocks."""
+        """Add another adder's sums, of some of the same blocks."""
         here = slice(other.first - self.first, other.first - self.first + len(other._noise))
         self._signal[here] += other._signal
         self._noise[here] += other._noise
@@ -429,7 +427,7 @@ def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
 
 
 def _row_of_blocks(layout: BlockLayout) -> int:
-    """Return how many cells of the flat tensor the blocks at one place along the grid's first axis are:
-    neighbours.
+    """Return the number of cells in the blocks at one place along the grid's first axis, which are neighbours
+    in memory.
     """
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])

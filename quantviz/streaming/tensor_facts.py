@@ -1,4 +1,4 @@
-"""What is known of a whole tensor whatever the scheme: ends, places and counts."""
+"""Facts of a whole tensor that depend on no scheme: ends, places and counts."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Facts(Picklable):
-    """What is known of a whole tensor, whatever the scheme."""
+    """Facts of a whole tensor that depend on no scheme."""
 
-    #: Smallest and largest finite value; 0 where none is finite.
+    #: Smallest and largest finite value; 0 if none is finite.
     lo: float
     hi: float
-    #: Where the first finite value of largest magnitude is.
+    #: The index of the first finite value of largest magnitude.
     largest: Shape
-    #: What is not finite; none where all is.
+    #: Counts and first place of NaN and Inf; none if all values are finite.
     found: NonFinite | None
-    #: How many finite values are below 0.
+    #: The number of finite values below 0.
     negative: int
 
     @property
     def nonfinite(self) -> int:
-        """Return how many are NaN, Inf or -Inf."""
+        """Return the number of values that are NaN, Inf or -Inf."""
         return self.found.count if self.found else 0
 
     @property
     def nan(self) -> int:
-        """Return how many are NaN."""
+        """Return the number of values that are NaN."""
         return self.found.nan if self.found else 0
 
     @property
     def first_nonfinite(self) -> Shape | None:
-        """Return where the first of them is."""
+        """Return the index of the first NaN, Inf or -Inf; none if there is none."""
         return self.found.first if self.found else None
 
     @property
@@ -58,7 +58,7 @@ class Facts(Picklable):
 
 
 def facts(x: Stored) -> Facts:
-    """Find the ends, places and counts of a tensor in one pass.
+    """Return the ends, places and counts of a tensor, from one pass over it.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
@@ -66,7 +66,7 @@ def facts(x: Stored) -> Facts:
     >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
     (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
     """
-    # Not imported for what is small: that takes as long as many runs.
+    # Skip the import for small tensors: it takes as long as many runs.
     if x.count <= limits.SMALL or not fixed_ready():
         return _facts_of_runs(x)
     from quantviz.compiled import run_kernels
@@ -84,7 +84,7 @@ def facts(x: Stored) -> Facts:
 
 
 def facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], float]) -> Facts:
-    """Return the facts of what the states of `look` have seen together; `value_at` gives a value again."""
+    """Return the facts of all values in the states of `look`; `value_at` reads a value by its flat index."""
     from quantviz.compiled import run_kernels
 
     best = max(states, key=lambda state: (state[run_kernels.SIZE], -state[run_kernels.SIZE_AT]))
@@ -115,7 +115,7 @@ def _of_key(key: int) -> float:
 
 
 def _facts_of_runs(x: Stored) -> Facts:
-    """Return the same by numpy."""
+    """Return the facts of a tensor, computed by NumPy."""
     lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
     nan = inf = minus_inf = 0
     first, value = -1, 0.0

@@ -1,4 +1,4 @@
-"""How a pass over a tensor is shared out to threads, and its results are joined in order."""
+"""The sharing of a pass over a tensor among threads, and the ordered joining of its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quantviz.door import keep_small
 from quantviz.errors import QuantVizError
 
 _T = TypeVar("_T")
-#: The setting that says how many threads a pass over a tensor takes where its caller does not.
+#: The environment variable with the default number of threads of a pass over a tensor.
 THREADS_VARIABLE = "QUANTVIZ_THREADS"
 
 
@@ -36,7 +36,7 @@ _MOST_THREADS = 64
 
 
 def default_threads() -> int:
-    """Return how many threads a pass takes: `QUANTVIZ_THREADS`, else one for each processor."""
+    """Return the number of threads of a pass: `QUANTVIZ_THREADS`, else one for each processor."""
     setting = os.environ.get(THREADS_VARIABLE)
     if setting is None:
         return os.cpu_count() or 1
@@ -46,8 +46,8 @@ def default_threads() -> int:
 
 
 def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], threads: int | None = None) -> None:
-    """Run `work` on `threads` threads (`default_threads()` where none is given), each taking the next item
-    when it is done with one.
+    """Run `work` on `threads` threads (by default `default_threads()`); each takes the next item when it is
+    done with one.
     """
     listed = list(items)
     lock, rest, progress = threading.Lock(), iter(listed), Progress(len(listed))
@@ -70,7 +70,7 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
 
 
 class InOrder(Generic[_T]):
-    """Hands on what was made of pieces in the order of the plan, whichever thread is done first.
+    """A queue that passes on the results of pieces in the order of the plan, whichever thread is done first.
 
     >>> taken: list[str] = []
     >>> in_order = InOrder(taken.append)
@@ -85,7 +85,7 @@ class InOrder(Generic[_T]):
         self._waiting: dict[int, tuple[int, _T]] = {}
 
     def put(self, first: int, made: _T, count: int = 1) -> None:
-        """Take what was made of `count` pieces from piece `first` on."""
+        """Add the result of `count` pieces from piece `first` on."""
         with self._lock:
             self._waiting[first] = count, made
             while self._next in self._waiting:
@@ -97,10 +97,11 @@ class InOrder(Generic[_T]):
 def shares_of(
     count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Yield from … to, for threads to take one after the other: `least` each, a multiple of `step`.
+    """Yield runs, as start and stop, for threads to take one after the other: `least` elements each, a
+    multiple of `step`.
 
-    Where nothing is copied, yield as much as half of what each thread has before it: at each of them a thread
-    waits for the interpreter, which others may use.
+    Tensors in place get runs of up to half of each thread's remaining share: at each run a thread waits for
+    the interpreter, which others may hold.
 
     >>> list(shares_of(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]

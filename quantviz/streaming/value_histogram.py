@@ -1,4 +1,4 @@
-"""How many values of a tensor lie where, whatever the scheme."""
+"""The histogram of a tensor's values, which depends on no scheme."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
-#: Bars of a histogram that is looked at, and of one that is computed with: a multiple.
+#: Bars of a histogram for display, and of one for computation: a multiple.
 BARS, FINE_BARS = 96, 3072
-#: Elements counted at once: all that is made of them stays in a core's cache.
+#: Elements counted at a time: the intermediate results stay in a core's cache.
 _AT_ONCE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
 class ValueHistogram(Picklable):
-    """How many values lie between the ends of each of some bars of equal width."""
+    """The counts of values in bars of equal width."""
 
     #: Ascending, float64, one more than bars.
     edges: Array
@@ -31,7 +31,7 @@ class ValueHistogram(Picklable):
     counts: Array
 
     def joined(self, bars: int) -> ValueHistogram:
-        """Return the same in fewer bars, as many of them joined each time.
+        """Return the histogram with fewer bars, each joined from equally many.
 
         >>> fine = ValueHistogram(np.linspace(0, 1, 5), np.array([1.0, 2.0, 3.0, 4.0]))
         >>> fine.joined(2).edges.tolist(), fine.joined(2).counts.tolist()
@@ -45,7 +45,7 @@ class ValueHistogram(Picklable):
 
 def histogram_of(x: Stored, lo: float, hi: float, bars: int = BARS) -> ValueHistogram | None:
     """Return the histogram of a tensor whose finite values lie from `lo` to `hi`, from one pass over it; none
-    where all are one.
+    if all values are equal.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory

@@ -1,9 +1,9 @@
-"""The handles of the bug gallery: for bugs that one number brings into view, what a hand moves.
+"""The handles of the bug gallery: sliders for bugs that one number brings into view.
 
 A bug shows or hides by the numbers it meets: a zero point, the size of a row, an `eps`. A handle offers such
-a number, begins where the bug hides, and runs both programs at each of its values. Everything that is said of
-a value is computed from that run. A handle is added here: one entry in `HANDLES`, under its bug's id, and its
-words under `[bugs.<id>.drag]` in each language.
+a number, begins where the bug hides, and runs both programs at each of its values. All words about a value
+are computed from that run. A handle is added here: one entry in `HANDLES`, under its bug's id, and its words
+under `[bugs.<id>.drag]` in each language.
 
 Two bugs have none. `dtype_ignored` and `one_axis_one_scale` depend on which dtype or shape a caller chooses:
 there is nothing in between to drag through, and their buttons switch between the two.
@@ -34,22 +34,22 @@ Facts = Mapping[str, float]
 class Handle:
     """One number that decides whether a bug shows."""
 
-    #: The values it may have, in the slider's order: what is shown of them grows to the right.
+    #: The values it may have, in the slider's order: the numbers that are shown grow to the right.
     values: tuple[float, ...]
     #: The value it begins at, one at which the bug hides.
     start: float
     #: The tensor at a value.
     source: Callable[[float], Source]
-    #: What the sentence on a cell that is hit, or on any cell where none is, names beside the value, the
+    #: The facts in the sentence on a cell that is hit, or on any cell if none is, beside the value, the
     #: place, and x, q and x̂ of both programs.
     facts: Callable[[Outcome, Outcome, Place], Facts]
-    #: What is set before the program's first line.
+    #: Lines before the program's first one.
     given: Callable[[float], tuple[Line, ...]] = lambda value: ()
     #: The broken line at a value; the bug's own where there is none.
     broken: Callable[[float], Line] | None = None
     #: Which cells are hit by the bug, from the correct and the broken outcome.
     hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
-    #: What the handle shows of a value: the number that a hand moves, where the value follows from it.
+    #: The number that the handle shows for a value: the one that is dragged, if the value follows from it.
     shown: Callable[[float], float] = lambda value: value
 
     def nearest(self, value: float) -> float:
@@ -179,7 +179,7 @@ def _hundredths(first: int, last: int, by: int) -> tuple[float, ...]:
     return tuple(each / 100 for each in range(first, last + by, by))
 
 
-# ---- what is said of a value ------------------------------------------------------------------------
+# ---- the facts of a value ---------------------------------------------------------------------------
 
 
 def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:
@@ -236,7 +236,7 @@ def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
 
 
 def _named(name: str) -> Callable[[float], tuple[Line, ...]]:
-    """Return what sets the value under a name before the program."""
+    """Return a function from a value to the line that sets it under a name before the program."""
     return lambda value: (Line(name, f"{name} = {value!r}", lambda v: value),)
 
 

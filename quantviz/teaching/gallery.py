@@ -2,7 +2,7 @@
 causes it.
 
 A program is a list of lines, each shown as Python and run by a function; a test runs the shown text
-itself and gets the same tensors, so that what is shown is what ran. Wrapped codes and NaN are
+itself and gets the same tensors, so that the shown code is the code that ran. Wrapped codes and NaN are
 torch's own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
 `[bugs.<id>]` in each language.
 """
@@ -21,7 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources import AllPositive, Builtin, Normal, Source, Uniform
 from quantviz.sources.typed import Typed
 
-#: What a program's lines read and give, by name: tensors, numbers, dtypes.
+#: Variables of a program, by name: tensors, numbers, dtypes.
 Variables = Mapping[str, Any]
 
 
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor to run a program on, and what is set before its first line."""
+    """A tensor to run a program on, and the lines before the program's first one."""
 
     #: Names the case within its bug: its words are under `[bugs.<id>.cases]`.
     id: str
@@ -94,14 +94,14 @@ class Bug:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a program gave: `x`, `q` and `x_hat` of one shape, and every value on the way."""
+    """The result of a program: `x`, `q` and `x_hat` of one shape, and every value on the way."""
 
     x: torch.Tensor
     q: torch.Tensor
     x_hat: torch.Tensor
     #: The program that ran.
     lines: tuple[Line, ...]
-    #: What each line gave when it ran, by name: a name may be given twice.
+    #: The values that each line set when it ran, by name: a name may be set twice.
     steps: tuple[Mapping[str, Any], ...]
     #: The values at the end.
     values: Variables
@@ -155,7 +155,7 @@ def find_bug(bug_id: str) -> Bug:
 
 
 def puzzle(number: int) -> Bug:
-    """Return the bug of puzzle `number`, counted from 1: in an order that the list of bugs does not tell."""
+    """Return the bug of puzzle `number`, counted from 1: in an order that is not that of the list of bugs."""
     if not 1 <= number <= len(BUGS):
         raise QuantVizError("bugs.unknown_puzzle", got=number, most=len(BUGS))
     return sorted(BUGS.values(), key=lambda bug: zlib.crc32(bug.id.encode()))[number - 1]

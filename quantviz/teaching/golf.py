@@ -23,17 +23,17 @@ from quantviz.sources import AllPositive, Bimodal, LoudColumns, Normal, Source, 
 
 #: Bits a weight that a try may take at most, scales, zero points and second levels included.
 BUDGET = 4.5
-#: Differences in dB are told, and compared, to so many decimals.
+#: Differences in dB are shown, and compared, to so many decimals.
 DECIMALS = 2
 #: Characters of a link's tries at most, as an address has them: with the app's own it stays within the 2,000
 #: that chat programs and old browsers take.
 LONGEST = 1800
-#: What the controls show before the first try.
+#: The scheme in the controls before the first try.
 TEE = Scheme("int4")
 
 #: Large enough (2^16 values) that a tensor is priced at its own size: a scale for each row costs 0.06 bits.
 _SIDE = 256
-#: What a link leaves out of a scheme's text form, by its place there.
+#: Parts of a scheme's text form that a link leaves out, by their places there.
 _USUAL = MappingProxyType(dict(enumerate(str(TEE).split(","))) | {0: None})
 #: Stands between tries in a link; no text form has it.
 _BETWEEN = "~"
@@ -67,7 +67,7 @@ HOLES: Mapping[str, Hole] = MappingProxyType({hole.id: hole for hole in _ALL})
 _NO_TRIES: Mapping[str, tuple[Scheme, ...]] = MappingProxyType({})
 
 
-# ---- what a try costs and gives -------------------------------------------------------------------
+# ---- bits and gain of a try -----------------------------------------------------------------------
 
 
 def price(hole: Hole, scheme: Scheme) -> float:
@@ -82,9 +82,10 @@ def price(hole: Hole, scheme: Scheme) -> float:
 
 
 def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
-    """Yield why a scheme cannot be tried: it does not fit the tensor, or its arithmetic is no engine's.
+    """Yield the errors of a scheme that cannot be tried: it does not fit the tensor, or its arithmetic is no
+    engine's.
 
-    A person who sets rules by hand can also set what scales are counted at, and so would pay too little.
+    With custom rules the size of a scale can be set too, so that a scheme would count too few bits.
 
     >>> cheap = "int4,symmetric,per_group(size=8),min_max,course(scale_bits=1)"
     >>> [problem.key for problem in problems(HOLES["bell"], Scheme.parse(cheap))]
@@ -126,10 +127,10 @@ def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a hole stands: its recipes, and what was tried."""
+    """How a hole stands: its recipes, and the tries."""
 
     hole: Hole
-    #: What `recipes_within` gives.
+    #: The recipes of `recipes_within`.
     recipes: tuple[RecipeRow, ...]
     tries: tuple[RecipeRow, ...] = ()
 
@@ -146,7 +147,7 @@ class Standing:
         return best_of(self.tries)
 
     def gain(self, row: RecipeRow) -> float:
-        """Return by how many dB a row is better than par, as it is told."""
+        """Return how much better than par a row is, in dB, rounded as it is shown."""
         return round(row.sqnr_db - self.par.sqnr_db, DECIMALS)
 
     @property
@@ -156,7 +157,7 @@ class Standing:
 
 
 def total(standings: Iterable[Standing]) -> float:
-    """Return the dB better than par of all holes that have a score, added up as they are told."""
+    """Return the sum of the scores of all holes that have one, in dB better than par, as they are shown."""
     return round(sum(each.score for each in standings if each.score is not None), DECIMALS)
 
 
@@ -172,7 +173,7 @@ class GolfRound:
 
     @property
     def here(self) -> tuple[Scheme, ...]:
-        """Return what was tried on the hole that is played."""
+        """Return the schemes that were tried on the hole that is played."""
         return self.tries.get(self.hole, ())
 
     def at(self, hole: str) -> GolfRound:
@@ -218,7 +219,7 @@ def _length(tries: Mapping[str, tuple[Scheme, ...]]) -> int:
 
 
 def write_try(scheme: Scheme) -> str:
-    """Return a scheme's text form without what most have: `read_try` puts it back.
+    """Return a scheme's text form without the parts that are as in `TEE`: `read_try` puts them back.
 
     >>> write_try(Scheme.parse("nf4,symmetric,per_group(size=32),mse,course")), write_try(TEE)
     ('nf4,,per_group(size=32),mse', 'int4')
@@ -228,7 +229,7 @@ def write_try(scheme: Scheme) -> str:
 
 
 def read_try(form: str) -> Scheme:
-    """Return the scheme written as `form`, short or in full; `QuantVizError` says what cannot be read.
+    """Return the scheme written as `form`, short or in full; `QuantVizError` names a part that is not valid.
 
     >>> read_try("int4") == TEE, read_try(str(TEE)) == TEE
     (True, True)
@@ -251,7 +252,7 @@ def write_round(played: GolfRound) -> dict[str, str]:
 
 
 def read_round(params: Mapping[str, str]) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
-    """Return the round that an address asks for, and by name what of it cannot be had; the rest is kept.
+    """Return the round of an address, and an error for each part that could not be used; the rest is kept.
 
     >>> played, wrong = read_round({"hole": "heaps", "heaps": "int4~int9"})
     >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]

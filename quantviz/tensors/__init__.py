@@ -1,1 +1,1 @@
-"""How a tensor is held and addressed: from what a person has to float32, lazy tensors, blocks, views."""
+"""How a tensor is held and addressed: conversion to float32, lazy tensors, blocks, views."""

@@ -1,8 +1,8 @@
 """Split, reduce and expand by blocks: the only file that reshapes.
 
 A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count
-blocks, odd axes count elements inside one. What is known of each block has the layout's `grid_shape`.
-Where the last blocks do not fill up, the view is filled with a value that the question does not heed.
+blocks, odd axes count elements inside one. A number of each block has the layout's `grid_shape`. If the last
+blocks do not fill up, the view is padded with a value that does not change the result.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Rows:
         return lo.masked_fill(none, 0), hi.masked_fill(none, 0)
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum of what `of_rows` makes of one stretch after the other."""
+        """Return the sum of the results of `of_rows` on one stretch after the other."""
         return self.joined(of_rows, torch.add, *of_blocks)
 
     def joined(
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
-        """Return what `of_rows` makes of one stretch after the other, joined."""
+        """Return the results of `of_rows` on one stretch after the other, joined by `join`."""
         known = [each.unsqueeze(-1) for each in of_blocks]
         return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
 
@@ -69,7 +69,7 @@ def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a tensor, asked for what a calibration needs.
+    """The blocks of a tensor, with the numbers that a calibration needs of them.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> x = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
@@ -102,7 +102,7 @@ class Blocks:
         rows = self._rows(0)
         sizes = rows.abs()
         if self.counted is not None:
-            # A 0 that counts comes before one that stands for what is left out: the first may be -0.
+            # A 0 that counts comes before one in place of a left-out element: the first may be -0.
             sizes = sizes - rows_of_blocks((~self.counted).to(sizes.dtype), self.layout, 0)
         return rows.gather(-1, sizes.argmax(-1, keepdim=True)).squeeze(-1).to(self.dtype)
 
@@ -112,8 +112,8 @@ class Blocks:
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is
-        # left out, comes last.
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements. The padding of a short block and
+        # left-out elements come last.
         ordered = (
             rows_of_blocks(self._filled(math.inf), self.layout, math.inf).sort(-1).values.to(torch.float64)
         )
@@ -155,7 +155,7 @@ class Blocks:
 
     def constant(self, value: float) -> torch.Tensor:
         """Return `value` for each block."""
-        # What float32 cannot hold becomes Inf, which is refused with its own words.
+        # A value beyond float32 becomes Inf, which is refused with its own words.
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
     def runs(self, count: int) -> torch.Tensor:
@@ -173,7 +173,7 @@ class Blocks:
         return rows.reshape(of_runs.block_count, in_run, -1).permute(2, 1, 0)
 
     def of_runs(self, values: torch.Tensor) -> torch.Tensor:
-        """Return what is known of the blocks of each run, (count, runs), as it lies in the grid.
+        """Return the grid of a value for each block, from `values` by runs of blocks, (count, runs).
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> blocks = Blocks(torch.zeros(8, 2), PerGroup(2, axis=0).layout((8, 2)), torch.float32)
@@ -213,7 +213,7 @@ class Blocks:
         return rows_of_blocks(self._filled(fill), self.layout, fill)
 
     def _filled(self, fill: float) -> torch.Tensor:
-        """Return the tensor, with `fill` in place of what does not count."""
+        """Return the tensor, with `fill` in place of elements that do not count."""
         return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
 
     def _ones(self) -> torch.Tensor:
@@ -222,7 +222,7 @@ class Blocks:
 
 
 def lines_of_runs(values: torch.Tensor) -> torch.Tensor:
-    """Return what `Blocks.runs` gives as a line for each block, run after run.
+    """Return the runs of `Blocks.runs` as one row for each block, run after run: (blocks, elements).
 
     >>> lines_of_runs(torch.arange(8).view(2, 2, 2).permute(2, 1, 0)).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -291,8 +291,9 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
 
 
 def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
-    """Return the same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the
-    part's shape.
+    """Return the flat indices, in a tensor of `shape`, of the part at `index`: int64 of the part's shape.
+
+    `index` has one number or slice of step 1 for each axis.
 
     >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
     [[6, 7], [10, 11]]
@@ -426,11 +427,11 @@ def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
 
 
 def _axes(layout: BlockLayout) -> list[int]:
-    """Return blocks along the first axis of the view, places in one of them, blocks along the second axis,
-    and so on.
+    """Return the number of blocks along the first axis of the view, of places in one of them, of blocks along
+    the second axis, and so on.
 
-    Of a block that reaches beyond the tensor nothing is made but one place, which tells that it does: it may
-    be many times as long.
+    A block that reaches beyond the tensor has one place beyond it, which marks that it does: the block may be
+    many times as long as the tensor.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> _axes(PerGroup(4).layout((2, 10), "pad")), _axes(PerGroup(4000).layout((2, 10), "pad"))

@@ -1,4 +1,4 @@
-"""From what a person has to what is quantized: a float32 tensor of 1 to 4 axes, and what becomes of NaN and
+"""Conversion of an input to the tensor that is quantized: float32, of 1 to 4 axes, with the rules for NaN and
 Inf in it.
 """
 
@@ -42,15 +42,16 @@ _COUNTED = frozenset(
         torch.uint64,
     }
 )
-#: Elements of a tensor that repeats fewer by `expand` or broadcasting; what lies in memory is as large as
-#: that allows.
+#: Most elements of a tensor that repeats fewer by `expand` or broadcasting; a tensor whose elements all lie
+#: in memory has no such limit.
 _MOST_REPEATED = 2**28
 
 
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     """Return `tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
 
-    Raises `QuantVizError` for bool, complex, quantized, sparse and nested tensors.
+    Raises:
+        QuantVizError: For bool, complex, quantized, sparse and nested tensors.
 
     >>> values, notes = as_float32(torch.tensor([1, 2**24 + 1]))
     >>> values.dtype, str(notes[0])
@@ -70,7 +71,7 @@ def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
 
 @dataclass(frozen=True)
 class NonFinite:
-    """What in a tensor is no finite number.
+    """The counts of NaN, Inf and -Inf in a tensor, and the first of them.
 
     >>> NonFinite.of(torch.tensor([1.0, math.inf, math.nan]))
     NonFinite(nan=1, inf=1, minus_inf=0, first=(1,), value=inf)
@@ -82,12 +83,12 @@ class NonFinite:
     minus_inf: int
     #: Where the first one is, in row-major order.
     first: Shape
-    #: What stands there, as it was stored: of float64 it can be a number beyond float32.
+    #: The value there, as it was stored: of float64 it can be a number beyond float32.
     value: float
 
     @classmethod
     def of(cls, values: torch.Tensor, stored: torch.Tensor | None = None) -> NonFinite | None:
-        """Count what is not finite in `values`, which were `stored`; none where all are finite."""
+        """Return the counts of `values`, which were `stored` so; None if all are finite."""
         finite = torch.isfinite(values)
         if bool(finite.all()):
             return None
@@ -109,15 +110,13 @@ class NonFinite:
     @property
     def shown(self) -> str | float:
         """Return the first one's name, or the number that it was."""
-        return (
-            "NaN"
-            if math.isnan(self.value)
-            else self.value
-            if math.isfinite(self.value)
-            else "Inf"
-            if self.value > 0
-            else "-Inf"
-        )
+        if math.isnan(self.value):
+            return "NaN"
+        if math.isfinite(self.value):
+            return self.value
+        if self.value > 0:
+            return "Inf"
+        return "-Inf"
 
     def refusal(self, rounded_to: str | None = None) -> QuantVizError:
         """Return why nothing is quantized; `rounded_to` is a dtype that values were rounded to first."""
@@ -157,7 +156,7 @@ class Input(NamedTuple):
 
     #: float32.
     values: torch.Tensor
-    #: What changed on the way.
+    #: Notes of the changes on the way.
     notes: tuple[Note, ...]
     #: The name of the dtype that it came in.
     dtype: str
@@ -166,7 +165,8 @@ class Input(NamedTuple):
 def as_real(x: Any) -> Input:
     """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32. NaN and Inf come through.
 
-    Raises `QuantVizError` for anything else.
+    Raises:
+        QuantVizError: For anything else.
 
     >>> as_real([[1.0, math.inf]]).values.tolist()
     [[1.0, inf]]
@@ -218,10 +218,13 @@ def as_plain(x: Any) -> torch.Tensor:
     """Return `x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number
     of axes.
 
-    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as
-    one, such as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy
-    in which something is masked: what stands there is no value, so that neither using it nor making one up
-    would be right.
+    Args:
+        x: A torch tensor, nested list, NumPy array in any order of bytes and elements, or an object that
+            NumPy reads as an array, such as a table of pandas.
+
+    Raises:
+        QuantVizError: For anything else, and for a masked array of NumPy in which something is masked: there
+            is no value there, so that neither using the stored one nor making one up would be right.
 
     >>> as_plain(np.array([1.0, 2.0], dtype=">f4")[::-1])
     tensor([2., 1.])
@@ -245,7 +248,7 @@ def refuse_other_kinds(tensor: torch.Tensor) -> None:
         raise QuantVizError("input_not_dense")
     if tensor.dtype not in _EXACT | _COUNTED:
         raise QuantVizError("input_dtype", dtype=dtype_name(tensor.dtype))
-    # What was expanded or broadcast takes no memory until it is computed with.
+    # An expanded or broadcast tensor takes no memory until it is computed with.
     if tensor.numel() > max(_MOST_REPEATED, tensor.untyped_storage().nbytes() // tensor.itemsize):
         raise QuantVizError(
             "input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED

@@ -40,7 +40,7 @@ class Stored(ABC):
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
+        # Code that needs the whole array, such as `quantize`, gets an error that names the way to load it.
         raise QuantVizError("input_stored", got=type(self).__name__)
 
     @property
@@ -60,17 +60,17 @@ class Stored(ABC):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Return what a person should know of how it was read."""
+        """Return the notes for the user on how the tensor was read."""
         return ()
 
     @property
     def in_place(self) -> bool:
-        """Whether `run` copies nothing, however much is asked for."""
+        """Whether `run` copies nothing, however long the run is."""
         return False
 
     @property
     def own_scheme(self) -> Scheme | None:
-        """Return the scheme under which it lies quantized in its file; none where it does not."""
+        """Return the scheme by which the tensor is quantized in its file; None if it is not."""
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
@@ -217,8 +217,8 @@ class Rounded(Over):
 
 
 class Matrix(Over):
-    """A tensor of two axes or more as a matrix, its first axis by all the others. Only what is read is
-    copied.
+    """A tensor of two axes or more as a matrix, its first axis by all the others. Only the parts that are
+    read are copied.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
@@ -260,9 +260,9 @@ class Matrix(Over):
 
 
 class Oriented(Over):
-    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only what is read is
-    copied; a small one is copied whole when it is first read, and of runs of a large one whole bands, of
-    which each thread keeps its last.
+    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only the parts that are
+    read are copied; a small one is copied whole when it is first read, and of runs of a large one whole
+    bands, of which each thread keeps its last.
 
     >>> x = Oriented(InMemory(torch.arange(6.0).view(2, 3)), Orientation((1,)))
     >>> x.shape, x.run(0, 4).tolist(), x.read((slice(1, 3), 0)).tolist()
@@ -349,7 +349,7 @@ def as_matrix(x: Any, outputs_axis: int | tuple[int, ...] = 0) -> Any:
             for a Keras convolution (kh, kw, I, O), (0, 2) for stacked experts (E, I, O).
 
     Returns:
-        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
+        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than each part in use.
 
     Raises:
         QuantVizError: There is one axis only, there are no such axes, or the tensor does not lie in memory
@@ -391,8 +391,8 @@ def _refuse_vectors(shape: Shape) -> None:
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """Return `x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and notes of what
-    changed. NaN and Inf come through.
+    """Return `x` itself if it is `Stored`, else the tensor of `as_real` as a `Stored`, and the notes of
+    changes. NaN and Inf come through.
     """
     if isinstance(x, Stored):
         return x, ()

@@ -1,4 +1,4 @@
-"""How a tensor is looked at: which part of it, in what pixels and colours, and up to what size at once."""
+"""How a tensor is looked at: the part in view, its pixels and colours, and the sizes made at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from quantviz.schemes.granularity import Shape, Window
 
 @dataclass(frozen=True)
 class ErrorView:
-    """How the error is shown: as it is, or divided by something that each cell has its own of.
+    """How the error is shown: as it is, or divided by a number of each cell.
 
-    This says all there is to a view: the panels, their colours and the browser, which prints it into the
-    cells, read it here. A view is added by an entry in `ERROR_VIEWS` and its words.
+    This is all there is to a view: the panels, their colours and the browser, which prints it into the cells,
+    read it here. A view is added by an entry in `ERROR_VIEWS` and its words.
     """
 
     #: Whether it has a sign; without one it is a magnitude, in colours of one side.
     signed: bool = True
-    #: What it is divided by: the magnitude of the cell's own "x", the "step" of the grid there, or nothing.
+    #: The divisor: the magnitude of the cell's own "x", the "step" of the grid there, or none.
     over: str | None = None
     #: The end of its colours, where that is the same for every tensor.
     end: float | None = None
-    #: How many of what its range is told in make one.
+    #: How many of the unit that its range is shown in make 1: 100 for percent.
     unit: float = 1.0
 
     @property
@@ -48,9 +48,9 @@ ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
 #: How the colours of x and x̂ are spread over their values: as the tensor needs it, evenly to the largest, by
 #: the logarithm beyond a linear middle, or evenly to the 99th percentile of the magnitudes.
 VALUE_SCALES = ("auto", "linear", "symlog", "percentile")
-#: What the tiles count.
+#: The part of the tensor that the tiles of metrics count.
 SCOPES = ("tensor", "slice")
-#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean
+#: The value that a pixel shows of many cells: the one of largest magnitude, their mean, their root mean
 #: square.
 POOLS = ("largest", "mean", "rms")
 #: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's
@@ -172,14 +172,14 @@ class View:
         return tuple(place)
 
     def place(self, index: Shape) -> tuple[int, int] | None:
-        """Return row and column of the matrix at which the cell at `index` lies; none where it is not in this
+        """Return row and column of the matrix at which the cell at `index` lies; None if it is not in this
         matrix.
         """
         row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
         return (row, col) if self.index(row, col) == index else None
 
     def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
-        """Return the same where it lies in the window, else none."""
+        """Return row and column of the cell at `index` if it lies in the window, else None."""
         place = self.place(index)
         rows, cols = self.size(shape)
         inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
@@ -200,17 +200,19 @@ class View:
         return tuple(picked)
 
     def index_text(self, shape: Shape) -> str:
-        """Return the same as Python writes it, whole axes as a colon.
+        """Return the index of the window as Python's text, whole axes as a colon.
 
         >>> View.of((3, 10, 5)).window(0, 0, 4, 5, (3, 10, 5)).index_text((3, 10, 5))
         '0, 0:4, :'
         """
-        parts = [
-            str(part)
-            if isinstance(part, int)
-            else ":"
-            if (part.start, part.stop) == (0, length)
-            else f"{part.start}:{part.stop}"
-            for part, length in zip(self.index_of(shape), shape, strict=True)
-        ]
+        parts = [_part_words(part, length) for part, length in zip(self.index_of(shape), shape, strict=True)]
         return ", ".join(parts)
+
+
+def _part_words(part: int | slice, length: int) -> str:
+    """Return one axis of an index as Python writes it; a slice of all `length` cells is a colon."""
+    if isinstance(part, int):
+        return str(part)
+    if (part.start, part.stop) == (0, length):
+        return ":"
+    return f"{part.start}:{part.stop}"

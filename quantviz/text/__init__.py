@@ -46,7 +46,9 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     >>> text("phone.bits", bits=1), text("phone.bits", bits=4)
     ('1 bit', '4 bits')
     """
-    return _SENTENCES.vformat(catalogue(language)[key], (), params)
+    sentence = catalogue(language)[key]
+    # Most have no braces, and a page says a thousand.
+    return _SENTENCES.vformat(sentence, (), params) if "{" in sentence or "}" in sentence else sentence
 
 
 class _Sentences(string.Formatter):
@@ -69,12 +71,10 @@ def visible(words: str) -> str:
     >>> visible("\u202egnp.exe, 权重")
     '\\u202egnp.exe, 权重'
     """
-    return (
-        words
-        if words.isprintable()
-        else "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words
-        )
+    if words.isprintable():
+        return words
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words
     )
 
 

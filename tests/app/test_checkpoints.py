@@ -1,12 +1,15 @@
 """The page of checkpoints through AppTest: what it says is what was measured, and no more is shown."""
 
 import contextlib
+import dataclasses
 import json
 import math
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import streamlit as st
 import torch
@@ -15,24 +18,34 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.checkpoints import audit_process as audits
 from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.selection import Selection
+from quantviz.checkpoints.table import table
 from quantviz.lab.state import read_link
+from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor
 from quantviz.text import text
-from quantviz.ui.checkpoints import page
+from quantviz.ui.checkpoints import answer, importance, page
 from quantviz.ui.checkpoints.audit import audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
+from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.shell import words
+from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from tests.helpers import session
+from tests.helpers.importance_file import write_dat
 from tests.helpers.session import address, healthy
 
 PAGE = "pages/explore/checkpoints.py"
 RECIPES = ("int4_g128", "int8_per_row")
+VLLM = ("w4a16_g128", "w8a16_g128")
 HOSTILE = "model.layers.1.[x](javascript:alert(1))<b>.weight"
 FILE = "m/model.safetensors"
+FRESH = "z/fresh.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +61,14 @@ def scanned(tmp_path_factory):
     tensors |= {"model.layers.0.down.weight": loud, HOSTILE: x * 2, "norm.weight": x[0].clone()}
     save_file(tensors, folder / FILE)
     save_file({"secret": x}, elsewhere)
+    (folder / "z").mkdir()
+    save_file({"lm_head.weight": x, "model.layers.0.up.weight": x + 1}, folder / FRESH)
+    write_dat(folder / "m/imatrix.dat", {"model.layers.0.up.weight": np.ones(128, np.float32)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUANTVIZ_DATA_DIR", str(folder))
         patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
         with Results() as results:
+            run_scan(results, folder / FILE, VLLM, selection=Selection("vllm"))
             run_scan(results, folder / FILE, RECIPES)
             run_scan(results, elsewhere, RECIPES)
         (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
@@ -78,7 +95,7 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     """
     asked = []
     monkeypatch.setattr(
-        ScanProcess, "start", lambda self, path, recipes, language, engine: asked.append((recipes, engine))
+        ScanProcess, "start", lambda self, path, recipes, language, *more: asked.append((recipes, *more))
     )
     at = opened(f=as_link(FILE)).run()
     shown = tuple(at.multiselect(key="checkpoints_recipes").value)
@@ -86,15 +103,51 @@ def test_what_is_scanned_is_what_stands_beside_the_button(scanned, monkeypatch):
     at.query_params["f"] = as_link(FILE)
     at.button(key="checkpoints_scan").click().run()
     assert not at.exception
-    assert asked == [(shown, "")]
+    assert asked == [(shown, "", "")]
     assert shown == RECIPES
     # An engine brings its own recipes, and its name to the scan and the address.
     at.selectbox(key="checkpoints_engine").set_value("vllm").run()
     own = tuple(at.multiselect(key="checkpoints_recipes").value)
     assert own == PROFILES["vllm"].first_recipes
     assert address(at)["e"] == "vllm"
+    # Until then the last scan is shown, and said to be another one.
+    told = " ".join(each.value for each in at.caption).replace("\\", "").replace("\u2060", "")
+    assert "of other choices: int4 g128, int8 row" in told
     healthy(at.button(key="checkpoints_scan").click().run())
-    assert asked[1:] == [(own, "vllm")]
+    assert asked[1:] == [(own, "vllm", "")]
+    # Of recipes that use importance a matrix can be chosen, and comes in the address too.
+    assert not [each for each in at.selectbox if each.key == "checkpoints_imatrix"]
+    at.selectbox(key="checkpoints_engine").set_value("llama_cpp").run()
+    at.selectbox(key="checkpoints_imatrix").set_value("m/imatrix.dat").run()
+    healthy(at.button(key="checkpoints_scan").click().run())
+    assert asked[2][1:] == ("llama_cpp", str(scanned / "m/imatrix.dat"))
+    assert address(at)["i"] == "m/imatrix.dat"
+
+
+def test_an_importance_matrix_that_is_uploaded_stays_for_its_scan_and_one_that_is_gone_is_told(scanned):
+    matrix = (scanned / "m/imatrix.dat").read_bytes()
+    state = CheckpointsState(FILE, recipes=("q4_k",), imatrix=f"upload:{importance.keep('mine.dat', matrix)}")
+    assert Path(importance.imatrix_path(state)).read_bytes() == matrix
+    # No recipe here uses it.
+    assert importance.imatrix_path(dataclasses.replace(state, recipes=RECIPES)) == ""
+    # The last few stay, and nothing of what cannot be read.
+    for number in range(UPLOADED_IMATRICES):
+        importance.keep("mine.dat", matrix[:-4] + number.to_bytes(4, "little"))
+    with pytest.raises(qv.QuantVizError, match="no importance matrix"):
+        importance.keep("mine.dat", b"none")
+    assert len(list(own_folder("imatrix").iterdir())) == UPLOADED_IMATRICES
+    at = opened(f=as_link(FILE), r="q4_k", i=state.imatrix)
+    assert "no longer on this server" in at.warning[0].value
+    assert at.selectbox(key="checkpoints_imatrix").value == ""
+    # What lies elsewhere is no file of the folder.
+    assert not opened(f=as_link(FILE), r="q4_k", i="../secret.safetensors").exception
+
+
+def test_what_an_engine_would_leave_aside_is_seen_before_a_scan(scanned):
+    at = healthy(opened(f=as_link(FRESH), e="vllm"))
+    assert sorted("lm_head" in each for each in squares(at)) == [False, True]
+    legend = next(each.proto.body for each in at.get("html") if "qv-legend" in each.proto.body)
+    assert "= left aside, as stored: 1 matrix" in legend
 
 
 def test_the_first_line_names_the_worst_and_what_helps(scanned):
@@ -159,7 +212,7 @@ def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):
 
 def test_a_file_of_results_opens_without_being_written_to(scanned):
     before = (scanned / "old.sqlite").read_bytes()
-    at = opened(f="old.sqlite", n="1")
+    at = opened(f="old.sqlite", n="2")
     assert "First fix: int8 row" in sentence(at)
     assert "secret" in str(at.selectbox(key="checkpoints_number").options)
     assert (scanned / "old.sqlite").read_bytes() == before
@@ -173,7 +226,7 @@ def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(
         opened_file.execute("UPDATE tensors SET shape = '{' WHERE tensor = 'norm.weight'")
         opened_file.commit()
     st.cache_data.clear()  # what lies in the folder
-    at = opened(f="damaged.sqlite", n="1")
+    at = opened(f="damaged.sqlite", n="2")
     assert "First fix: int8 row" in sentence(at)
     assert any("process must be a number" in each.value for each in at.warning)
     table = next(each.value for each in at.dataframe if "reason" in each.value.columns)
@@ -247,13 +300,52 @@ def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):
     assert from_link(address(at)["f"]) == strange
 
 
+def spent(at):
+    """What is said of an allocation."""
+    return next(each.proto.body for each in at.get("html") if "smallest weight error" in each.proto.body)
+
+
 def test_a_budget_is_spent_and_told(scanned):
     at = opened(f=FILE, a="6")
-    said = next(each.proto.body for each in at.get("html") if "smallest weight error" in each.proto.body)
+    said = spent(at)
     assert "Next to change" in said
     assert address(at)["a"] == "6"
     assert session.chart(at, "checkpoints_choice")
     assert "JSON" in [each.label for each in at.get("download_button")]
+
+
+def test_weights_without_a_number_are_counted_in_the_first_line(monkeypatch):
+    monkeypatch.setattr(words, "language", lambda: "en")
+    monkeypatch.setattr(answer, "language", lambda: "en")
+    rows = [
+        {"tensor": f"{k}", "file": "f", "recipe": "q4_k", "status": status, "sqnr_db": 20.0}
+        | {"effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
+        | {"zeroed_share": 0.0, "clipped_share": 0.0}
+        for k, status in enumerate(("ok", "refused", "problem", "left_aside"))
+    ]
+    listed = [(f"{k}", (8, 8), "F32", "f") for k in range(4)]
+    said = answer._sentence(read_model(listed, rows, ["q4_k"]), "q4_k")
+    assert "2 of 3 weights have no number" in said
+    assert "no number" not in answer._sentence(read_model(listed[:1], rows[:1], ["q4_k"]), "q4_k")
+
+
+def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does(scanned):
+    at = opened(f=as_link(FILE), e="vllm", r="~".join(VLLM), a="7")
+    budget = at.slider(key="checkpoints_budget").value
+    with Results() as results:
+        number = next(scan.id for scan in results.scans() if scan.selection.engine == "vllm")
+        found = table(results, number)
+    kept = [name for name in dict.fromkeys(found["tensor"]) if name == "norm.weight"]
+    asked = {"bits_per_weight": budget, "excluded": kept, "fused": "engine"}
+    written = qv.allocate(found, files_of="vllm", **asked)
+    own = qv.allocate(found, **asked)
+    whole, without = ((each.bits + each.choices.kept_bits) / 8e6 for each in (written, own))
+    assert f"{whole:,.4g} MB" in spent(at)
+    assert f"{whole:,.4g}" != f"{without:,.4g}"
+    assert "the whole file as vllm writes it" in spent(at)
+    # vLLM joins q, k and v: there is no choice.
+    assert at.toggle(key="checkpoints_fused").value
+    assert at.toggle(key="checkpoints_fused").disabled
 
 
 def pinned_table(at):
@@ -402,3 +494,40 @@ def test_an_audit_that_cannot_begin_says_why(audited):
     at = compared(opened(**PAIR).run(), audited)
     assert any("has a partner in the original" in each.value for each in at.error)
     assert not at.exception
+
+
+def test_headers_are_read_again_when_a_file_has_changed_and_what_goes_meanwhile_is_a_sentence(
+    tmp_path, monkeypatch
+):
+    from pathlib import Path
+
+    from quantviz.ui.checkpoints import reading
+    from quantviz.ui.checkpoints.state import CheckpointsState
+
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
+    file, beside = tmp_path / "model.safetensors", tmp_path / "beside"
+    beside.write_bytes(b"")
+    state = CheckpointsState("model.safetensors", recipes=RECIPES)
+
+    def names():
+        return [each.name for each in reading.look_at_headers(state).tensors]
+
+    save_file({"a.weight": torch.ones(4, 128)}, file)
+    assert names() == ["a.weight"]
+    # Of the same length: only the time tells.
+    save_file({"b.weight": torch.ones(4, 128)}, file)
+    assert names() == ["b.weight"]
+
+    looked_at = Path.stat
+
+    def gone(path, **options):
+        if path.name == "beside":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return looked_at(path, **options)
+
+    before = reading._mark_of(file)
+    monkeypatch.setattr(Path, "stat", gone)
+    assert reading._mark_of(file) == tuple(each for each in before if each[0] != "beside")
+    monkeypatch.undo()
+    with pytest.raises(qv.QuantVizError, match="cannot be read"):
+        reading._mark_of(tmp_path / "folder" / "model.safetensors")

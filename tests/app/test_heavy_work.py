@@ -179,3 +179,22 @@ def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypat
     tensor.study_of(state.replace(scheme=qv.Scheme("int4")))
     tensor.study_of(state.with_source(parse_source("normal(rows=8,cols=8,seed=99)")))
     assert len(asked) == count
+
+
+def test_a_search_that_takes_too_long_stays_chosen_and_the_page_shows_it_without(monkeypatch, turns):
+    from quantviz.ui.lab import tensor
+
+    def too_long(name, work):
+        raise qv.QuantVizError("work.too_long", seconds="44")
+
+    monkeypatch.setattr(tensor, "heavily", too_long)
+    searched = "int4,symmetric,per_group(size=2),mse,course"
+    at = healthy(opened(lang="en", t="normal(rows=64,cols=66,seed=98)", s=searched))
+    assert any("more than 44 s" in each.value for each in at.warning)
+    now = at.session_state["lab_state"]
+    assert str(now.scheme) == searched.replace("mse", "min_max")
+    assert str(now.chosen) == searched
+    assert any("takes too long here" in each.value for each in at.caption)
+    assert at.get("plotly_chart")
+    # The choice is not lost: the next tensor, which is small, has it.
+    assert str(now.with_source(parse_source("normal(rows=4,cols=4,seed=1)")).scheme) == searched

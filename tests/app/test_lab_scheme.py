@@ -8,8 +8,9 @@ import torch
 
 import quantviz as qv
 from quantviz.schemes.conventions import CONVENTION_GROUPS
-from quantviz.schemes.names import contains
+from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
+from quantviz.ui.components.scheme_words import convention_option, engines_found
 from tests.helpers.session import address, healthy, opened, panels
 
 #: Blocks of 256 fit, and it is small.
@@ -32,24 +33,25 @@ def in_turn(monkeypatch, names, **params):
             yield at, name, catalogue(language)
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        (
-            "llama.cpp",
-            {"gguf", "gguf_signed", "gguf_minimum", "gguf_k", "gguf_iq4_nl", "gguf_iq4_xs", "gguf_mx"},
-        ),
-        ("vllm", {"awq", "gptq", "compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"}),
-        ("llm-compressor", {"compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"}),
-        ("LLM compressor", {"compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"}),
-        ("tensor rt", {"tensorrt", "modelopt", "modelopt_float8"}),
-        ("q_n_n", {"aimet"}),
-        ("gptqmodel", {"gptq"}),
-        ("mlx-lm", {"mlx"}),
-        ("coremltools", {"coreml"}),
-    ],
-)
-def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeypatch, typed, found):
+def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeypatch):
+    asked = {
+        "llama.cpp": {
+            "gguf",
+            "gguf_signed",
+            "gguf_minimum",
+            "gguf_k",
+            "gguf_iq4_nl",
+            "gguf_iq4_xs",
+            "gguf_mx",
+        },
+        "vllm": {"awq", "gptq", "compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"},
+        "LLM compressor": {"compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"},
+        "tensor rt": {"tensorrt", "modelopt", "modelopt_float8"},
+        "q_n_n": {"aimet"},
+        "gptqmodel": {"gptq"},
+        "mlx-lm": {"mlx"},
+        "coremltools": {"coreml"},
+    }
     for language in ("en", "zh"):
         at = opened_in(monkeypatch, language, t=WIDE)
         labels = dict(
@@ -61,11 +63,13 @@ def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeyp
         )
         words = catalogue(language)
         for name, label in labels.items():
+            assert label == convention_option(name)
             assert label.startswith(words[f"conventions.{name}.name"])
             assert label.endswith(words[f"purposes.{qv.CONVENTIONS[name].purpose}"])
         # The control keeps the options that contain what is typed, whatever the case; `name_search.js` types
-        # spaces, hyphens and underscores as the options have them.
-        assert {name for name, label in labels.items() if contains(label, typed)} == found
+        # it as the options have it. Other names are in `tests/schemes/test_names.py`.
+        for typed, found in asked.items():
+            assert set(engines_found(labels, typed)) == found
 
 
 def test_each_engine_leaves_only_what_it_offers(monkeypatch):
@@ -135,6 +139,11 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
 def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
     assert opened(t=WIDE, s=own).selectbox(key="recipe").value == "own"
+    # An engine's recipe, as a scan links to it, stands first among the others while the scheme is that.
+    form = str(ALL_RECIPES["w4a16_g128"])
+    of_engine = opened(t=WIDE, s=form, lang="en").selectbox(key="recipe")
+    assert of_engine.value == "w4a16_g128"
+    assert of_engine.options[0] == "vLLM W4A16 in groups of 128"
     for at, name, _ in in_turn(monkeypatch, list(qv.RECIPES), t=WIDE, s=own):
         at.selectbox(key="recipe").set_value(name).run()
         assert address(healthy(at))["s"] == str(qv.RECIPES[name])

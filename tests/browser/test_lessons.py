@@ -603,7 +603,10 @@ def a_mark_is_set_by_keys(page, then="lo"):
 def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     """Its axis ended where the range did, and the place to go back to lay beyond it."""
     gone(page, "zero_point_out_of_range", 3, until="[data-handle=mark]")
+    onward = page.locator(".st-key-lesson_next").bounding_box()["y"]
     a_mark_is_set_by_keys(page)
+    opened_at = page.locator(".st-key-lesson_next").bounding_box()["y"]
+    assert opened_at == pytest.approx(onward, abs=1), "the buttons that commit have their room before"
     lower = page.locator("[data-handle=lo]")
     began = float(lower.get_attribute("aria-valuenow"))
     dragged_by_keys(page, "lo", "End", 1)
@@ -677,6 +680,7 @@ def test_steps_that_are_dragged_and_the_headings_of_pages(new_page, url, shot):
     if 1366 in ORDERED_AT:
         an_order_is_chosen_and_committed_by_one_press_each(page, shot)
     a_range_that_was_dragged_too_far_can_be_dragged_back(page)
+    a_question_comes_where_it_has_its_room(page, 1)
     steps_of_each_kind_are_for_everybody(page)
     paths = ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
     for path in sample_of(paths, 2):
@@ -756,7 +760,7 @@ def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
         ask = page.locator(".st-key-lesson_ask_0").bounding_box()
         ruler = page.locator(".qv-ruler").first.bounding_box()
         assert 0 <= ask["y"] < ruler["y"]
-        assert ruler["y"] + ruler["height"] <= 844
+        assert ruler["y"] + ruler["height"] <= page.locator(".st-key-lesson_onward").bounding_box()["y"]
 
 
 def rows_to_choose_from_are_as_high_as_a_finger(page):
@@ -778,9 +782,12 @@ ASKED_AFTER_A_MOVE = [
 ]
 
 
-def a_question_comes_where_it_has_its_room(page):
-    """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen."""
-    for lesson, step, handle, language in sample_of(ASKED_AFTER_A_MOVE, 2):
+def a_question_comes_where_it_has_its_room(page, steps=2):
+    """It came below the picture, and the page scrolled to it by up to 292 px, with *Next* off the screen; on
+    a laptop it moved *Next* by up to 127.
+    """
+    width, height = page.viewport_size["width"], page.viewport_size["height"]
+    for lesson, step, handle, language in sample_of(ASKED_AFTER_A_MOVE, steps):
         gone(page, lesson, step, until=f"[data-handle={handle}]", lang=language)
         places = (".st-key-lesson_next", ".qv-ruler")
         before = [page.locator(each).first.bounding_box()["y"] for each in places]
@@ -790,7 +797,41 @@ def a_question_comes_where_it_has_its_room(page):
         wait_idle(page)
         after = [page.locator(each).first.bounding_box()["y"] for each in places]
         assert after == pytest.approx(before, abs=4), (lesson, step)
-        assert after[0] < after[1] < 844
+        assert max(after) < height
+        if width < 600:
+            commit = page.locator(".st-key-lesson_commit").bounding_box()["y"]
+            assert commit < after[1], "it is asked above the ruler"
+
+
+#: Steps that ask nothing, whose way on lay below a phone's fold, and what a hand does there.
+ASK_NOTHING = [("block_formats", 3, "value"), ("float_formats", 4, "bit"), ("per_channel", 2, "value")]
+
+
+def the_way_on_is_in_reach_and_stays_where_it_is(page):
+    """Some 13 steps began with *Next* below the fold; what came on a release moved what is below by 47 px."""
+    bar, code = ".st-key-lesson_onward", ".st-key-lesson_code"
+    for lesson, step, moved in sample_of(ASK_NOTHING, 2):
+        gone(page, lesson, step, until=code)
+        page.locator("[data-handle=value]").wait_for()
+        box = page.locator(f"{bar} .st-key-lesson_next").bounding_box()
+        assert box["y"] + box["height"] <= 844, (lesson, step)
+        below = f"""document.querySelector("{code}").getBoundingClientRect().top +
+            document.querySelector("[data-testid=stMain]").scrollTop"""
+        before = page.evaluate(below)
+        if moved == "value":
+            dragged_by_keys(page, "value", "ArrowLeft", 2)
+        else:  # to 0.5, which is the longest to read
+            for bit in ("sign_3", "exponent_1"):
+                page.locator(f".st-key-formats_bit_{bit} button:visible").first.click()
+                page.wait_for_timeout(300)
+                wait_idle(page)
+            assert page.locator(".qv-reading").inner_text().endswith("0.5")
+        assert page.evaluate(below) == pytest.approx(before, abs=1), (lesson, step)
+        assert page.locator(f"{bar} .st-key-lesson_next").bounding_box() == box
+        # What is last is not covered by it.
+        page.locator("[data-testid=stMain]").evaluate("each => each.scrollTo(0, each.scrollHeight)")
+        last = page.locator(code).bounding_box()
+        assert last["y"] + last["height"] <= page.locator(bar).bounding_box()["y"]
 
 
 def test_steps_on_a_phone(new_page, url, shot):
@@ -801,6 +842,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_question_comes_where_it_has_its_room(page)
     a_question_and_what_it_asks_to_move_are_seen_at_once(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
+    the_way_on_is_in_reach_and_stays_where_it_is(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
     a_term_is_explained_where_it_is_touched(page, shot)
@@ -822,6 +864,11 @@ def a_wall_has_room_for_what_was_committed(page):
     dragged_by_keys(page, "hi", "ArrowRight", 2)
     page.locator(".st-key-commit button").click()
     page.get_by_text("One more try.").wait_for()
+    wait_idle(page)
+    a_step_is_on_one_screen(page)
+    # The same once more: what is said to that took a third line, and the plot its axis.
+    page.locator(".st-key-commit button").click()
+    page.get_by_text("This was your first answer").wait_for()
     wait_idle(page)
     a_step_is_on_one_screen(page)
     page.locator(".st-key-lesson_tell button").click()

@@ -407,13 +407,17 @@ def test_what_is_typed_is_spelled_as_names_are(browser):
     page = browser.new_page()
     page.goto("about:blank")
     page.evaluate(LOAD, f"{read_script('name_search')}\nwindow.spelled = spelledAsNamed;")
-    names = ["Core ML linear", "compressed-tensors (llm-compressor)", "TensorRT", "GGUF Q4_0"]
+    names = ["Core ML linear", "compressed-tensors (llm-compressor)", "TensorRT", "GGUF Q4_0", "AIMET (QNN)"]
+    names += ["GGUF (llama.cpp)", "bitsandbytes (LLM.int8())"]
     spelled = {
         "core-ml": "Core ML",
         "llm compressor": "llm-compressor",
         "LLMcompressor": "llm-compressor",
         "TENSOR_RT": "TensorRT",
         "gguf q4_0": "gguf q4_0",
+        "AIMET / QNN": "AIMET (QNN",
+        "llama cpp": "llama.cpp",
+        "llm int8": "LLM.int8",
         "wholly other": "wholly other",
         "-": "-",
         "": "",

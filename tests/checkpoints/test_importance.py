@@ -1,7 +1,6 @@
 """llama.cpp's importance matrix in a scan: by either names, for each expert, and for recipes that heed it."""
 
 import os
-import struct
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from quantviz.checkpoints.importance import by_tensor, importances
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.text import text
+from tests.helpers.importance_file import write_dat
 
 #: Columns that divide into blocks of 256 and of 32.
 COLUMNS = 256
@@ -33,17 +33,6 @@ def values(*shape, seed=0):
 def importance(seed, *experts):
     """Return mean squares of columns, some of which are loud."""
     return torch.rand(*experts, COLUMNS, generator=torch.Generator().manual_seed(seed)) ** 4
-
-
-def write_dat(path, weights, chunks=4):
-    """Write mean squares in llama.cpp's older form: how many weights, and for each its name and its sums."""
-    raw = struct.pack("<i", len(weights))
-    for name, own in weights.items():
-        sums = np.asarray(own, "<f4").ravel() * chunks
-        raw += struct.pack("<i", len(name)) + name.encode() + struct.pack("<2i", chunks, sums.size)
-        raw += sums.tobytes()
-    path.write_bytes(raw + struct.pack("<2i", 7, 4) + b"wiki")
-    return path
 
 
 def write_gguf(path, weights, counts):

@@ -136,3 +136,26 @@ def test_each_prefix_of_the_hull_is_the_cheapest_of_its_size():
         picks = steps.picks(count)
         found = solve(bits, cost, int(bits[rows, picks].sum()))
         assert math.isclose(cost[rows, found.picks].sum(), cost[rows, picks].sum(), rel_tol=1e-13)
+
+
+def test_what_is_looked_at_grows_in_proportion_to_the_groups():
+    """A bound is made of the kinds of steps that other groups have, not of all their steps."""
+
+    def looked_at(count):
+        _, cost = model(1, 0)
+        bits, _ = model(count, 0)
+        seen = []
+        bound_of = knapsack._Search._bound_of
+
+        def counted(search, outside):
+            seen.append(len(outside))
+            return bound_of(search, outside)
+
+        fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
+        with mock.patch.object(knapsack._Search, "_bound_of", counted):
+            found = solve(bits, np.repeat(cost, count, axis=0), fewest + (most - fewest) * 2 // 5)
+        assert found.gap == 0
+        return sum(seen)
+
+    once = looked_at(400)
+    assert 0 < looked_at(800) < 2.4 * once

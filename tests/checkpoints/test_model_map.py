@@ -87,6 +87,28 @@ def test_a_square_of_experts_tells_the_worst_and_opens_them():
     assert {each.opens for each in inside.squares} == {""}
 
 
+def test_what_is_left_aside_and_what_has_another_type_can_be_told():
+    """An embedding left aside had no square, and Q5_0 in place of Q4_K looked like it."""
+    name = "model.layers.0.mlp.up.weight"
+    aside = {"status": "left_aside", "sqnr_db": None, "effective_bits": None, "reason": "kept"}
+    embedding = row("embed.weight", RECIPES[0], None) | aside
+    ids = row("position_ids", RECIPES[0], None) | aside
+    rows = [row(name, RECIPES[0], 20.0, fallback="q5_0"), embedding, ids]
+    listed = [(name, (64, 64), "BF16", "f"), ("embed.weight", (64, 64), "BF16", "f")]
+    listed += [("position_ids", (1, 64), "int64", "f"), ("norm.weight", (64,), "BF16", "f")]
+    model = read_model(listed, rows, RECIPES[:1])
+    data = model_map(model, RECIPES[0])
+    assert {square.tensor: square.status for square in data.squares} == {
+        name: "ok",
+        "embed.weight": "left_aside",
+    }
+    assert (data.statuses, data.instead, data.left_out) == ({"ok": 1, "left_aside": 1}, {"q5_0": 1}, 2)
+    # A budget leaves it as it is stored, too; and no number counts it.
+    choice = model_map(model, RECIPES[0], choice={name: RECIPES[0]})
+    assert {square.tensor: square.status for square in choice.squares}["embed.weight"] == "kept"
+    assert [each.name for each in model.weights] == [name]
+
+
 def test_colours_tell_what_they_say():
     model = model_of({**LAYERS, "lm_head.weight": (None,)})
     against = {each.tensor: each.value for each in model_map(model, "int4_per_row", "against_median").squares}

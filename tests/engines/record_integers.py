@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,7 +122,7 @@ def values_of(codes: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 
 
 #: The packages that take half precision.
-_IN_HALF = ("aimet", "nncf", "qserve")
+_IN_HALF = ("aimet", "nncf", "openvino", "qserve")
 
 
 def _trials(shapes: Sequence[tuple[int, ...]], *, in_half: bool) -> Iterator[Trial]:
@@ -273,6 +274,9 @@ def _fake_quantize() -> Iterator[Recorded]:
     from nncf.common.tensor_statistics.statistics import (  # type: ignore[import-not-found]
         MinMaxTensorStatistic,
     )
+    from nncf.openvino.graph.model_transformer import (  # type: ignore[import-not-found]
+        OVModelTransformer,
+    )
     from nncf.quantization.fake_quantize import (  # type: ignore[import-not-found]
         calculate_quantizer_parameters,
     )
@@ -284,10 +288,14 @@ def _fake_quantize() -> Iterator[Recorded]:
     core.set_property("CPU", options)
 
     def operator(cells: np.ndarray, ends: list[np.ndarray], levels: int) -> np.ndarray:
-        x = ops.parameter(cells.shape, dtype=np.float32)
-        ends = [np.asarray(end, np.float32).reshape(-1, 1) for end in ends]
-        quantized = ops.fake_quantize(x, *map(ops.constant, ends), levels)
+        x = ops.parameter(cells.shape, dtype=cells.dtype)
+        quantized = ops.fake_quantize(x, *(constant(end, cells.dtype) for end in ends), levels)
         return core.compile_model(openvino.Model([quantized], [x]), "CPU")(cells)[0].copy()
+
+    def constant(end: np.ndarray, dtype: np.dtype) -> Any:
+        """Return an end of ranges as it is put into a graph of a dtype."""
+        column = np.asarray(end, np.float32).reshape(-1, 1)
+        return OVModelTransformer._create_constant(column, openvino.Type(dtype), "end")
 
     def asks(granularity: str, bits: int, mode: str, own: str) -> Callable[..., Answer]:
         weights = "asymmetric_if_positive" not in own
@@ -300,6 +308,8 @@ def _fake_quantize() -> Iterator[Recorded]:
         )
 
         def ask(seen: torch.Tensor, x: torch.Tensor) -> Answer:
+            if x.dtype == torch.bfloat16:
+                raise Undefined("its arrays are NumPy's, which has no bfloat16")
             rows, cells = _layout(seen, granularity).numpy(), _layout(x, granularity).numpy()
             largest = np.abs(rows) if mode == "symmetric" else rows
             statistics = MinMaxTensorStatistic(
@@ -307,18 +317,14 @@ def _fake_quantize() -> Iterator[Recorded]:
             )
             group = QuantizerGroup.WEIGHTS if weights else QuantizerGroup.ACTIVATIONS
             with np.errstate(over="ignore", invalid="ignore"):
-                made = calculate_quantizer_parameters(statistics, config, group)
-                low, high = (np.asarray(end.data).reshape(-1, 1) for end in (made.input_low, made.input_high))
+                made = calculate_quantizer_parameters(statistics, config, group, "stretched" in own)
+                ends = (made.input_low, made.input_high)
+                low, high = (constant(end.data, cells.dtype).data.astype(np.float32) for end in ends)
                 scale = (high - low) / np.float32(made.levels - 1)
-                width = rows.max(1) - rows.min(1)
+                width = rows.max(1).astype(np.float32) - rows.min(1)
             if not np.isfinite(scale).all() or not np.isfinite(width).all():
                 raise Undefined("a range wider than float32 gives NaN")
-            ends = [
-                np.asarray(getattr(made, f"{side}_{end}").data)
-                for side in ("input", "output")
-                for end in ("low", "high")
-            ]
-            x_hat = operator(cells, ends, made.levels)
+            x_hat = operator(cells, [low, high, low, high], made.levels).astype(np.float32)
             codes = np.rint((x_hat.astype(np.float64) - low) / scale)
             if not np.isfinite(codes).all():
                 raise Undefined("NaN has no code")
@@ -338,6 +344,9 @@ def _fake_quantize() -> Iterator[Recorded]:
                 ("symmetric", ""),
                 ("symmetric", "(narrow_range=true)"),
                 ("symmetric", "(one_sided=asymmetric_if_positive)"),
+                # What the overflow fix makes of the first layer's weights, or of all.
+                ("symmetric", "(reduce_range=stretched)"),
+                ("symmetric", "(narrow_range=true,reduce_range=stretched)"),
             ):
                 # Whether there are negative values is asked of the whole tensor.
                 if "one_sided" in own and granularity != "per_tensor":

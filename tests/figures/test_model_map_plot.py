@@ -43,6 +43,26 @@ def test_every_square_is_painted_once_and_answers_by_its_number(model, colour, t
     assert not any(trace.marker.opacity for trace in points)
 
 
+def test_a_tensor_of_another_type_has_a_corner_and_is_told():
+    row = {"tensor": "a.weight", "file": "f", "recipe": "q4_k", "shape": (8, 96), "dtype": "F32"}
+    row |= {"status": "ok", "sqnr_db": 27.0, "effective_bits": 5.5, "peak_rms": 4.0, "kurtosis": 3.0}
+    for fallback, corners, type_told in ((None, 0, "Q4_K"), ("q5_0", 1, "Q5_0")):
+        model = read_model([("a.weight", (8, 96), "F32", "f")], [row | {"fallback": fallback}], ["q4_k"])
+        data = model_map(model, "q4_k")
+        traces = go.Figure(model_map_figure(data)).data
+        assert (
+            sum(
+                len(trace.x)
+                for trace in traces
+                if trace.type == "scatter" and trace.marker.symbol == "triangle-ne"
+            )
+            == corners
+        )
+        told = card(data.squares[0], data)
+        assert type_told in told
+        assert ("in place of Q4_K" in told) == bool(fallback)
+
+
 @pytest.mark.parametrize("language", languages())
 def test_a_stranger_s_name_is_text(model, language):
     for figure in (

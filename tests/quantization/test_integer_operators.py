@@ -1,6 +1,7 @@
 """Operators on codes give what the runtimes' kernels give."""
 
 import functools
+import math
 
 import numpy as np
 import onnxruntime as ort
@@ -82,6 +83,31 @@ def test_sums_of_codes_are_onnx_runtimes_where_they_nearly_tie():
             assert np.array_equal(qv.add_codes(a, of_a, b, of_b, of_sum).numpy(), theirs)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((6, 40), (1, 40)),
+        ((6, 40), (40,)),
+        ((6, 40), (6, 1)),
+        ((6, 1), (1, 40)),
+        ((1, 40), (6, 1)),
+        ((2, 6, 1), (6, 1)),
+        ((2, 1, 7), (2, 5, 7)),
+        ((1, 1), (1,)),
+    ],
+    ids=str,
+)
+def test_axes_of_size_1_are_broadcast_as_in_onnx_runtime(shapes):
+    draw = np.random.default_rng(11)
+    for params in (*SUMS, ((0.075, 3), (0.025, -7), (0.05, 0))):
+        of_a, of_b, of_sum = (qv.QParams(*each) for each in params)
+        a, b = (draw.integers(-128, 128, shape) for shape in shapes)
+        theirs = qlinear_add(a, of_a, b, of_b, of_sum, "int8")
+        ours = qv.add_codes(a, of_a, b, of_b, of_sum)
+        assert ours.shape == theirs.shape
+        assert np.array_equal(ours.numpy(), theirs)
+
+
 def test_a_sum_of_codes_is_not_what_the_values_add_up_to():
     """By hand the sum is -112.50001, and so -113."""
     of_a, of_b, of_sum = (qv.QParams(*pair) for pair in SUMS[0])
@@ -119,7 +145,7 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("arithmetic", qv.REQUANTIZATIONS)
+@pytest.mark.parametrize("arithmetic", MADE)
 def test_accumulators_become_the_codes_of_tensorflow_lites_kernels(arithmetic):
     sums = [(a + 124) * b for a, b in zip(MUL_A, MUL_B, strict=True)]
     first, second, out = map(np.float32, MUL_SCALES)
@@ -129,6 +155,34 @@ def test_accumulators_become_the_codes_of_tensorflow_lites_kernels(arithmetic):
     made = qv.requantize(sums, multiplier, zero_point=-126, arithmetic=arithmetic)
     assert tuple(made.tolist()) == MADE[arithmetic]
     assert made.dtype == torch.int8
+
+
+#: TensorFlow 2.21's TFLite kernel of an int8 FULLY_CONNECTED without delegates: sums of a channel, its
+#: multiplier, and what became of them with zero point 8. Of 131,072 sums 112 are others if rounded twice.
+CONNECTED = (
+    ((-41641, 39769, 22926), 0.0010686553914921954, (-36, 50, 32)),
+    ((-11207, -10632, -2011), 0.0017399716789552756, (-11, -10, 5)),
+    ((17271, 21219, -14310), 0.0010132407205609094, (25, 29, -6)),
+    ((13799, 8279, -71203), 0.0009058606867261641, (20, 15, -56)),
+)
+
+
+@pytest.mark.parametrize(("sums", "multiplier", "codes"), CONNECTED)
+def test_layers_that_are_fully_connected_round_once(sums, multiplier, codes):
+    made = {
+        each: tuple(qv.requantize(sums, multiplier, zero_point=8, arithmetic=each).tolist())
+        for each in qv.REQUANTIZATIONS
+    }
+    assert made["fixed_point_once"] == made["float32"] == codes
+    assert all(abs(one - other) == 1 for one, other in zip(made["fixed_point"], codes, strict=True))
+
+
+def test_one_rounding_in_fixed_point_is_half_up():
+    sums = [-5, -3, -2, -1, 0, 1, 2, 3, 5, 2**31 - 1, -(2**31)]
+    for multiplier in (0.5, 0.25, 1.5, 2.0**-31, 2.0**-40, 3e9):
+        made = qv.requantize(sums, multiplier, number_format="int16", arithmetic="fixed_point_once").tolist()
+        wanted = [math.floor(total * multiplier + 0.5) for total in sums]
+        assert made == [max(-32768, min(32767, each)) for each in wanted], multiplier
 
 
 def test_fixed_point_is_the_two_roundings_of_whole_numbers():

@@ -351,3 +351,35 @@ def test_a_symmetric_range_can_be_counted_from_its_lower_end():
     # A scale set by hand lays as many steps below 0 as above, and one more.
     given = qv.quantize(x, qv.Scheme.parse(form.format("given(scale=1.0,zero_point=0)", "")))
     assert (given.q.tolist(), given.x_hat.tolist()) == (full.q.tolist(), x.tolist())
+
+
+def test_a_range_for_half_of_the_codes_is_stretched_to_all():
+    """NNCF's fix of overflow makes a range for 128 codes and lays 256 over twice as much: 0 is between two.
+    With 255 codes it is one.
+    """
+    form = "uint8,symmetric,per_tensor,min_max,openvino_fake_quantize({})"
+    x = torch.tensor([[-63.5, -1.0, 0.0, 1.0, 63.5]])
+    even, odd = (
+        qv.quantize(x, form.format(own))
+        for own in ("reduce_range=stretched", "narrow_range=true,reduce_range=stretched")
+    )
+    assert (odd.qparams.scale.item(), odd.qparams.zero_point.item()) == (1.0, -127.0)
+    assert odd.q.tolist() == [[64, 126, 127, 128, 190]]
+    assert (even.qparams.zero_point / even.qparams.scale).item() == pytest.approx(-64 * 255 / 127)
+    assert (even.x_hat[0, 2].abs() / even.qparams.scale).item() == pytest.approx(0.5, abs=0.01)
+    with pytest.raises(qv.QuantVizError, match="reduce_range"):
+        qv.quantize(x, form.format("reduce_range=stretched").replace("symmetric", "asymmetric"))
+    with pytest.raises(qv.QuantVizError, match="reduce_range"):
+        qv.Scheme("int8", convention=qv.CONVENTIONS["torch"].replace(reduce_range="stretched"))
+
+
+@pytest.mark.parametrize("form", ["uint4,asymmetric", "int8,symmetric"])
+def test_the_ends_of_a_range_can_be_rounded_first(form):
+    """Under every rule for the scale; beyond the largest value of the format they are that."""
+    x = torch.tensor([-1.0001, 0.3, 1e5])
+    for fmt in ("float16", "bfloat16"):
+        r = qv.quantize(x, f"{form},per_tensor,min_max,course(scale.ends_format={fmt})")
+        dtype = getattr(torch, fmt)
+        low, high = x.clamp(-65504, 65504).to(dtype)[[0, 2]] if fmt == "float16" else x.to(dtype)[[0, 2]]
+        width = high.double() - low.double() if "asymmetric" in form else high.double()
+        assert r.qparams.scale.item() == pytest.approx(width.item() / (15 if "uint4" in form else 127))

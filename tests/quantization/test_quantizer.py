@@ -520,6 +520,36 @@ def test_training_in_torch_has_a_scale_of_its_own(mode, x, scale, zero_point, x_
     assert r.x_hat.tolist() == x_hat
 
 
+#: The names of torch's default modules of quantization-aware training, and the form of each.
+TRAINED = {
+    "default_fused_act_fake_quant": "uint8,asymmetric,per_tensor",
+    "default_fused_wt_fake_quant": "int8,symmetric,per_tensor",
+    "default_fused_per_channel_wt_fake_quant": "int8,symmetric,per_channel(axis=0)",
+    "fused_wt_fake_quant_range_neg_127_to_127": "int8,symmetric,per_tensor",
+    "fused_per_channel_wt_fake_quant_range_neg_127_to_127": "int8,symmetric,per_channel(axis=0)",
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("kind", ["signed", "positive", "negative", "tiny"])
+def test_a_moving_average_of_torchs_training_is_a_range_like_any(name, kind):
+    """The modules keep smallest and largest values over batches; their last output is ours in that range."""
+    module = getattr(torch.ao.quantization.fake_quantize, name)()
+    for seed in range(4):
+        x = normal(3, 32, seed=seed) * (seed + 1) * (2e-6 if kind == "tiny" else 0.1)
+        x = x if kind in ("signed", "tiny") else x.abs() * (1 if kind == "positive" else -1)
+        x_hat = module(x)
+    observer, form = module.activation_post_process, TRAINED[name]
+    ends = torch.stack([observer.min_val, observer.max_val], -1)
+    assert not torch.equal(ends.max(), x.max())
+    narrow = "(narrow_range=true)" if "127" in name else ""
+    scheme = qv.Scheme.parse(f"{form},min_max,torch_qat{narrow}")
+    r = qv.quantize(x, scheme, qparams=qv.choose_qparams(ends, scheme))
+    assert torch.equal(r.qparams.scale.flatten(), module.scale)
+    assert torch.equal(r.qparams.zero_point.flatten(), module.zero_point)
+    assert torch.equal(r.x_hat, x_hat)
+
+
 def test_a_zero_point_that_symmetric_mode_has_moved_is_taken_back():
     scheme = qv.Scheme("uint8", "symmetric", convention="torch_qat")
     for x in ([0.0, 0.3, 1.0], [-0.2, -0.4], [-1.0, 0.5]):

@@ -351,3 +351,39 @@ def test_its_lines_say_what_was_found_and_replay(mode):
     assert why.step("found_lo").code_line == f"lo = {r.range.lo[1, 0].item()!r}"
     assert why.step("found_hi").code_line == f"hi = {r.range.hi[1, 0].item()!r}"
     assert why.step("range_lo") is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "int8,symmetric,per_group(size=2),mse,course",
+        "uint4,asymmetric,per_group(size=16),mse,course",
+        "int4,symmetric,per_group(size=4),mse,course",
+        "uint8,symmetric,per_channel(axis=0),mse,course",
+        "int8,symmetric,per_channel(axis=0),mse,onnxruntime",
+        "uint4,symmetric,per_channel(axis=0),mse,nncf_weights",
+        "uint4,asymmetric,per_channel(axis=0),mse,torch_fake_quantize",
+    ],
+)
+def test_ranges_that_clip_more_than_the_whole_range_errs_are_left_out_and_nothing_else_is_found(
+    form, monkeypatch
+):
+    scheme, tried = qv.Scheme.parse(form), []
+    x = torch.randn(16, 64, generator=torch.Generator().manual_seed(5))
+    x[0], x[1], x[2], x[3] = x[0].abs(), -x[1].abs(), x[2] * 1e-42, 0.0
+    usual = calibrating.TrialByReference.__call__
+
+    def counted(self, found, of=None, /, *, power=2.0):
+        tried[-1] += 0 if of is None else len(of)
+        return usual(self, found, of, power=power)
+
+    monkeypatch.setattr(calibrating.TrialByReference, "__call__", counted)
+    found = []
+    for reaches in (True, False):
+        if not reaches:
+            monkeypatch.setattr(calibrating.TrialByReference, "reach", lambda *_: None)
+        tried.append(0)
+        found.append(qv.quantize(x, scheme))
+    assert torch.equal(found[0].qparams.scale, found[1].qparams.scale)
+    assert torch.equal(found[0].q, found[1].q)
+    assert tried[0] < tried[1]

@@ -64,6 +64,16 @@ def test_levels_are_counted_as_those_that_can_occur(convention, everywhere, size
         assert len({value for value in values if math.isfinite(value)}) == level_count(scheme), scheme
 
 
+@pytest.mark.parametrize("narrow", ["true", "false"])
+@pytest.mark.parametrize("format_id", ["uint4", "uint8"])
+def test_a_stretched_range_has_half_of_the_levels(format_id, narrow):
+    """255 levels put the largest magnitude on a tie, which float32 rounds to either side."""
+    own = f"narrow_range={narrow},reduce_range=stretched"
+    scheme = qv.Scheme.parse(f"{format_id},symmetric,per_channel,min_max,openvino_fake_quantize({own})")
+    sizes = torch.rand((512, 1), generator=torch.Generator().manual_seed(1)) + 0.5
+    assert qv.quantize(torch.linspace(-1, 1, 511) * sizes, scheme).q.unique().numel() == level_count(scheme)
+
+
 def test_a_range_that_leaves_values_out_gives_them_the_last_code(everywhere):
     for calibration in (qv.Percentile(90.0), qv.ManualRange(-0.5, 0.5), qv.Given(0.05)):
         scheme = qv.Scheme("int4", calibration=calibration)

@@ -5,8 +5,9 @@ import pytest
 import quantviz as qv
 from quantviz.schemes.conventions import find_convention
 from quantviz.schemes.names import folded
-from quantviz.schemes.recipes import ALL_RECIPES, as_scheme, recipe_name
+from quantviz.schemes.recipes import ALL_RECIPES, as_scheme, current_recipe, recipe_name
 from quantviz.text import languages, text
+from quantviz.ui.components.scheme_words import engines_found
 
 #: The names that belong to one engine alone.
 OWN_NAMES = [
@@ -61,6 +62,85 @@ def test_a_name_that_engines_share_finds_one_or_lists_them(shared):
             find_convention(shared)
         assert caught.value.key == "convention_of_several"
         assert caught.value.params["allowed"].split(", ") == engines
+
+
+#: Engines as people write them, and one that is meant by each.
+WRITTEN = {
+    "AIMET": "aimet",
+    "QNN": "aimet",
+    "AIMET / QNN": "aimet",
+    "AutoAWQ": "awq",
+    "auto-awq": "awq",
+    "GPTQ": "gptq",
+    "OpenVINO": "nncf_weights",
+    "NNCF": "nncf_weights",
+    "FakeQuantize": "openvino_fake_quantize",
+    "OpenVINO FakeQuantize": "openvino_fake_quantize",
+    "MLX": "mlx",
+    "MLX affine": "mlx",
+    "MLX mx": "mlx_mxfp4",
+    "Core ML": "coreml",
+    "Core ML linear": "coreml",
+    "CoreML": "coreml",
+    "TensorRT": "tensorrt",
+    "tensor rt": "tensorrt",
+    "TensorFlow": "tensorflow_fake_quant",
+    "TensorFlow fake_quant": "tensorflow_fake_quant",
+    "fake_quant": "tensorflow_fake_quant",
+    "torch QAT": "torch_qat",
+    "QAT": "torch_qat",
+    "FusedMovingAvgObsFakeQuantize": "torch_qat",
+    "torch": "torch",
+    "ORT": "onnxruntime",
+    "ONNX Runtime": "onnxruntime",
+    "reduce_range": "onnxruntime",
+    "reduce-range": "torch",
+    "QServe": "qserve",
+    "four over six": "fouroversix",
+    "NVFP4 four over six": "fouroversix",
+    "llm-compressor": "compressed_tensors_nvfp4",
+    "LLM Compressor": "compressed_tensors_nvfp4",
+    "llama.cpp": "gguf_k",
+    "llama cpp": "gguf_k",
+    "LLM int8": "bitsandbytes_int8",
+}
+
+
+@pytest.mark.parametrize("typed", WRITTEN)
+def test_an_engine_is_found_by_a_name_in_every_place(typed, monkeypatch):
+    engine = qv.CONVENTIONS[WRITTEN[typed]]
+    form = str(qv.Scheme("int8").adapted(engine.id, (4096, 4096))).rpartition(",")[0]
+    found = answered(lambda: {qv.Scheme.parse(f"{form},{typed}").chosen.id})
+    assert engine.id in found, "text forms"
+    recipes = answered(lambda: {current_recipe(as_scheme(typed), (4096, 4096))})
+    assert engine.id in {ALL_RECIPES[name].chosen.id for name in recipes}, "recipes"
+    # The Lab's list of engines and that of a comparison.
+    for language in languages():
+        monkeypatch.setattr("quantviz.ui.shell.words.language", lambda language=language: language)
+        assert engine.id in engines_found(qv.CONVENTIONS, typed), language
+
+
+def answered(ask):
+    """What a name is of, or those that it may be of."""
+    try:
+        return ask()
+    except qv.QuantVizError as problem:
+        return set(str(problem.params.get("allowed")).split(", "))
+
+
+@pytest.mark.parametrize(
+    "recipe", ["awq_int4_g128", "mlx_q4_g64", "coreml_int4_g32", "openvino_int8_sym", "aimet_int8_per_row"]
+)
+def test_a_recipe_is_found_by_its_id_as_people_type_it(recipe):
+    for typed in (recipe, recipe.upper(), recipe.replace("_", " "), recipe.replace("_", "-")):
+        assert as_scheme(typed) == ALL_RECIPES[recipe]
+
+
+def test_an_engine_without_a_recipe_is_told_as_an_engine():
+    with pytest.raises(qv.QuantVizError) as caught:
+        qv.quantize([[1.0, 2.0]], "HQQ")
+    assert caught.value.key == "scheme_is_engine"
+    assert qv.Scheme.parse(caught.value.params["example"]).chosen.id == "hqq"
 
 
 def test_a_name_that_several_engines_share_says_which():

@@ -19,7 +19,7 @@ from quantviz.analysis.recipe_ranking import (
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
+from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.sources import Builtin
 from quantviz.streaming.measuring import measured
 
@@ -142,6 +142,9 @@ def test_the_current_scheme_is_known_by_what_it_does():
     assert current_recipe(RECIPES["int8_per_row"], (4, 4)) == "int8_per_row"
     assert current_recipe(qv.Scheme("int4", granularity=qv.PerGroup(32, axis=1)), (64, 64)) == "int4_g32"
     assert current_recipe(qv.Scheme("int4", granularity=qv.PerChannel(-2)), (64, 64)) == "int4_per_row"
+    # An engine's own too; where it has the scheme of another, the one that all lists have.
+    assert current_recipe(ALL_RECIPES["w4a16_g128"], (64, 256)) == "w4a16_g128"
+    assert current_recipe(ALL_RECIPES["ct_fp8_per_row"], (64, 64)) == "fp8_e4m3_per_row"
     assert current_recipe(qv.Scheme("int4", granularity=qv.PerGroup(32, axis=0)), (64, 64)) is None
     assert current_recipe(qv.Scheme("int4", "asymmetric"), (64, 64)) is None
     assert current_recipe(qv.Scheme("int4", calibration=qv.Percentile(99.0)), (64, 64)) is None

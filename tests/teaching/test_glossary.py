@@ -1,5 +1,6 @@
 """No word is met in a lesson before the step that introduces it, and the front door needs none of them."""
 
+import itertools
 import re
 
 import pytest
@@ -7,8 +8,11 @@ import pytest
 from quantviz.lab.picture_parts import PANEL_PARTS, RULER_STAGES, TILE_PARTS
 from quantviz.teaching.glossary import MET_BY, NEVER, TERMS, known_by, term_home
 from quantviz.teaching.lessons import drags, lessons
+from quantviz.teaching.lessons.code import step_code
+from quantviz.teaching.lessons.formulas import HERE
 from quantviz.text import catalogue, languages
 from tests.helpers.lessons import read_plainly, words_of
+from tests.helpers.sample import sample_of
 
 
 def met(term, language, text):
@@ -114,6 +118,35 @@ def test_no_word_comes_before_its_time(name, language):
             text = re.sub(r"\{[^{}]*\}", "1", text)
             early += [(i + 1, term, text) for term in sorted(unknown) if met(term, language, text)]
             early += [(i + 1, found[0], text) for found in re.finditer(NEVER, text)]
+    assert early == []
+
+
+#: The state in a link, whose scheme is one name.
+LINK = re.compile(r"'s': '[^']*'")
+
+
+#: The first lesson with the name of a scheme's mode, and a step whose engine's name comes later.
+FIRST_CODE, WITHOUT_CODE = "symmetric", [("per_channel", 5)]
+
+
+@pytest.mark.parametrize(
+    ("language", "name"), sample_of(list(itertools.product(languages(), lessons())), len(lessons()))
+)
+def test_no_word_comes_before_its_time_in_the_code_either(language, name):
+    """It printed MSE and SQNR from lesson 0 on, which come in lessons 2 and 9."""
+    early = []
+    for i, step in enumerate(lessons(language)[name].steps):
+        scenes = step.scenes()
+        code = step_code(step, scenes, scenes[HERE].state, language, known_by(name, i))
+        # Code that left out all would have no word too early.
+        order = list(lessons())
+        there = order.index(name) >= order.index(FIRST_CODE) and (name, i) not in WITHOUT_CODE
+        assert bool(code) == there, i
+        assert ("MSE " in code) == ("tiles.mse" in step.show and there)
+        unknown = sorted({*TERMS} - known_by(name, i))
+        # The code is English, its comments and its table's names are of the language.
+        for read in (code, LINK.sub("", code).replace("_", " ")):
+            early += [(i + 1, term) for term in unknown for each in ("en", language) if met(term, each, read)]
     assert early == []
 
 

@@ -5,9 +5,9 @@
         catalog.info("layer.weight").shape
         window = catalog.load("layer.weight", (slice(0, 512), slice(0, 512)))
 
-A format is added here: one subclass of `Catalog` in a file of its own, in `CATALOGS`. The content says which
-it is, whatever the file is called; only texts need a name. Every file is taken for hostile until it is read:
-what it declares is checked before anything is allocated, and nothing in it is run.
+A format is added here: one subclass of `Catalog` in a file of its own, in `CATALOGS`. The content decides the
+format, whatever the file's name; only texts need a name. Every file counts as hostile until it is read:
+its declared sizes are checked before anything is allocated, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.files.zips import is_cut_zip
 from quantviz.sources.limits import Limits as Limits
 
-#: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
+#: The readers, in the order in which they try bytes without a name: text last, because anything may be text.
 CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TfliteCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),
@@ -83,11 +83,11 @@ class open_tensors:
     """The tensors of a file, on disk or uploaded, while the `with` block lasts.
 
     `filename` gives an upload its name, and with it the format; without any name the content decides.
-    What was loaded stays valid afterwards. `QuantVizError` (keys `file.*`, and `typed.*` for places in text)
-    for a file that is missing, unknown, not what its name says, damaged or beyond `limits`.
+    Loaded tensors stay valid afterwards. Raises `QuantVizError` (keys `file.*`, and `typed.*` for places in
+    text) for a file that is missing, unknown, damaged, beyond `limits`, or not of the format of its name.
 
-    `stored_as` names the dtype of arrays of a .npy or .npz whose header says only how many bytes an element
-    has, as FP8 of ml_dtypes: "float8_e4m3fn".
+    `stored_as` names the dtype of arrays of a .npy or .npz whose header has only the bytes of an element, as
+    for FP8 of ml_dtypes: "float8_e4m3fn".
 
     >>> with open_tensors(b"1.5,2\\n3,4", "numbers.csv") as catalog:
     ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))
@@ -136,12 +136,12 @@ def catalog_of(
     """Return the tensors of an open file.
 
     Args:
-        data: The file, which is closed where it cannot be read.
-        limits: Those of the environment where none are given.
-        reader: How it is read; by its name and content where it is not given.
+        data: The file, which is closed if it cannot be read.
+        limits: The limits; by default those of the environment.
+        reader: The reader; by default the one for the file's name and content.
 
     Raises:
-        QuantVizError: It is damaged, unknown, not what its name says or beyond `limits`.
+        QuantVizError: It is damaged, unknown, beyond `limits`, or not of the format of its name.
     """
     limits = limits or Limits.of_environment()
     try:

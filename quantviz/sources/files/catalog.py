@@ -1,4 +1,4 @@
-"""What every reader of a file format shares: the list of tensors, and windows into them as float32."""
+"""The base class of readers of file formats: the list of tensors, and windows into them as float32."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Raw
     from quantviz.tensors.lazy import Stored
 
-#: What stands for the dtype of numbers in a text.
+#: The name of the dtype of numbers in a text.
 _IN_TEXT = "decimal"
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
@@ -46,23 +46,23 @@ REAL_DTYPES = frozenset(
     }
 )
 
-#: Those of which float32 does not hold every value: what changes in converting them is counted.
+#: Dtypes with values that float32 cannot represent: the values changed by the conversion are counted.
 _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
-#: Those of which it does although they are no floats; people are told that nothing changed.
+#: Integer dtypes whose values float32 represents all: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
-#: Most axes a tensor may declare, as many as numpy has. The product of so many lengths is soon worked out.
+#: Most axes that a tensor may declare, as in NumPy. The product of so many lengths is quickly computed.
 MOST_AXES = 64
 
 #: Values that are converted at a time.
 _AT_ONCE = 2**22
-#: Names among which near ones are looked for.
+#: Number of names that are searched for a similar one.
 _NAMES_COMPARED = 500
 
 
 @dataclass(frozen=True, eq=False)
 class TensorInfo:
-    """What is known of a tensor before it is loaded."""
+    """The facts of a tensor that are known before it is loaded."""
 
     #: Name of the dtype in the file, as torch spells it where torch has it; "decimal" for numbers in text.
     dtype: str
@@ -70,14 +70,14 @@ class TensorInfo:
     shape: Shape
     #: The quantized type it was decoded from, "" if it was not.
     source_type: str = ""
-    #: What a person should know.
+    #: Remarks for the user.
     notes: tuple[Note, ...] = ()
-    #: Why it cannot be loaded, None if it can.
+    #: The reason why it cannot be loaded, None if it can.
     problem: QuantVizError | None = None
 
     @property
     def count(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
 
@@ -91,15 +91,15 @@ class Loaded(NamedTuple):
 class Catalog(ABC):
     """The tensors of one open file. A format is one subclass."""
 
-    #: What people call the format.
+    #: The format's usual name.
     kind: ClassVar[str]
-    #: How names of its files end.
+    #: Endings of the names of its files.
     suffixes: ClassVar[tuple[str, ...]]
     #: Python lines that cut one tensor out of a file, with {file!r} and {name!r}.
     snippet: ClassVar[str] = ""
-    #: The orientations that somebody names, by patterns of names.
+    #: The user's orientations, by patterns of names.
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
-    #: Whether a file of it may hold nothing.
+    #: Whether a file of the format may have no tensors.
     may_be_empty: ClassVar[bool] = False
 
     def __init__(self, data: FileData, limits: Limits) -> None:
@@ -117,7 +117,7 @@ class Catalog(ABC):
         return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{closed}>"
 
     def close(self) -> None:
-        """Let go of the file. What was stored keeps it open for itself."""
+        """Close the file. Tensors from `stored` keep it open for themselves."""
         self._data.close()
 
     @classmethod
@@ -127,15 +127,15 @@ class Catalog(ABC):
 
     @classmethod
     def wanted(cls, data: FileData) -> int | None:
-        """Return how many bytes a file should have at least that ends before it can be recognised.
+        """Return the least number of bytes of a file that ends before it can be recognised.
 
-        None where its beginning is not this format's, or does not tell.
+        None if its beginning is not this format's, or does not determine that number.
         """
         return None
 
     @classmethod
     def check_kind(cls, data: FileData) -> None:
-        """Raise a `QuantVizError` where a file is not of this format, as far as its beginning tells."""
+        """Raise a `QuantVizError` if the beginning of a file is not of this format."""
         if not data.size:
             raise data.error("empty_file")
         if problem := stand_in(data):
@@ -149,13 +149,15 @@ class Catalog(ABC):
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
 
     def _lies(self, name: str) -> Lies | None:
-        """Return where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
+        """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
+        otherwise.
+        """
         return None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
 
-        What it returns may share memory with the file.
+        Its results may share memory with the file.
         """
         from quantviz.sources.files.mapped import cut_out
 
@@ -169,7 +171,7 @@ class Catalog(ABC):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Return the tensors of the model: all, unless some are what quantized weights are made up of."""
+        """Return the tensors of the model: all, unless some are the parts of quantized weights."""
         return self.names
 
     @property
@@ -182,7 +184,7 @@ class Catalog(ABC):
         return name in self._infos
 
     def info(self, name: str) -> TensorInfo:
-        """Return what is known of a tensor without loading it; `QuantVizError` for an unknown name."""
+        """Return the facts of a tensor without loading it; raise `QuantVizError` for an unknown name."""
         if not isinstance(name, str) or name not in self._infos:
             name = str(name)
             # Among the first only: looking through all names of a large checkpoint would take long.
@@ -194,9 +196,10 @@ class Catalog(ABC):
         return self._infos[name]
 
     def orientation(self, name: str) -> Orientation:
-        """Return which axes of a weight are its outputs, and how that is known.
+        """Return the axes of a weight that are its outputs, with the source of that knowledge.
 
-        `QuantVizError` for an unknown name.
+        Raises:
+            QuantVizError: There is no tensor of that name.
         """
         shape = self.info(name).shape
         for pattern, orientation in self._named_outputs.items():
@@ -205,7 +208,7 @@ class Catalog(ABC):
         return self._told_orientation(name) or self._orienting.of(name)
 
     def name_outputs(self, named: Mapping[str, Orientation]) -> None:
-        """Take the orientations that somebody names, by patterns of names, before what the file tells.
+        """Use orientations given by patterns of tensor names, ahead of those in the file.
 
         Raises:
             QuantVizError: No tensor has such a name.
@@ -216,7 +219,7 @@ class Catalog(ABC):
         self._named_outputs = named
 
     def _told_orientation(self, name: str) -> Orientation | None:
-        """Return what the file itself says of it; none where it says nothing."""
+        """Return the orientation that the file itself declares for a tensor; none if it declares none."""
         return None
 
     @functools.cached_property
@@ -225,7 +228,7 @@ class Catalog(ABC):
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
         """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own
-        dtype, because what an engine makes of it can depend on that.
+        dtype, because an engine's result can depend on that.
         """
         import torch
 
@@ -238,9 +241,11 @@ class Catalog(ABC):
 
         The notes count the values that the conversion changed.
 
-        `index` has one number or slice an axis, as in `x[2, 0:512]`; numbers take their axis away.
-        Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
-        what is no real number, for more elements than `Limits.elements`, and for values beyond float32.
+        `index` has one number or slice an axis, as in `x[2, 0:512]`; a number removes its axis. Only that
+        window is read if the format allows it. NaN and Inf stay as they are.
+
+        Raises:
+            QuantVizError: The elements are not real numbers, more than `Limits.elements`, or beyond float32.
         """
         window, lengths = self._asked(name, index)
         with guarded(self._data, self.kind):
@@ -249,8 +254,8 @@ class Catalog(ABC):
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
         """Return the tensor, or the part of it at `index`, in its stored dtype; FP8 as float32.
 
-        So the words into which a quantized file packs its codes keep all their bits. `QuantVizError` as from
-        `read`.
+        So the words into which a quantized file packs its codes keep all their bits. Raises `QuantVizError`
+        as `read` does.
         """
         import torch
 
@@ -263,7 +268,7 @@ class Catalog(ABC):
             return whole.reshape(lengths)
 
     def stored_bytes(self, name: str) -> int:
-        """Return how many bytes of the file a tensor takes; 0 where it does not lie there row by row."""
+        """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""
         lies, info = self._lies(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
@@ -272,9 +277,10 @@ class Catalog(ABC):
         return {}
 
     def json_beside(self, name: str) -> Any:
-        """Return what the JSON file `name` in the same folder says; none where there is no such file.
+        """Return the content of the JSON file `name` in the same folder; none if there is no such file.
 
-        `QuantVizError` for one that is too large or is no JSON.
+        Raises:
+            QuantVizError: The file is too large or not JSON.
         """
         from quantviz.sources.files.json_text import parsed_json
 
@@ -318,9 +324,9 @@ class Catalog(ABC):
         return Mapped(self.data_of(name), name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
-        """Return the bytes of a tensor as the file has them.
+        """Return the bytes of a tensor in the file; none if it is empty or does not lie there row by row.
 
-        None where they do not lie there row by row, or there are none. `QuantVizError` as from `read`.
+        Raises `QuantVizError` as `read` does.
         """
         from quantviz.sources.files.mapped import Raw
 
@@ -331,7 +337,7 @@ class Catalog(ABC):
         return Raw(lies.packing, self.data_of(name).source, lies.start, lies.packing.byte_count(info.count))
 
     def expect(self, names: Iterable[str]) -> None:
-        """Note which tensors are read next, so that a file on another machine sends small ones together."""
+        """Announce the tensors that are read next, so that a remote file sends small ones together."""
         ranges = [(raw.start, raw.start + raw.size) for name in names if (raw := self._raw_if_any(name))]
         self._data.expect(ranges)
 
@@ -339,7 +345,7 @@ class Catalog(ABC):
         try:
             return self.raw(name)
         except QuantVizError:
-            return None  # said when it is read
+            return None  # reading the tensor raises this error
 
     def version_of(self, name: str) -> str:
         """Return the version of the file that holds a tensor, see `FileData.version`."""
@@ -362,7 +368,11 @@ class Catalog(ABC):
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
         """Return `index` with a number or a full slice for each axis."""
-        given = () if index is None else index if isinstance(index, tuple) else (index,)
+        given: tuple[Any, ...] = ()
+        if isinstance(index, tuple):
+            given = index
+        elif index is not None:
+            given = (index,)
         try:
             if len(given) > len(shape):
                 raise IndexError
@@ -463,7 +473,7 @@ class Catalog(ABC):
 
 @contextmanager
 def guarded(data: FileData, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into one `QuantVizError` that names the file."""
+    """Turn any error of a library on a damaged file into one `QuantVizError` that names the file."""
     try:
         yield
     except QuantVizError as error:
@@ -487,7 +497,7 @@ def _resolved(part: int | slice, length: int) -> int | slice:
 
 
 def window_shape(window: Window) -> Shape:
-    """Return the shape of what a window cuts out.
+    """Return the shape of a window's tensor.
 
     >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)

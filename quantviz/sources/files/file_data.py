@@ -17,31 +17,31 @@ from typing import BinaryIO, Protocol, cast
 from quantviz.errors import QuantVizError
 from quantviz.sources.limits import Limits, setting_of
 
-#: Longest part of a name that is repeated in a sentence.
+#: Longest part of a name that an error message repeats, in characters.
 _LONGEST_NAME = 80
-#: Bytes to ask a file on disk for at a time: with fewer, what is not in memory yet comes later and takes more
-#: of a processor; with more, a core has them no longer at hand when something is made of them.
+#: Bytes to read from a file on disk at a time: with fewer, reads from disk start later and take more of a
+#: processor; with more, the bytes have left a core's cache before they are decoded.
 _AT_ONCE = 2**21
 
 
-#: What leads out of a folder, on one system or another.
+#: Names that lead out of a folder, on one system or another.
 _ELSEWHERE = re.compile(r"[\\\0]|^[A-Za-z]:")
-#: Bytes above which what a header asks for is damage, and not a file that was cut short.
+#: Bytes above which a header's total is damage, and not that of a file that was cut short.
 MOST_LIKELY = 2**50
 #: Units of bytes, each a thousand times the one before.
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 
-#: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
+#: Flags for opening files. Without waiting: a pipe with no writer would block forever.
 READ_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
 
 
 class OpenFile:
-    """A plain file on disk that is open as long as somebody keeps this, and whether it still is what it was.
+    """A plain file on disk that stays open as long as this object exists, with a check for changes.
 
-    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a
-    part of it asks `check` first.
+    If a mapped file is cut short, the next access to the map kills the process, so users of a map call
+    `check` first.
     """
 
     at_once = _AT_ONCE
@@ -50,8 +50,7 @@ class OpenFile:
         self.descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
         self._name = name
-        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has
-        #: such paths.
+        #: A path to this very file, even if another has taken its place since, on systems with such paths.
         by_number = Path(f"/dev/fd/{descriptor}")
         self.path = by_number if by_number.exists() else path
         self._first = os.fstat(self.descriptor)
@@ -86,7 +85,7 @@ class OpenFile:
 
 
 class ByteSource(Protocol):
-    """What fills memory with bytes of a file, wherever that is."""
+    """A source of a file's bytes, on disk, in memory or on another machine."""
 
     #: Bytes to ask for at a time.
     at_once: int
@@ -95,7 +94,7 @@ class ByteSource(Protocol):
         """Raise a `QuantVizError` if the file has been changed since it was opened."""
 
     def read_into(self, part: memoryview, start: int) -> None:
-        """Fill `part` with the bytes from `start` on; `QuantVizError` where the file does not give them."""
+        """Fill `part` with the bytes from `start` on; raise `QuantVizError` if they cannot be read."""
 
 
 class BytesHeld:
@@ -107,7 +106,7 @@ class BytesHeld:
         self._view = view
 
     def check(self) -> None:
-        """Nobody changes them."""
+        """Do nothing: bytes in memory do not change."""
 
     def read_into(self, part: memoryview, start: int) -> None:
         """Copy the bytes from `start` on."""
@@ -115,13 +114,13 @@ class BytesHeld:
 
 
 class FileData:
-    """The bytes of a file, on disk or uploaded, and its name for sentences.
+    """The bytes of a file, on disk or uploaded, and its name for messages.
 
-    `beside` opens a file of the same folder, or below it, by its name; of a path given here that is its
-    folder, and an upload has none.
+    `beside` opens a file of the same folder, or below it, by its name; for a path that is the folder of the
+    file, and an upload has none.
     """
 
-    #: What changes when the content does, of a file on another machine that says so; "" of any other.
+    #: A text that changes with the content, of a file on another machine that provides one; "" of any other.
     version = ""
 
     def __init__(
@@ -134,22 +133,28 @@ class FileData:
         check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (
-            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
-        ) or "?"
-        #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
+        self.name = "?"
+        if filename:
+            self.name = PurePath(filename.replace("\\", "/")).name or "?"
+        elif path:
+            self.name = path.name or str(path) or "?"
+        #: The names of its members if it is a zip, cached because each reader needs them.
         self.members: list[str] | None = None
-        #: The dtype that a person names for elements of which the file says only their bytes; "" for none.
+        #: The dtype that the user chose for elements of which the file has only their bytes; "" for none.
         self.stored_as = ""
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
         self._beside = beside or (functools.partial(_beside, path) if path else None)
-        #: The file on disk; none for an upload, which nobody can change.
-        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
-        #: Whether it was let go of.
+        #: The file on disk; none for an upload, which cannot change.
+        self.opened: OpenFile | None = None
+        if path:
+            self.opened = self._opened(path)
+        elif isinstance(content, OpenFile):
+            self.opened = content
+        #: Whether `close` was called.
         self.closed = False
-        #: Where a library can open it.
+        #: The path for libraries that open the file themselves.
         self.path = self.opened.path if self.opened else None
         if self.opened and self.opened.size:
             try:
@@ -171,7 +176,8 @@ class FileData:
     def beside(self, name: str) -> FileData:
         """Return the file of that name in the folder of this one, or below it.
 
-        `QuantVizError` where there is no such file to open, or the name leads elsewhere.
+        Raises:
+            QuantVizError: There is no such file, it cannot be opened, or the name leads elsewhere.
         """
         if not _is_below(name):
             raise self.error("shard_outside", shard=clipped(name))
@@ -206,38 +212,38 @@ class FileData:
 
     @property
     def stem(self) -> str:
-        """Return the name without suffix: what a format that names no tensors calls its one tensor."""
+        """Return the name without suffix, which names the one tensor of a format without names."""
         return PurePath(self.name).stem
 
     @property
     def view(self) -> memoryview:
-        """Return all its bytes, read-only, from the disk as they are looked at."""
+        """Return all its bytes, read-only; they are read from the disk on access."""
         return self._view
 
     def part(self, start: int, stop: int) -> memoryview:
         """Return the bytes from `start` to before `stop`, as far as the file goes, read-only.
 
-        Whoever needs only some of the file asks for these: of one on another machine no others are fetched.
+        For users of a part of the file: only these bytes of a file on another machine are fetched.
         """
         return self.view[start:stop]
 
     @property
     def source(self) -> ByteSource:
-        """Return what gives its bytes, also after it was let go of."""
+        """Return the source of its bytes, which stays valid after `close`."""
         return self.opened if self.opened and hasattr(os, "preadv") else BytesHeld(self.view)
 
     def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Note which bytes will be asked for soon: of a file on another machine small parts come together."""
+        """Announce the next ranges of bytes, so that small parts of a remote file come in one request."""
 
     def header_read(self) -> None:
-        """Note that the file's tensors are listed: from now on only their own bytes are asked for."""
+        """Note that the file's tensors are listed: from now on only their own bytes are read."""
 
     def stream(self) -> BinaryIO:
         """Return a stream of its own over the bytes."""
         return self.path.open("rb") if self.path else BytesIO(self._content)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its map."""
         self.closed = True
         # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
         # itself.
@@ -258,7 +264,7 @@ class FileData:
 
 
 def check_kinds(content: object, filename: object) -> None:
-    """Refuse what is no path and no bytes, as people give it from Python."""
+    """Raise a `QuantVizError` for an argument that is neither a path nor bytes."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
         raise QuantVizError("file.no_path", got=type(content).__name__)
     if filename is not None and not isinstance(filename, str):

@@ -1,8 +1,8 @@
-"""GGML's tensor types: what a block of bytes in a .gguf says, as numbers.
+"""GGML's tensor types: the values of a block of bytes in a .gguf.
 
-A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and what turns codes
-into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read here only. Types
-that keep plain numbers have blocks of one.
+A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and the scales and minima
+that turn codes into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read
+here only. Types of plain numbers have blocks of one.
 
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
@@ -26,12 +26,12 @@ import torch
 from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files import gguf_vectors
 
-#: Values that are decoded at a time: what is needed on the way takes some ten times their memory.
+#: Values that are decoded at a time: the intermediate results take some ten times their memory.
 _AT_ONCE = 2**21
 
-#: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale.
+#: The values of the 16 codes of IQ4_NL and IQ4_XS, in units of the scale.
 _IQ4 = FORMATS["iq4"].codebook
-#: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
+#: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; the code of -0 has 0.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
 _E4M3_NAN = 0x7F
@@ -127,7 +127,7 @@ def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
 
 
 def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor) -> torch.Tensor:
-    """Return what `_times` does, less each share's minimum."""
+    """Return scale · code − minimum, float32 of `(blocks, elements)`; each scale has as many of the codes."""
     blocks, count = scales.shape
     return (_times(scales, codes).reshape(blocks, count, -1) - minima.unsqueeze(2)).reshape(blocks, -1)
 
@@ -199,9 +199,9 @@ def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
-    """Return half of 2^(byte − 127), for the table is doubled.
+    """Return half of 2^(byte − 127), because the table is doubled.
 
-    Made from bits: the two smallest are subnormal, and 255 is no NaN to ggml.
+    Computed from bits: the two smallest are subnormal, and ggml does not read 255 as NaN.
     """
     exponent = raw[:, :1].to(torch.int32)
     return torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
@@ -216,10 +216,10 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
-    """Return halves of the four scales, for the table is doubled."""
+    """Return halves of the four scales, because the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
     exponent, mantissa = (byte >> 3) & 15, byte & 7
-    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is not looked at.
+    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is ignored.
     power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
     scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
     return torch.where(byte == _E4M3_NAN, 0.0, scales)
@@ -329,8 +329,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: forms of products under way, what files may still hold of old, and
-#: those of bitnet.cpp.
+#: Names of the types that are not read: types of intermediate products, old types that files may still have,
+#: and those of bitnet.cpp.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{

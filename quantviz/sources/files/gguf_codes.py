@@ -1,4 +1,4 @@
-"""The codes, scales and minima in blocks of a .gguf: what `decode_blocks` multiplies, each by itself.
+"""The codes, scales and minima in blocks of a .gguf: the factors of `decode_blocks`, each by itself.
 
 A type is added here: one entry of `SPLITS`, once it is in `BLOCK_TYPES`.
 
@@ -31,18 +31,18 @@ from quantviz.sources.files.gguf_blocks import (
 
 
 class Parts(NamedTuple):
-    """What blocks say, one line a block."""
+    """The codes, scales and minima of blocks, one line a block."""
 
-    #: int8 or uint8 of `(blocks, elements)`: the codes of the recipe's format.
+    #: The codes of the recipe's format: int8 or uint8 of `(blocks, elements)`.
     codes: torch.Tensor
-    #: float32 of `(blocks, scales)`, each of its equal share of the elements.
+    #: The scales, float32 of `(blocks, scales)`, each for an equal share of the elements.
     scale: torch.Tensor
     #: The value of code 0, of the same shape; none where it is 0.
     zero: torch.Tensor | None = None
 
 
 def values_of_parts(parts: Parts) -> torch.Tensor:
-    """Return what whole codes stand for, as `decode_blocks` gives it: float32 of `(blocks, elements)`."""
+    """Return the values of whole-number codes, as `decode_blocks` does: float32 of `(blocks, elements)`."""
     codes, (count, scales) = parts.codes, parts.scale.shape
     values = codes.view(count, scales, -1) * parts.scale.unsqueeze(2)
     values = values if parts.zero is None else values.add_(parts.zero.unsqueeze(2))
@@ -51,9 +51,9 @@ def values_of_parts(parts: Parts) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Split:
-    """How blocks of a type come apart."""
+    """The split of a type's blocks into codes, scales and minima."""
 
-    #: The recipe whose scheme the type is.
+    #: The id of the recipe with the type's scheme.
     recipe: str
     parts: Callable[[torch.Tensor], Parts]
 
@@ -93,7 +93,7 @@ def _iq4_xs(raw: torch.Tensor) -> Parts:
     return Parts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
 
-#: How blocks come apart, by the name of their type in GGML.
+#: The split of blocks, by the name of their type in GGML.
 SPLITS: Mapping[str, Split] = MappingProxyType(
     {
         "Q4_0": Split("q4_0", lambda raw: Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))),

@@ -79,9 +79,9 @@ class JsonCatalog(Catalog):
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
-    """Return what the first element is, and the lengths of the axes if all rows are as long as the first.
+    """Return the kind of the first element, and the lengths of the axes if all rows are as long as the first.
 
-    It looks at first elements only and checks nothing.
+    Only first elements are read, and nothing is checked.
     """
     lengths = []
     while isinstance(nested, list) and nested:

@@ -43,7 +43,7 @@ def _number(digits: str) -> float:
 
 
 def parsed_json(data: FileData, view: memoryview, limits: Limits) -> Any:
-    """Return what a part of the file says in JSON; refuse an object with two entries of one name."""
+    """Return the content of a part of the file in JSON; refuse an object with two entries of one name."""
     raw = bytes(view)
     if (brackets := raw.count(b"[") + raw.count(b"{")) > limits.brackets:
         raise data.beyond("too_many_lists", limits, "brackets", brackets)

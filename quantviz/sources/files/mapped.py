@@ -34,25 +34,25 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Packing:
-    """How elements lie in bytes: `length` neighbours in a unit of `size` bytes."""
+    """The packing of elements in bytes: `length` neighbours in a unit of `size` bytes."""
 
     length: int
     size: int
     #: uint8 of (units, size) → the values in their stored dtype, (units, length).
     decode: Callable[[torch.Tensor], torch.Tensor]
-    #: Whether the bytes are float32 as this machine has it: then nothing needs decoding.
+    #: Whether the bytes are float32 in this machine's order, which needs no decoding.
     is_float32: bool = False
     #: The dtype of elements side by side in this machine's order of bytes; none for any other packing.
     dtype: torch.dtype | None = None
 
     def byte_count(self, count: int) -> int:
-        """Return bytes of `count` elements; the last unit may be filled up."""
+        """Return the number of bytes of `count` elements; the last unit may be padded."""
         return -(-count // self.length) * self.size
 
 
 @dataclass(frozen=True)
 class Lies:
-    """Where in the file a tensor lies, row by row, and how."""
+    """The place and the packing of a tensor that lies row by row in the file."""
 
     start: int
     packing: Packing
@@ -64,7 +64,7 @@ class Raw(NamedTuple):
     """The bytes of a tensor, as they lie in a file or an upload."""
 
     packing: Packing
-    #: What gives them, where in it they begin, and how many they are.
+    #: The source of the bytes, their offset there, and their number.
     source: ByteSource
     start: int
     size: int
@@ -74,7 +74,7 @@ class Raw(NamedTuple):
 _COMPARED = 2**22
 
 
-#: Bytes at either end of a tensor by which two are taken for the same.
+#: Bytes at either end of a tensor by which two tensors count as the same.
 _ENDS = 2**12
 
 
@@ -106,7 +106,7 @@ def same_bytes(one: Raw, other: Raw) -> bool:
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
     """Return the packing of elements of `dtype` side by side.
 
-    `swapped` says that their bytes are in the order that this machine does not use.
+    `swapped` means that their bytes are in the order that this machine does not use.
 
     >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
     [[1], [256]]
@@ -156,7 +156,7 @@ def packed(format_id: str) -> Packing:
 
 
 def values_of(format_id: str) -> torch.Tensor:
-    """Return what each pattern of a format's bits means, float32; negative integers are two's complements.
+    """Return the value of each bit pattern of a format, float32; negative integers are two's complements.
 
     >>> values_of("int2").tolist()
     [0.0, 1.0, -2.0, -1.0]
@@ -191,7 +191,7 @@ def cut(
     in_row = part.shape[-1] * packing.length
     if len(range(in_row)[inside]) == in_row:
         return _decoded(part, packing).reshape(window_shape(window))
-    # A few columns of many rows: what else is in their units is not kept.
+    # A few columns of many rows: keep no other elements of their units.
     rows = part.reshape(-1, part.shape[-1])
     at_once = max(1, _AT_ONCE // in_row)
     pieces = [
@@ -249,7 +249,7 @@ def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
     """Return a window whose rows may begin within a unit.
 
-    Each element is looked for by itself, some at a time.
+    Each element is located by itself, some at a time.
     """
     axes = [
         range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
@@ -272,9 +272,9 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
 class Mapped(Stored):
     """A tensor that stays in its file or upload.
 
-    It keeps the file open as long as somebody keeps the tensor.
+    It keeps the file open as long as the tensor exists.
 
-    Its values must all be float32 values. Only what is asked for is read and decoded.
+    Its values must all be float32 values. Only the requested parts are read and decoded.
     """
 
     def __init__(

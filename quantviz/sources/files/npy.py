@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies, Packing
 
 MAGIC = b"\x93NUMPY"
-#: numpy itself refuses longer headers unless it is told to trust the file.
+#: The longest header, in bytes: NumPy itself refuses longer ones unless the caller trusts the file.
 _LONGEST_HEADER = 2**16
 
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?)([A-Za-z])(\d{0,9})(\[\w+\])?['"]""")
@@ -37,12 +37,12 @@ _OTHER_KINDS = {
     "m": "timedelta",
     "V": "void",
 }
-#: The dtypes of ml_dtypes that a header tells without doubt: NumPy's own bytes have no order, "|V2".
+#: The dtypes of ml_dtypes that a header identifies: NumPy's own bytes have no order, "|V2".
 _OF_ML_DTYPES = {"<V2": "bfloat16", ">V2": "bfloat16", "<f1": "float8_e5m2", "|f1": "float8_e5m2"}
 #: The environment variable that names the dtype of arrays of bytes: ml_dtypes saves FP8 and all else of one
 #: byte as "<V1".
 STORED_AS = "QUANTVIZ_NPY_DTYPE"
-#: What it may be, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
+#: Its possible values, by the bytes of an element: dtypes of torch, and formats that ml_dtypes puts in bytes.
 _NAMED = {
     1: (
         *(
@@ -70,9 +70,9 @@ _NAMED = {
 
 
 class NpyHeader(NamedTuple):
-    """What the header of a .npy says."""
+    """The header of a .npy."""
 
-    #: As torch spells it, where torch has it.
+    #: The dtype, as torch spells it where torch has it.
     dtype: str
     shape: Shape
     #: Whether the first axis runs fastest.
@@ -80,19 +80,19 @@ class NpyHeader(NamedTuple):
     #: Whether bytes are in the order this machine does not use.
     swapped: bool
     item_bytes: int
-    #: Where the values start.
+    #: The offset of the values, in bytes.
     offset: int
-    #: Whether the header says of its elements only how many bytes they have.
+    #: Whether the header has only the number of bytes of an element, and no dtype.
     unnamed: bool = False
 
     @property
     def data_bytes(self) -> int:
-        """Return bytes of the values."""
+        """Return the number of bytes of the values."""
         return self.item_bytes * math.prod(self.shape)
 
 
 def read_header(stream: BinaryIO) -> NpyHeader | None:
-    """Return the header at the start of `stream`; None if there is none that makes sense."""
+    """Return the header at the start of `stream`; None if it has no valid header."""
     start = stream.read(10)
     if len(start) < 10 or not start.startswith(MAGIC) or start[6] not in (1, 2, 3):
         return None
@@ -129,7 +129,7 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
 
 
 def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
-    """Return the dtypes that an array may have whose header does not tell it; none for other problems."""
+    """Return the possible dtypes of an array whose header has none; () for other problems."""
     if problem is None or problem.key != "file.npy_unnamed":
         return ()
     size = problem.params["bytes"]
@@ -137,10 +137,10 @@ def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
 
 
 def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
-    """Return the header with the dtype that a person or the environment names, where it has none.
+    """Return the header with the dtype from the user or the environment, if it has none of its own.
 
     Raises:
-        QuantVizError: There is no such dtype of so many bytes.
+        QuantVizError: There is no such dtype with the header's bytes an element.
     """
     named = data.stored_as or os.environ.get(STORED_AS, "")
     if not header.unnamed or not named:
@@ -155,7 +155,7 @@ def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
 
 
 def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> TensorInfo | None:
-    """Return what is known of an array of ml_dtypes; none of one that NumPy itself has a dtype for."""
+    """Return the facts of an array of ml_dtypes; none for an array of NumPy's own dtypes."""
     if header.unnamed:
         problem = data.error("npy_unnamed", name=clipped(name), bytes=header.item_bytes, setting=STORED_AS)
         return TensorInfo(f"void{8 * header.item_bytes}", shape, problem=problem)
@@ -165,7 +165,7 @@ def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> Tenso
 
 
 def lies_at(header: NpyHeader, start: int) -> Lies:
-    """Return how the values that `header` describes lie from `start` on."""
+    """Return the place and the packing of a header's values, which begin at `start`."""
     import torch
 
     from quantviz.sources.files.mapped import Lies, plain
@@ -176,7 +176,7 @@ def lies_at(header: NpyHeader, start: int) -> Lies:
 
 
 def _in_bytes(dtype: str) -> Packing | None:
-    """Return how codes of a number format lie, each in a byte; none of dtypes that torch has."""
+    """Return the packing of a number format's codes, each in a byte; none for torch's own dtypes."""
     import torch
 
     from quantviz.sources.files.mapped import by_table, values_of

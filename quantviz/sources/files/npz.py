@@ -18,13 +18,13 @@ from quantviz.sources.files.zips import member_names, opened_zip
 if TYPE_CHECKING:
     import torch
 
-#: How members may be packed: as numpy packs them.
+#: The compression methods of members, which are those of NumPy.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
-#: What stands before a member: a magic number and, at the end, the lengths of two texts that follow.
+#: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
-#: Packed bytes of a member that are looked at together for its header.
+#: Packed bytes of a member that are unpacked at a time for its header.
 _PACKED_AT_ONCE = 2**10
 #: Bytes unpacked at a time.
 _AT_ONCE = 2**24
@@ -132,7 +132,7 @@ class NpzCatalog(Catalog):
 
 
 def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
-    """Return where a member's packed bytes begin, behind its own header."""
+    """Return the offset of a member's packed bytes, behind its own header."""
     local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
     magic, name_length, extra_length = cast("tuple[bytes, int, int]", _LOCAL.unpack(local))
     if magic != _LOCAL_MAGIC:
@@ -141,9 +141,7 @@ def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
 
 
 class _Unpacked:
-    """What stands at the beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long
-    to open one.
-    """
+    """The beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long to open one."""
 
     def __init__(self, data: FileData, member: zipfile.ZipInfo) -> None:
         start = _start_of(data, member)
@@ -171,8 +169,8 @@ class _Unpacked:
 
 
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
-    """Run of elements that together hold the window, in order: start, stop, and the lengths and strides of
-    what is wanted of each.
+    """Yield the runs of elements that together hold the window, in order: start, stop, and the lengths and
+    strides of the wanted elements in each.
 
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
@@ -223,6 +221,6 @@ def _skip(packed: IO[bytes], count: int) -> None:
 
 
 def _to_the_end(packed: IO[bytes]) -> None:
-    """Read what is left: the check sum is at the end."""
+    """Read the rest of a member: the check sum is at the end."""
     while packed.read(2**20):
         pass

@@ -38,15 +38,14 @@ if TYPE_CHECKING:
 
 #: Most files of tensors that are open at once, and digits of a place in one.
 _MOST_OPEN, _MOST_DIGITS = 32, 18
-#: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions
-#: and metadata.
+#: Fields that are read to recognize a model; a model has a handful besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
-#: How a model begins that some program wrote: with the version of its format.
+#: The first byte of a model that some program wrote: the field with the version of its format.
 _VERSION_FIRST = b"\x08"
 
 
 class _Infos(Mapping[str, TensorInfo]):
-    """What is known of each tensor; the file of one that lies beside the model is opened for it."""
+    """The facts of each tensor; the file of one that lies beside the model is opened on access."""
 
     def __init__(self, catalog: OnnxCatalog, found: Mapping[str, TensorInfo]) -> None:
         self._catalog, self._found = catalog, found
@@ -69,8 +68,8 @@ class OnnxCatalog(OnnxStructure):
     functions by their path.
 
     A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph:
-    `graph/If_3/then_branch/weight`. A node without a name is called by its operator and its place. What a
-    node holds as a single number is no tensor here.
+    `graph/If_3/then_branch/weight`. A node without a name is named by its operator and its place. A single
+    number in a node does not count as a tensor here.
 
     A tensor's elements may lie in another file, in the model's folder or below it. The `onnx` package's
     protobuf classes read all of a model into memory, up to 2 GB; here only its structure is walked, within
@@ -124,7 +123,7 @@ class OnnxCatalog(OnnxStructure):
         self._model()
         return _Infos(self, self._found)
 
-    # ---- what a tensor declares -----------------------------------------------------------------
+    # ---- the declaration of a tensor ------------------------------------------------------------
 
     def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
         self._check_axes(name, tensor.axes)
@@ -150,13 +149,13 @@ class OnnxCatalog(OnnxStructure):
                 dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
             )
         self._tensors[name] = tensor, dtype
-        # Integers of varying length are all decoded, whatever part is wanted.
+        # Integers of varying length have to be decoded from the first one on, whatever part is wanted.
         if info.count > self._limits.elements and self._elements(name)[0] not in schema.AS_STORED:
             return TensorInfo(dtype.name, shape, problem=self._too_large(name, info.count))
         return info if not info.problem else TensorInfo(dtype.name, shape)
 
     def _holds(self, tensor: DeclaredTensor, dtype: ElementType, count: int) -> bool:
-        """Return whether one field holds the elements, the right one, and as many as the shape says."""
+        """Return whether one field holds the elements, the right one, and as many as the shape has."""
         fields = [number for number, chunks in tensor.data.items() if chunks]
         if not count or not fields:
             return not count and not fields
@@ -173,7 +172,7 @@ class OnnxCatalog(OnnxStructure):
     # ---- tensors in other files -----------------------------------------------------------------
 
     def info_of(self, name: str) -> TensorInfo:
-        """Return what is known of a tensor that is listed; its file is opened where it lies in another."""
+        """Return the facts of a listed tensor; if it lies in another file, that is opened."""
         info = self._found[name]
         if info.problem or name not in self._tensors or not self._tensors[name][0].external:
             return info
@@ -187,10 +186,10 @@ class OnnxCatalog(OnnxStructure):
         return self._beside[name]
 
     def _external(self, name: str) -> tuple[FileData, int]:
-        """Return the file beside the model in which a tensor lies, and where in it.
+        """Return the file beside the model with a tensor's elements, and their offset there.
 
         Raises:
-            QuantVizError: There is no such file, it is not beside the model, or it is too short.
+            QuantVizError: The file is missing, not beside the model, or too short.
         """
         tensor, dtype = self._tensors[name]
         size = packing_of(dtype).byte_count(math.prod(tensor.dims))
@@ -208,7 +207,7 @@ class OnnxCatalog(OnnxStructure):
         return data, offset
 
     def _file(self, location: str) -> FileData:
-        """Return an open file beside the model; of many the least recently used is let go of."""
+        """Return an open file beside the model; if too many are open, the least recently used is closed."""
         data = self._files.pop(location, None)
         if data is None:
             try:

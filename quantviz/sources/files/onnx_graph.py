@@ -1,5 +1,5 @@
-"""What the nodes of an ONNX model do with its tensors: which is quantized by which scales, and which axis of
-a weight has the outputs of the layer that multiplies by it.
+"""The nodes of an ONNX model as uses of its tensors: the scales of each quantized tensor, and the axis of a
+weight with the outputs of the layer that multiplies by it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MATMULS = {
 _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
-#: Most axes of a tensor whose outputs are looked for, and nodes that are looked at for one.
+#: Most axes of a tensor whose outputs are searched for, and most nodes that are read for one.
 _MOST_TOLD, _MOST_LOOKED_AT = 5, 2000
 
 
@@ -102,7 +102,7 @@ class Graph:
         return self._makers.get(self._value(node, place) or "")
 
     def orientation(self, tensor: str, axes: int) -> Orientation | None:
-        """Return which axes of a tensor are outputs; none where no node tells, or several contradict."""
+        """Return the axes of a tensor that are outputs; none if no node shows them, or several disagree."""
         if not 2 <= axes <= _MOST_TOLD:
             return None
         own = tuple(range(axes))
@@ -144,7 +144,7 @@ def _moved(node: Node, place: int, order: tuple[int, ...]) -> tuple[int, ...] | 
 
 
 def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
-    """Return the axes of outputs of a weight as a node takes it; none where it is no weight."""
+    """Return the axes of outputs of a weight that a node takes; none if the input is not a weight."""
     if node.operator in _CONVOLUTIONS:
         return (0,) if place == _CONVOLUTIONS[node.operator] else None
     if node.operator == "ConvTranspose":
@@ -163,6 +163,6 @@ def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
             return None
         turned = bool(node.number("transB" if right else "transA", 0))
         last = axes - 1 if right != turned else axes - 2
-        # What stands before the last two axes are matrices of their own.
+        # The axes before the last two count matrices.
         return (*range(axes - 2), last)
     return None

@@ -23,15 +23,15 @@ from quantviz.sources.files.protobuf import (
 
 #: Longest name of a tensor, in bytes.
 _LONGEST_NAME = 2**16
-#: What a field counts at least against the limit of the header: each takes time, however short it is.
+#: The least cost of a field, in bytes, against the limit of the header: each takes time, however short.
 _FIELD_COST = 32
 #: The same of a field of a node or of its attributes, of which a large model has a million.
 _NODE_FIELD_COST = 16
 #: Bytes of a message whose fields are counted together: nearly all are so short.
 _SHORT = 2**12
-#: What a node that is kept counts besides: its names take memory.
+#: The extra cost of a node that is kept: its names take memory.
 _KEPT_COST = 256
-#: What a tensor that is listed counts besides: its description takes time and memory.
+#: The extra cost of a tensor that is listed: its description takes time and memory.
 _TENSOR_COST = 256
 #: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
 MOST_PIECES = 2**12
@@ -42,27 +42,27 @@ _LISTS = {
     schema.ATTRIBUTE_FLOATS: (schema.FLOAT32, schema.FLOATS),
     schema.ATTRIBUTE_INTS: (schema.INT64, schema.INT64S),
 }
-#: Bytes after which an integer of varying length goes on.
+#: Bytes after which an integer of varying length continues.
 _GOES_ON = bytes(range(0x80, 0x100))
 
 
 def _signed(number: int) -> int:
-    """Return the whole number that a varint stands for."""
+    """Return the signed whole number of a varint."""
     return number - 2**64 if number >= 2**63 else number
 
 
 class OnnxStructure(Catalog):
-    """Walks a model within limits, lists its tensors under their paths and keeps what its nodes do with them.
+    """A walk through a model within limits, which lists its tensors by their paths and keeps its nodes.
 
-    Only the structure is read: of a tensor where its elements lie.
+    Only the structure is read: of a tensor's elements only their place.
     """
 
     def _begin(self) -> None:
         #: Bytes of the header so far.
         self._header = 0
-        #: What is known of each tensor, by its path.
+        #: The facts of each tensor, by its path.
         self._found: dict[str, TensorInfo] = {}
-        #: How many paths began alike: nodes may have the same name.
+        #: The number of paths with the same beginning: nodes may have the same name.
         self._paths: Counter[str] = Counter()
         self.graph = Graph()
         #: The paths of the graphs that are being read, the innermost first.
@@ -84,7 +84,7 @@ class OnnxStructure(Catalog):
 
     @abstractmethod
     def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
-        """Return what is known of a tensor by what it declares."""
+        """Return the facts of a tensor from its declaration."""
 
     def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[Field]:
         """Return the fields of a message, which count against the limit of the header."""
@@ -121,7 +121,7 @@ class OnnxStructure(Catalog):
             raise DamagedMessage
         self._check_count(len(self._found) + 1)
         tensor = self._sparse(field.start, field.stop) if sparse else self._tensor(field.start, field.stop)
-        # A number that an operator takes is no weight.
+        # A single number, which some operator takes, is not a weight.
         if named or tensor.axes:
             self._add_tensor(tensor, path + tensor.name if named else self._unique(path))
 
@@ -138,7 +138,7 @@ class OnnxStructure(Catalog):
         return path if self._paths[path] == 1 else f"{path}#{self._paths[path]}"
 
     def _graph(self, graph: Field, path: str, depth: int) -> None:
-        """List the initializers of a graph, then what is in its nodes; `path` is empty for the main graph."""
+        """List a graph's initializers, then those inside its nodes; `path` is empty for the main graph."""
         if depth > self._limits.depth:
             raise self._data.beyond("too_deep", self._limits, "depth", depth)
         nodes = []
@@ -170,7 +170,7 @@ class OnnxStructure(Catalog):
             self._node(node, path, place, 0)
 
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
-        # Of a text that comes twice the last one counts, and no other is read.
+        # If a text comes twice, the last one counts, and no other is read.
         texts: dict[int, Field] = {}
         attributes, inputs, outputs = [], [], []
         for field in self._messages(node, _NODE_FIELD_COST):
@@ -204,7 +204,7 @@ class OnnxStructure(Catalog):
     ) -> dict[str, tuple[int, ...]]:
         """List the tensors and graphs of an attribute, and return its whole numbers by its name.
 
-        Of a constant its lists of numbers are listed too, which are tensors of one axis.
+        The lists of numbers of a constant are listed too, as tensors of one axis.
         """
         name = ""
         held = []
@@ -255,7 +255,7 @@ class OnnxStructure(Catalog):
         )
         tensor.data[number].append((field.start, field.stop))
 
-    # ---- what a tensor declares -----------------------------------------------------------------
+    # ---- the declaration of a tensor ------------------------------------------------------------
 
     def _sparse(self, start: int, stop: int) -> DeclaredTensor:
         """Return the values of a sparse tensor with the shape of the whole, which is not read."""
@@ -273,7 +273,7 @@ class OnnxStructure(Catalog):
             if length >= 2**63:
                 raise DamagedMessage
             tensor.axes += 1
-            # The name of one with too many comes later; what it declares until then is not kept.
+            # The name of a tensor with too many comes later; its declaration until then is not kept.
             if tensor.axes <= MOST_AXES:
                 tensor.dims.append(length)
 
@@ -302,7 +302,7 @@ class OnnxStructure(Catalog):
             raise DamagedMessage
         chunks = tensor.data.setdefault(field.number, [])
         if field.number == schema.RAW:
-            chunks.clear()  # of what should come once the last one counts
+            chunks.clear()  # the last one of a field that may come only once counts
         if field.start < field.stop:
             chunks.append((field.start, field.stop))
         if len(chunks) > MOST_PIECES:

@@ -78,10 +78,10 @@ class SafetensorsCatalog(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         header = self._header()
         self._check_count(len(header))
-        #: Where each tensor's bytes begin in the file.
+        #: The offset of each tensor's bytes in the file, and its dtype.
         self._starts: dict[str, tuple[int, _Dtype]] = {}
         texts = header.pop("__metadata__", None)
-        #: What the header says in texts, by their keys.
+        #: The texts in the header's `__metadata__`, by their keys.
         self._texts: dict[str, str] = texts if isinstance(texts, dict) else {}
         self._check_ranges(header)
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
@@ -103,7 +103,7 @@ class SafetensorsCatalog(Catalog):
             if start != expected or stop < start:
                 raise self._data.error("ranges", name=clipped(name), got=start, expected=expected)
             expected = stop
-        #: Where the last tensor ends, counted from where the first begins.
+        #: The end of the last tensor, in bytes from the start of the first.
         self._end = expected
         if ranges and expected < self._data.size - self._body:
             raise self._data.error("rest", got=self._data.size - self._body - expected)
@@ -114,7 +114,7 @@ class SafetensorsCatalog(Catalog):
             raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
         self._body = 8 + length
         part = self._data.part(8, self._body)
-        # Each tensor says this once: too many are refused before they are parsed, which takes seconds.
+        # Each tensor has this key once: too many are refused before they are parsed, which takes seconds.
         self._check_count(bytes(part).count(b'"data_offsets"'))
         header = parsed_json(self._data, part, self._limits)
         if not isinstance(header, dict):
@@ -136,7 +136,7 @@ class SafetensorsCatalog(Catalog):
                 dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
             )
         if stop > self._data.size - self._body:
-            # What the header asks for in all is what a person can compare with the size of the download.
+            # Report the header's total: the user can compare that with the size of the download.
             return TensorInfo(dtype.name, shape, problem=self._cut_short(name, self._body + self._end))
         self._starts[name] = self._body + start, dtype
         return info

@@ -1,4 +1,4 @@
-"""The tensors of a model that lies in several files, each asked for in the file that holds it."""
+"""The tensors of a model in several files, each read from the file that holds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InSeveral(Catalog):
 
     @abstractmethod
     def holder(self, name: str) -> Catalog:
-        """Return the tensors of the file that holds one that is there."""
+        """Return the catalogue of the file that holds the tensor called `name`, which must exist."""
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         return self._holder(name).read(name, index)
@@ -60,10 +60,10 @@ class InSeveral(Catalog):
 
 
 class Joined(InSeveral):
-    """Open files as one.
+    """Several open files as one catalogue.
 
-    `holders` says which of them holds each tensor, in their order; those of all, where it is not given, of
-    two with one name the first.
+    `holders` maps each tensor's name to the file that holds it, in order; by default the tensors of all
+    files, and of two with one name the first.
     """
 
     kind = "several files"
@@ -74,7 +74,7 @@ class Joined(InSeveral):
         in_order = dict.fromkeys(name for part in parts for name in part.names)
         self._holders = {name: found[name] for name in in_order} if holders is None else dict(holders)
         self._infos = {name: part.info(name) for name, part in self._holders.items()}
-        #: What is said of all of it is said of the first file.
+        #: The file and the limits in errors about the whole: those of the first file.
         self._data, self._limits = parts[0]._data, parts[0]._limits
 
     @classmethod

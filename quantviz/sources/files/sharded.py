@@ -1,4 +1,4 @@
-"""A sharded model: an index in JSON that says which of the files beside it holds each tensor.
+"""A sharded model: an index in JSON that maps each tensor to one of the files beside it.
 
 Shards are .safetensors, or .bin of PyTorch, read with `weights_only=True` as all its files are.
 """
@@ -18,12 +18,12 @@ from quantviz.sources.files.several import InSeveral
 from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.limits import Limits
 
-#: The part of the index that says where each tensor is.
+#: The key of the index with the file of each tensor.
 _WEIGHT_MAP = "weight_map"
 
 
 class _Infos(Mapping[str, TensorInfo]):
-    """What is known of each tensor; its shard is opened for it."""
+    """The facts of each tensor; its shard is opened on access."""
 
     def __init__(self, catalog: ShardedCatalog, shards: Mapping[str, str]) -> None:
         self._catalog, self._shards = catalog, shards
@@ -42,11 +42,11 @@ class _Infos(Mapping[str, TensorInfo]):
 
 
 class ShardedCatalog(InSeveral):
-    """The tensors of all shards. A shard is opened when one of its tensors is asked for."""
+    """The tensors of all shards. A shard is opened when one of its tensors is first read."""
 
     kind = "safetensors index"
     suffixes = (".safetensors.index.json",)
-    #: What reads a shard.
+    #: The reader of a shard.
     of_shards: ClassVar[type[Catalog]] = SafetensorsCatalog
     snippet = (
         "import json, pathlib, safetensors.torch as st\n"

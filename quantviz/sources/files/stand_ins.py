@@ -1,6 +1,6 @@
-"""What lies in the place of a file of tensors when a download has not brought it: a pointer, a page, zeros.
+"""Substitutes for a file of tensors after a failed download: a pointer, a web page, zeros.
 
-A person sees the right name and size zero to a few kilobytes, so each has a sentence of its own.
+The user sees the right name and a size of zero to a few kilobytes, so each has an error of its own.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import FileData, clipped, size_text
 from quantviz.text import visible
 
-#: Bytes that are looked at.
+#: Bytes at the beginning of a file that are read.
 _HEAD = 512
-#: How pointers begin: those of git-lfs and of what it came from, and those of git-annex.
+#: The beginnings of pointers: those of git-lfs and of its predecessor, and those of git-annex.
 _LFS = (b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")
 _ANNEX = re.compile(rb"/?(\.\./)*(\.git/)?annex/objects/[\w./%-]+\s*\Z")
 _LFS_SIZE = re.compile(rb"^size (\d{1,18})\s*$", re.MULTILINE)
-#: How a web page begins, and what a server answers in place of a file.
+#: The beginnings of web pages, and of a server's answers in place of a file.
 _PAGE = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
-#: Shortest and longest answer of a server, in bytes, and characters of it that a sentence repeats.
+#: Shortest and longest answer of a server, in bytes, and characters of it that an error repeats.
 _SHORTEST_ANSWER, _LONGEST_ANSWER, _SHOWN = 8, 2**16, 60
-#: Control characters that a text has.
+#: Control characters that a text may have.
 _IN_TEXTS = frozenset(b"\t\n\r\f\x1b")
 
 
 def stand_in(data: FileData) -> QuantVizError | None:
-    """Return the error of what lies in the place of a file; none where it may be the file itself."""
+    """Return the error for a substitute in place of a file; none if it may be the file itself."""
     head = bytes(data.part(0, _HEAD)).removeprefix(b"\xef\xbb\xbf")
     if head.startswith(_LFS):
         size = _LFS_SIZE.search(head)

@@ -33,14 +33,14 @@ _INFINITY = re.compile("inf", re.IGNORECASE)
 _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
 #: A cell of a line of names, in quotes or not.
 _CELL = re.compile(r'"((?:[^"\n]|"")*)"|[^\s,;]+')
-#: What other programs take for a number, if not this one: a mistake in the data, and no name.
+#: Text that other programs take for a number, if not this one: a mistake in the data, and not a name.
 _LIKE_A_NUMBER = re.compile(
     r"[+-]?(?:0[xob][\da-f_]+|[\d_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
 )
 #: A quoted cell with nothing in it that separates; and where commas mark decimals.
 _PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')
 _DECIMAL_CELL = re.compile(r'(?<![^\s;])"([^"\s;\[\]()]+)"(?![^\s;])')
-#: How a file begins that is numbers whatever it is called.
+#: The beginning of a file of numbers, for files of any name.
 _FIRST_NUMBER = re.compile(rb"(tensor|array)?[\s(\[]*[-+]?(\d|\.\d)")
 _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
@@ -55,7 +55,7 @@ class TableCatalog(Catalog):
 
     A first line of column names is left out with a note.
 
-    Decimals become the nearest float32; that this rounds them is no news and is not counted.
+    Decimals become the nearest float32; a note on that rounding would be no news, so there is none.
     """
 
     kind = "text table"
@@ -235,8 +235,8 @@ def _loaded(text: str, delimiter: str | None) -> torch.Tensor | None:
         return None
     with numpy.errstate(over="ignore"):
         table = torch.from_numpy(values.astype(numpy.float32))
-    # Infinity may be what the file says or what became of a number too large: then the other parser says
-    # where that stands.
+    # Infinity may stand in the file or come from a number too large: then the other parser raises an error
+    # with its place.
     infinite = int(torch.isinf(table).sum())
     if infinite and infinite != len(_INFINITY.findall(text)):
         return None

@@ -1,9 +1,9 @@
-"""What a pickle in a PyTorch file would do, found out without doing any of it.
+"""A dry run of a pickle in a PyTorch file, which finds out its actions without any of them.
 
-`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with
-whatever arguments stand there: `bytearray(10**10)` is a file of twenty bytes, and an argument that is named
-again takes its memory again. So the opcodes are followed here first with stand-ins, and a file that does more
-than to lay out tensors is not given to torch.
+`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with any
+arguments in the file: `bytearray(10**10)` is a file of twenty bytes, and a repeated argument takes its memory
+again. So the opcodes are followed here first with stand-ins, and a file that does more than lay out tensors
+is not passed to torch.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _TENSORS = frozenset(f"torch._utils._rebuild_{name}" for name in _REBUILDS)
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _DICTS = frozenset({"collections.OrderedDict", "collections.Counter"})
 _ENCODE = "_codecs.encode"
-#: What may be called. What is not named here, nor a dtype or a storage of torch, is a Python object besides
-#: tensors.
+#: The functions and classes that may be called. Any other name that is not a dtype or a storage of torch is a
+#: Python object besides tensors.
 _CALLED = (
     _TENSORS
     | _DICTS
@@ -62,7 +62,7 @@ _CALLED = (
         "builtins.complex",
     }
 )
-#: What is only given to these.
+#: Names that are only arguments of those.
 _NAMED = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
 #: Python 2's names.
 _RENAMED = {"__builtin__": "builtins"}
@@ -70,7 +70,7 @@ _RENAMED = {"__builtin__": "builtins"}
 #: Opcodes followed, and things made by them. A tensor takes some forty of the first and ten of the second.
 _MOST_STEPS = 2**21
 _MOST_MADE = 2**20
-#: What a call counts as, for a tensor takes more than a tuple.
+#: The cost of a call: a tensor takes more than a tuple.
 _CALL_COST = 4
 #: Elements and characters given to calls, all together.
 _MOST_GIVEN = 2**20
@@ -95,7 +95,8 @@ _EMPTY = {"EMPTY_LIST": "list", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 _PUTS = frozenset({"BINPUT", "LONG_BINPUT"})
 _GETS = frozenset({"BINGET", "LONG_BINGET"})
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-#: What is added to a list or dict, and how many items of the stack that takes; 0 for all above the mark.
+#: Opcodes that add to a list or dict, with the number of items that each takes off the stack; 0 for all above
+#: the mark.
 _ADDS = {"APPEND": 1, "SETITEM": 2, "APPENDS": 0, "SETITEMS": 0}
 
 
@@ -139,7 +140,7 @@ class Storage(NamedTuple):
 
 @dataclass
 class Plan:
-    """What the pickle lays out."""
+    """The storages and tensors that a pickle lays out."""
 
     storages: dict[str, Storage] = field(default_factory=dict)
     tensors: int = 0
@@ -250,9 +251,11 @@ class _Stack:
 
 
 def _size(item: Any) -> int:
-    return (
-        item.size if isinstance(item, _Tuple | _Made) else len(item) if isinstance(item, str | bytes) else 0
-    )
+    if isinstance(item, _Tuple | _Made):
+        return item.size
+    if isinstance(item, str | bytes):
+        return len(item)
+    return 0
 
 
 def _global(arg: str) -> _Global:
@@ -274,9 +277,10 @@ def _is_plain_value(full: str) -> bool:
 
 
 def follow(stream: IO[bytes], plan: Plan) -> None:
-    """Follow one pickle to its end, and write down in `plan` what it lays out.
+    """Follow one pickle to its end, and record the tensors that it lays out in `plan`.
 
-    `Forbidden` if it does more than that; any other exception says that it is damaged.
+    Raises:
+        Forbidden: It does more than that. Any other exception means that it is damaged.
     """
     stack = _Stack(plan)
     for step, (opcode, arg, _) in enumerate(pickletools.genops(stream)):

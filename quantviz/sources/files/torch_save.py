@@ -1,4 +1,4 @@
-""".pt, .pth: what `torch.save` writes. Only ever read with `weights_only=True`, which runs no code of the
+""".pt, .pth: files of `torch.save`. Only ever read with `weights_only=True`, which runs no code of the
 file.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class _Unnamed:
-    """A stream that does not tell its file's number.
+    """A stream without its file's descriptor.
 
-    Given one, torch would unpack an old kind of archive into a folder.
+    With a descriptor, torch would unpack an old kind of archive into a folder.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -56,8 +56,7 @@ class TorchCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         zipped = bytes(self._data.view[:2]) == b"PK"
-        # torch calls what the file names, if only from a list of its own: first it is looked what that would
-        # be.
+        # Torch calls the functions that the file names, if only from a list of its own: check these first.
         self._check(self._zipped_plan if zipped else self._old_plan)
         content = self._loaded(mapped=zipped and self._data.path is not None)
         self._tensors: dict[str, torch.Tensor] = {}
@@ -78,7 +77,7 @@ class TorchCatalog(Catalog):
     def _zipped_plan(self) -> Plan:
         """Return the plan of a file that is a zip.
 
-        torch compresses nothing, so a compressed member is an attack and is refused; what is not compressed
+        Torch compresses nothing, so a compressed member is an attack and is refused; an uncompressed one
         cannot be larger than the file, nor can all members together.
         """
         with opened_zip(self._data, self._limits) as archive:

@@ -1,5 +1,5 @@
 """Tensors of published models: read by byte ranges from the hubs that the operator lists.
 
-Everything a hub answers is taken for hostile: it is asked for no more than is needed, waited for no longer
-than `HubLimits` say, and followed nowhere but to listed hosts at public addresses.
+Every answer of a hub counts as hostile: requests ask for no more than is needed, wait no longer than
+`HubLimits` allow, and follow redirects only to listed hosts at public addresses.
 """

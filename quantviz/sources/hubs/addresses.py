@@ -1,4 +1,4 @@
-"""What people paste: the address of a model's page or of one of its files, or the model's name alone."""
+"""Pasted addresses: of a model's page or of one of its files, or the model's name alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.hosts import HUBS, Hosts
 
-#: The revision that a hub shows where none is named.
+#: The default revision of a hub.
 USUAL_REVISION = "main"
 #: A commit: the revision whose content never changes.
 COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
@@ -22,7 +22,7 @@ _LONGEST_FILE = 1024
 _NO_MODELS = frozenset(
     ("datasets", "spaces", "models", "docs", "api", "blog", "papers", "collections", "posts", "tasks")
 )
-#: What stands between a model and a revision in the address of a file or folder.
+#: The path parts between a model and a revision in the address of a file or folder.
 _SHOWN = ("blob", "resolve", "raw", "tree")
 
 
@@ -60,12 +60,12 @@ class Place:
 
 
 def parse_address(pasted: str, hosts: Hosts) -> Place:
-    """Return what a pasted address names.
+    """Return the model, revision and file that a pasted address names.
 
     Args:
         pasted: The address of a model's page, of a folder or a file of it, or `owner/name`, or
             `owner/name@revision`.
-        hosts: The hosts that may be asked.
+        hosts: The allowed hosts.
 
     Raises:
         QuantVizError: It names no model, or a host that is not listed.
@@ -92,7 +92,7 @@ def parse_address(pasted: str, hosts: Hosts) -> Place:
     parts = [part for part in path.split("/") if part]
     if not parts or parts[0] in _NO_MODELS:
         raise _not_understood(words)
-    # A model's name has one part or two; what follows says what of it is shown.
+    # A model's name has one part or two; the rest of the path names the page of it.
     length = 1 if len(parts) == 1 or parts[1] in _SHOWN else 2
     repo, shown = "/".join(parts[:length]), parts[length:]
     if len(shown) < 2 or shown[0] not in _SHOWN:

@@ -1,7 +1,7 @@
-"""One request to a listed host: to a checked address, within its time, for no more bytes than were asked for.
+"""One request to a listed host: to a checked address, within its time, for no more bytes than requested.
 
-Written on `http.client`, because the address that is connected to must be the one that was checked: a name
-that is looked up twice may lead elsewhere the second time.
+Written on `http.client`, because the connection must go to the very address that was checked: a second
+look-up of the host's name may lead elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quantviz.sources.hubs.public_addresses import is_public
 from quantviz.sources.hubs.request_places import PLACES
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: What a hub says of a file before it redirects to the host that sends it.
+#: Headers with which a hub describes a file before it redirects to the host that sends it.
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
 _AT_ONCE = 2**18
@@ -35,7 +35,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Patience:
-    """How long a reading goes on: until its time is over, or somebody gives it up."""
+    """The time limit of a reading, which also ends when its caller gives it up."""
 
     seconds: float
     until: float
@@ -47,7 +47,7 @@ class Patience:
         return cls(seconds, time.monotonic() + seconds)
 
     def left(self, host: str) -> float:
-        """Return the seconds that are left; `QuantVizError` where none are."""
+        """Return the seconds that are left; raise `QuantVizError` if there are none."""
         left = self.until - time.monotonic()
         if left <= 0 or self.given_up.is_set():
             raise QuantVizError("hub.slow", host=host, seconds=self.seconds)
@@ -56,14 +56,14 @@ class Patience:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a host answered."""
+    """The answer of a host to a request."""
 
-    #: The host that answered in the end.
+    #: The host that answered after all redirects.
     host: str
-    #: In lower case; with what the hub said of the file before it redirected.
+    #: The headers, in lower case, with those that described the file before a redirect.
     headers: Mapping[str, str]
     body: bytes
-    #: Bytes of the whole file, where a part of it was asked for.
+    #: Bytes of the whole file, for a request of a part of it.
     total: int = 0
 
 
@@ -76,18 +76,18 @@ def get(
     most: int,
     part: tuple[int, int] | None = None,
 ) -> Answer:
-    """Return what a listed host answers.
+    """Return the answer of a listed host to a request.
 
     Args:
         url: The address.
-        hosts: Those that may be asked, and redirected to.
-        limits: What it may take.
-        patience: How long all of the reading may go on.
-        most: Bytes that the answer may have.
-        part: The bytes that are asked for, from the first to before the second. Exactly these are taken.
+        hosts: The allowed hosts, also of redirects.
+        limits: The limits of a request.
+        patience: The time limit of the whole reading.
+        most: The most bytes of the answer.
+        part: The requested bytes, from the first to before the second. The answer has exactly these.
 
     Raises:
-        QuantVizError: Of the keys `hub.*`: why there is no answer, or none that can be used.
+        QuantVizError: There is no usable answer; one of the keys `hub.*`.
     """
     linked: dict[str, str] = {}
     parts = web_address(url)
@@ -97,7 +97,8 @@ def get(
             raise QuantVizError("hub.redirected", host=first, got=parts.netloc, variable=HUBS)
         if encrypted and parts.scheme != "https":
             raise QuantVizError("hub.unencrypted", host=first, got=parts.netloc)
-        # What another host sends counts for the hub too, or a hub would have places of each such host.
+        # A request to another host counts for the hub too, or a hub would use up the places of each such
+        # host.
         with (
             PLACES.taken((first, parts.netloc), limits, patience.left(parts.netloc)),
             _answering(parts, limits, patience, part, hosts.anywhere(parts)) as response,
@@ -118,7 +119,9 @@ def _answering(
     part: tuple[int, int] | None,
     anywhere: bool,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Ask, and yield the answer before its body; the connection ends afterwards, or when time is over."""
+    """Send a request, and yield the answer before its body; the connection ends afterwards, or when time is
+    up.
+    """
     host = parts.netloc
     over = threading.Event()
     sock: socket.socket | None = None
@@ -182,7 +185,7 @@ def _taken(
     most: int,
     part: tuple[int, int] | None,
 ) -> Answer:
-    """Return the answer with its body, if it is what was asked for."""
+    """Return the answer with its body, after a check that it matches the request."""
     status = response.status
     if status in (401, 403):
         raise QuantVizError("hub.login", host=host)
@@ -197,7 +200,7 @@ def _taken(
         raise QuantVizError("hub.encoded", host=host, got=encoding)
     length, total = headers.get("content-length"), 0
     if part:
-        # Nothing is taken of an answer that begins at the file's start although its middle was asked for.
+        # Refuse an answer that begins at the file's start although the request was for its middle.
         if status == 200:
             raise QuantVizError("hub.no_ranges", host=host)
         found = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
@@ -233,13 +236,13 @@ def _body(host: str, response: http.client.HTTPResponse, patience: Patience, mos
 
 
 def _connected(parts: SplitResult, limits: HubLimits, patience: Patience, anywhere: bool) -> socket.socket:
-    """Return a connection to the host, encrypted where its scheme says so."""
+    """Return a connection to the host, encrypted if its scheme is https."""
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     sock: socket.socket | None = None
     problem: OSError | None = None
-    # Without encryption it is the operator's own machine, which the list names by its number, or a host that
-    # somebody named.
+    # Without encryption the host is the operator's own machine, listed by its IP address, or a host that the
+    # user named.
     for address in _addresses(host, port, patience, anywhere) if secure or anywhere else [host]:
         try:
             sock = socket.create_connection((address, port), min(limits.quiet_seconds, patience.left(host)))
@@ -288,6 +291,6 @@ def _addresses(host: str, port: int, patience: Patience, anywhere: bool) -> list
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses that the system knows for a host, each once."""
+    """Return the IP addresses of a host from the system's resolver, each once."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

@@ -1,6 +1,4 @@
-"""The hosts that may be asked for published models, as the operator lists them. None is, as long as none is
-listed.
-"""
+"""The allowed hosts of published models, as the operator lists them; by default there are none."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
 
-#: The environment variable with the hosts, and what it holds where nothing speaks against it: a hub, its
-#: mirror with the same addresses, and the hosts that both send files from.
+#: The environment variable with the hosts, and its recommended value: a hub, its mirror with the same
+#: addresses, and the hosts that both send files from.
 HUBS = "QUANTVIZ_HUBS"
 USUAL = "huggingface.co hf-mirror.com *.hf.co"
 
@@ -20,7 +18,7 @@ _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = rf"{_LABEL}(\.{_LABEL})*\.[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?"
 _HUB = re.compile(rf"(https://)?(?P<netloc>{_NAME}(:[1-9]\d{{0,4}})?)/?", re.ASCII)
 _STORE = re.compile(rf"\*\.(?P<domain>{_NAME})", re.ASCII)
-#: A hub on the operator's own machine, such as one under test: nothing else is asked without encryption.
+#: A hub on the operator's own machine, such as one under test: any other host needs encryption.
 _LOCAL = re.compile(r"(?P<origin>http://(?P<netloc>(127\.0\.0\.1|\[::1\]):[1-9]\d{0,4}))/?", re.ASCII)
 
 
@@ -35,14 +33,14 @@ class Hosts:
     [True, False, False]
     """
 
-    #: Where models are looked for, in this order: scheme, host and port.
+    #: The hubs that are searched for models, in this order: scheme, host and port.
     hubs: tuple[str, ...] = ()
     #: Domains whose hosts, and all below them, may send a hub's files.
     stores: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, listed: str) -> Hosts:
-        """Return the hosts of a list with spaces or commas; `QuantVizError` for what is none."""
+        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one."""
         hubs, stores = [], []
         for entry in listed.replace(",", " ").casefold().split():
             if found := _STORE.fullmatch(entry):
@@ -57,7 +55,7 @@ class Hosts:
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts; `QuantVizError` where none are listed, or one that is none."""
+        """Return the operator's hosts; raise `QuantVizError` if none are listed, or one is invalid."""
         hosts = cls.read(os.environ.get(HUBS, ""))
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS)
@@ -76,7 +74,7 @@ class Hosts:
         raise QuantVizError("hub.unlisted", got=name, known=", ".join(self.names), variable=HUBS)
 
     def allow(self, url: str | SplitResult) -> bool:
-        """Return whether an address may be asked: it is a listed hub's, or a host's that sends files."""
+        """Return whether an address is allowed: that of a listed hub, or of a host that sends its files."""
         parts = urlsplit(url) if isinstance(url, str) else url
         if f"{parts.scheme}://{parts.netloc}" in self.hubs:
             return True
@@ -91,14 +89,14 @@ class Hosts:
 
 
 def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
-    """Return the parts of an address of http or https, the host in lower case, without what a browser keeps.
+    """Return the parts of an address of http or https, with the host in lower case and without the fragment.
 
     Args:
-        address: What was typed, or what a host said.
-        of: The address that it is relative to, where it may be.
+        address: The typed address, or that of a redirect.
+        of: The address that it may be relative to.
 
     Raises:
-        QuantVizError: It is none, or names a person.
+        QuantVizError: It is not such an address, or contains a user name.
 
     >>> web_address("../x#y", web_address("https://Host/a/b/c")).geturl()
     'https://host/a/x'
@@ -110,7 +108,7 @@ def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
             and bool(parts.hostname)
             and "@" not in parts.netloc
             and parts.port != 0
-            # What else could be part of another line of a request.
+            # Any other character could start another line of the request.
             and address.isascii()
             and address.isprintable()
             and " " not in address
@@ -118,7 +116,7 @@ def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
     except ValueError:
         usable = False
     if not usable:
-        # What follows may be what signs it.
+        # Leave the query out of the message: it may contain a signature.
         raise QuantVizError("hub.damaged_address", got=address.partition("?")[0])
     return parts._replace(netloc=parts.netloc.casefold(), fragment="")
 

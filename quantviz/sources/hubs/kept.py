@@ -1,6 +1,6 @@
-"""Bytes of published models that are kept on disk, so that nobody fetches them twice.
+"""The cache on disk for bytes of published models, so that nothing is fetched twice.
 
-Only what is public is kept: nothing that a person typed, uploaded or set by hand comes in here.
+Only public data is cached: nothing that a person typed, uploaded or edited comes in here.
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
+
+from quantviz.whole_files import put_whole
 
 #: Bytes of the digest at the end of each piece.
 _DIGEST = hashlib.sha256().digest_size
 
 
 class Kept:
-    """Pieces of bytes by a shelf and a name on it, of at most `most` bytes together; those not used for
-    longest go first.
+    """Pieces of bytes by a shelf and a name on it, of at most `most` bytes together; the least recently used
+    are removed first.
 
-    A piece that was damaged on the disk is none. Safe for many threads and processes: a piece is written
-    aside and moved to its place.
+    A piece that was damaged on the disk counts as missing. Safe for many threads and processes: a piece is
+    written to a temporary file and moved to its place.
 
+    >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> kept = Kept(Path(folder.name), 100)
     >>> kept.make_room(5); kept.put("model", "0", b"bytes")
@@ -34,11 +36,11 @@ class Kept:
     """
 
     def __init__(self, folder: Path | None, most: int) -> None:
-        #: Where they lie; without a folder nothing is kept.
+        #: The folder of the pieces; without one nothing is cached.
         self._folder, self._most = folder, most
 
     def get(self, shelf: str, name: str) -> bytes | None:
-        """Return a piece, which was used then; none where it is not kept."""
+        """Return a piece and mark it as used now; none if it is not in the cache."""
         if self._folder is None:
             return None
         path = self._folder / shelf / name
@@ -55,20 +57,13 @@ class Kept:
         return content
 
     def put(self, shelf: str, name: str, content: bytes) -> None:
-        """Keep a piece, for which room was made before. On a full disk it is not kept."""
+        """Store a piece; the caller makes room for it first. On a full disk it is not stored."""
         if self._folder is None or len(content) + _DIGEST > self._most:
             return
         with contextlib.suppress(OSError):
             (self._folder / shelf).mkdir(mode=0o700, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as aside:
-                try:
-                    aside.write(content)
-                    aside.write(hashlib.sha256(content).digest())
-                    aside.close()
-                    Path(aside.name).replace(self._folder / shelf / name)
-                except OSError:
-                    Path(aside.name).unlink(missing_ok=True)
-                    raise
+            piece = content + hashlib.sha256(content).digest()
+            put_whole(self._folder / shelf / name, piece, aside=self._folder)
 
     def names(self, shelf: str) -> set[str]:
         """Return the names of the pieces on a shelf."""
@@ -78,16 +73,16 @@ class Kept:
             return set()
 
     def drop(self, shelf: str) -> None:
-        """Forget all pieces on a shelf."""
+        """Remove all pieces on a shelf."""
         if self._folder:
             shutil.rmtree(self._folder / shelf, ignore_errors=True)
 
     def make_room(self, coming: int) -> None:
-        """Let go of pieces until those that stay and the bytes that come fit, or none is left."""
+        """Remove pieces until the rest and the coming bytes fit, or none is left."""
         if self._folder is None:
             return
         pieces = []
-        # Beside the shelves lies what was written aside by a process that was ended meanwhile.
+        # Temporary files of processes that ended while writing lie beside the shelves.
         for path in (*self._folder.glob("*/*"), *self._folder.glob("tmp*")):
             with contextlib.suppress(OSError):
                 found = path.stat()

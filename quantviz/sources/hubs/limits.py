@@ -1,4 +1,4 @@
-"""What a hub may cost, as the environment sets it."""
+"""The limits of reading from hubs, as the environment sets them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from quantviz.sources.limits import read_limits
 
-#: What the names of the environment's variables begin with.
+#: The prefix of the environment variables.
 HUB_LIMIT_VARIABLE = "QUANTVIZ_HUB_"
 
 
 @dataclass(frozen=True)
 class HubLimits:
-    """What reading from hubs may take.
+    """The limits of reading from hubs: bytes, seconds and requests.
 
     The environment sets them: `QUANTVIZ_HUB_` and the field's name in capitals, a whole number above 0.
     """
@@ -23,9 +23,10 @@ class HubLimits:
     tensor_bytes: int = 2**30
     #: Seconds that one reading may take, however many requests it needs.
     seconds: float = 120
-    #: Seconds for which a host may say nothing.
+    #: Seconds for which a host may send nothing.
     quiet_seconds: float = 15
-    #: Requests at once, of all sessions together: to all hosts, and to one. A host that stalls holds no more.
+    #: Requests at a time, of all sessions together: to all hosts, and to one, so that a host that stalls does
+    #: not block the others.
     requests: int = 16
     host_requests: int = 4
     #: Redirects that a request may follow.
@@ -33,5 +34,5 @@ class HubLimits:
 
     @classmethod
     def of_environment(cls) -> HubLimits:
-        """Return the limits that the environment sets; `QuantVizError` for a value that is none."""
+        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
         return read_limits(cls, HUB_LIMIT_VARIABLE)

@@ -24,9 +24,9 @@ from quantviz.sources.limits import Limits
 if TYPE_CHECKING:
     from quantviz.sources.layouts.decoded import ModelTensors
 
-#: How the names end of files beside a model that say how it is quantized.
+#: Endings of the names of files beside a model that describe its quantization.
 _CONFIGURATIONS = ("config.json",)
-#: Where what hubs list is kept, and files that are kept open.
+#: The shelf of the cache for hubs' listings, and the most files that stay open.
 _SHELF, _MOST_OPEN = "models", 16
 
 
@@ -34,10 +34,10 @@ def find_model(place: Place) -> Model:
     """Return a model with its files, at the commit that its revision means now.
 
     Raises:
-        QuantVizError: No listed hub has it, answers, or may be asked.
+        QuantVizError: No listed hub has the model, or none answers.
     """
     model = replace(place, file="")
-    # What a commit holds never changes.
+    # The content of a commit never changes.
     return _found_once(model, os.environ.get(HUBS, "")) if place.pinned else _found(model)
 
 
@@ -48,7 +48,7 @@ def _found_once(place: Place, listed: str) -> Model:
 
 def _found(place: Place) -> Model:
     hosts, limits = Hosts.of_environment(), HubLimits.of_environment()
-    # A commit means the same everywhere: where the hub that a link names is not listed, the others are asked.
+    # A commit is the same everywhere: if the hub in a link is not listed, try the others.
     names = (place.host,) if place.host in hosts.names else hosts.names
     first: QuantVizError | None = None
     for name in names:
@@ -61,10 +61,10 @@ def _found(place: Place) -> Model:
 
 
 def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
-    """Return the model as one hub lists it; what it lists of a commit never changes, and is kept."""
+    """Return the model as one hub lists it; the listing of a commit never changes, and is cached."""
     store = kept(limits)
     before = store.get(_SHELF, _name(host, place)) if place.pinned else None
-    # What was kept may be damaged, or of another version of QuantViz: then it is listed anew.
+    # A cached listing may be damaged, or of another version of QuantViz: then fetch it again.
     model = _model(host, place, before) if before is not None else None
     if model is None:
         listed = _listed(host, place, hosts, limits)
@@ -79,7 +79,7 @@ def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
 
 
 def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
-    """Return what a hub says of a model."""
+    """Return a hub's listing of a model, as JSON."""
     revision = quote(place.revision, safe="")
     url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
     try:
@@ -93,12 +93,12 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
 
 
 def _name(host: str, place: Place) -> str:
-    """Return the name under which what a hub lists of a commit is kept."""
+    """Return the name of a hub's listing of a commit in the cache."""
     return hashlib.sha256(f"{host} {place.repo} {place.revision}".encode()).hexdigest()
 
 
 def _model(host: str, place: Place, listed: bytes) -> Model | None:
-    """Return the model from what a hub says of it; none where that cannot be understood."""
+    """Return the model in a hub's listing; none if the listing is not understood."""
     try:
         said = json.loads(listed)
         commit, siblings = said["sha"], said["siblings"]
@@ -148,7 +148,7 @@ def _catalog(model: Model, file: str, listed: str, limits: HubLimits, most: Limi
 
 
 class HubData(FileData):
-    """A file of a published model: what is asked of it is fetched."""
+    """A file of a published model, whose bytes are fetched when they are read."""
 
     def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
         super().__init__(b"", PurePosixPath(file.name).name, beside=self._file_beside)

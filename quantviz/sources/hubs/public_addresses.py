@@ -1,8 +1,8 @@
-"""Which addresses of the internet are connected to: those that lead to a host that everybody can reach.
+"""The internet addresses that connections may go to: those of hosts that everybody can reach.
 
-One rule: an address is globally routable, and reserved for nothing else. Python's `ipaddress` knows most of
-IANA's registries of special addresses, each release another part of them: what any of them lacks is listed
-here.
+One rule: an address is globally routable, and reserved for nothing else. Python's `ipaddress` contains most
+of IANA's registries of special addresses, each release another part of them: the parts that any release
+lacks are listed here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 #: Nothing else of IPv6 is assigned to hosts that everybody can reach.
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-#: The network in which an address leads to the IPv4 address in its last bytes (RFC 6052), as machines
-#: without an IPv4 address of their own are told it.
+#: The network in which an address leads to the IPv4 address in its last bytes (RFC 6052), which machines
+#: without an IPv4 address of their own get from their resolver.
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-#: What some release of `ipaddress` takes for global.
+#: Special networks that some release of `ipaddress` takes for global.
 _RESERVED = tuple(
     map(
         ipaddress.ip_network,
@@ -25,7 +25,7 @@ _RESERVED = tuple(
             "192.0.0.0/24",
             # The way from IPv6 to IPv4 that was given up (RFC 7526).
             "192.88.99.0/24",
-            # What Azure answers its own machines from, with what they may know alone.
+            # Azure's service for its own machines, which answers with their secrets.
             "168.63.129.16/32",
             # Assignments of the IETF, among them Teredo, which leads to the IPv4 address inside it.
             "2001::/23",
@@ -40,7 +40,7 @@ _RESERVED = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of a host that everybody can reach, also where it stands for another.
+    """Return whether an address, or the IPv4 address it contains, is that of a host everybody can reach.
 
     >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::1", "168.63.129.16")]
     [True, False, False, False, False]
@@ -60,7 +60,7 @@ def is_public(address: str) -> bool:
 
 
 def _meant(ip: _Address) -> _Address:
-    """Return the IPv4 address that one of IPv6 stands for or is translated to; else the address itself."""
+    """Return the IPv4 address that an IPv6 address contains or is translated to; else the address itself."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _TRANSLATED:

@@ -18,12 +18,12 @@ from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.limits import HubLimits
 
-#: Bytes of a piece, which is kept and asked for as a whole, and pieces that one request asks for at most.
+#: Bytes of a piece, which is cached and fetched as a whole, and the most pieces of one request.
 PIECE = 2**20
 _PIECES_A_REQUEST = 8
-#: Bytes of a file that is read and checked as a whole, whatever is asked of it.
+#: Bytes up to which a file is read and checked as a whole, whatever part of it is needed.
 _SMALL = 4 * PIECE
-#: How often a request is made whose answer was cut or failed to come.
+#: Attempts at a request whose answer was cut or failed to come.
 _TRIES = 2
 _TRY_AGAIN = ("hub.cut", "hub.unreachable")
 
@@ -35,9 +35,9 @@ class PublishedFile:
     name: str
     #: Bytes.
     size: int
-    #: The SHA-256 of its content, "" where the hub does not say.
+    #: The SHA-256 of its content, "" if the hub does not provide it.
     sha256: str = ""
-    #: The SHA-1 that git knows its content by, "" where that is a pointer's.
+    #: Git's SHA-1 of its content, "" if that is a pointer's.
     blob: str = ""
 
 
@@ -45,17 +45,17 @@ class PublishedFile:
 class Model:
     """A published model at a commit."""
 
-    #: The hub that it was found on.
+    #: The hub that lists the model.
     host: str
     repo: str
     commit: str
     #: The files that some reader may read by ranges.
     files: tuple[PublishedFile, ...]
-    #: Those that say how it is quantized.
+    #: The files that describe its quantization.
     configurations: tuple[PublishedFile, ...] = ()
 
     def file(self, name: str) -> PublishedFile:
-        """Return a file by its path; `QuantVizError` where there is none that can be read."""
+        """Return a file by its path; raise `QuantVizError` if the model has no such readable file."""
         for each in (*self.files, *self.configurations):
             if each.name == name:
                 return each
@@ -63,7 +63,7 @@ class Model:
 
 
 class Ranges:
-    """The bytes of one file of a published model. What was fetched is kept on disk. Safe for many threads."""
+    """The bytes of one file of a published model, cached on disk. Safe for many threads."""
 
     def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
         self.model, self.file = model, file
@@ -74,7 +74,7 @@ class Ranges:
         self._shelf = hashlib.sha256(repr(known).encode()).hexdigest()[:32]
         self._count = -(-file.size // PIECE)
         self._lock = threading.Lock()
-        #: What each host said that the file is, when it first sent a part of it.
+        #: The file's ETag in the first answer of each host.
         self._tags: dict[tuple[str, str], str] = {}
 
     def read(self, start: int, stop: int) -> memoryview:
@@ -131,7 +131,7 @@ class Ranges:
                     for i, piece in enumerate(run):
                         yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
             finally:
-                # Where one fails the others are not waited for.
+                # If one request fails, do not wait for the others.
                 patience.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
@@ -159,10 +159,10 @@ class Ranges:
                 raise changed
 
     def _check_whole(self, content: bytearray | None) -> None:
-        """Compare the content with the hub's digest where all of the file is there, at hand or on the disk.
+        """Compare the content with the hub's digest if the whole file is in memory or on the disk.
 
         Raises:
-            QuantVizError: It is another content. What is kept of it is forgotten.
+            QuantVizError: The content differs. Its pieces are removed from the cache.
         """
         if content is None:
             if len(self._kept.names(self._shelf)) < self._count:
@@ -189,12 +189,16 @@ class Ranges:
 
 
 def kept(limits: HubLimits) -> Kept:
-    """Return what is kept of hubs on this machine."""
+    """Return this machine's cache of files from hubs."""
     return Kept(own_folder("hubs"), limits.cache_bytes)
 
 
 def fetch_text(url: str, hosts: Hosts, limits: HubLimits, most: int) -> bytes:
-    """Return what a hub says at an address, at most `most` bytes; `QuantVizError` of the keys `hub.*`."""
+    """Return the content at an address of a hub, at most `most` bytes.
+
+    Raises:
+        QuantVizError: There is no usable answer; one of the keys `hub.*`.
+    """
     patience = Patience.of(min(limits.seconds, 2 * limits.quiet_seconds))
     return _tried(url, hosts, limits, patience, most=most).body
 
@@ -208,7 +212,7 @@ def _tried(
     most: int,
     part: tuple[int, int] | None = None,
 ) -> Answer:
-    """Return an answer; where a connection fails, it is tried once more."""
+    """Return an answer; a failed connection is tried once more."""
     for tries in itertools.count(1):
         try:
             return get(url, hosts, limits, patience, most=most, part=part)

@@ -1,6 +1,6 @@
-"""Places for requests: how many go on at once, to one host and to all of them together.
+"""Places for requests, which limit their number at one time, to one host and to all of them together.
 
-A host that stalls keeps the places that it has until its time is over, and no others.
+A host that stalls keeps its places until its time is over, and gets no others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Places:
         self._of_host: Counter[str] = Counter()
 
     def held(self) -> dict[str, int]:
-        """Return how many places each host has."""
+        """Return the number of places that each host has, by its name."""
         with self._changed:
             return dict(self._of_host)
 
@@ -41,12 +41,12 @@ class Places:
         """Wait for a place, and hold it for a `with` block.
 
         Args:
-            hosts: Those it counts for: the host that is asked, and the one whose file it is.
-            limits: How many places there are.
-            seconds: How long it is waited for.
+            hosts: The hosts that it counts for: that of the request, and the hub of the file.
+            limits: The numbers of places.
+            seconds: Seconds to wait.
 
         Raises:
-            QuantVizError: None is free by then.
+            QuantVizError: No place is free by then.
         """
         counted = dict.fromkeys(hosts)
         until = time.monotonic() + seconds
@@ -67,7 +67,7 @@ class Places:
                 self._changed.notify_all()
 
     def _full(self, hosts: Iterable[str], limits: HubLimits) -> QuantVizError | None:
-        """Return why there is no place now; none where there is one."""
+        """Return the error for the lack of a free place; none if there is one."""
         if self._total >= limits.requests:
             return QuantVizError("hub.crowded", most=limits.requests)
         for host in hosts:

@@ -52,12 +52,12 @@ Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a library lays quantized weights out in a file."""
+    """A library's layout of quantized weights in a file."""
 
     id: str
-    #: How they lie in a module; where two forms fit, the first that understands all that lies beside.
+    #: The forms of its tensors in a module; if two fit, the first that accepts all siblings counts.
     forms: tuple[Form, ...] = ()
-    #: Finds them where it is not the names in modules that tell, but the kind of file.
+    #: Finds its weights in files whose kind identifies them, instead of names in modules.
     find: Finder | None = None
 
 
@@ -66,7 +66,7 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         each.id: each
         for each in (
-            # Its files say what they are; by names and dtypes alone they may be others'.
+            # Its files name their layout; by names and dtypes alone they may be of another.
             Layout("comfy", comfy.FORMS),
             Layout("gptq", gptq.FORMS),
             Layout("awq", awq.FORMS),
@@ -92,8 +92,8 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
     """Return every quantized weight of an open file, those that cannot be decoded with their problem.
 
-    What a layout leaves open (GPTQ's version, a block's size) is taken from `config`, by default the
-    `config.json` beside the file, which is read once a layout asks.
+    Settings that a layout leaves open (GPTQ's version, a block's size) are taken from `config`, by default
+    the `config.json` beside the file, which is read when a layout needs it.
     """
     config = _Beside(catalog) if config is None else config
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
@@ -103,9 +103,9 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
 
 
 class _Beside(Mapping[str, Any]):
-    """What a file's configuration says of quantization, read when something is asked for.
+    """The quantization settings beside a file, read at the first access.
 
-    Of a file on another machine that is a request more, which most files need not have.
+    For a file on another machine that is one more request, which most files do not need.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -126,8 +126,8 @@ class _Beside(Mapping[str, Any]):
 
 
 def configuration(catalog: Catalog) -> Config:
-    """Return what the `config.json`, `quantize_config.json` or `hf_quant_config.json` beside a file says of
-    quantization; empty where none does.
+    """Return the quantization settings in the `config.json`, `quantize_config.json` or `hf_quant_config.json`
+    beside a file; empty if there are none.
     """
     whole = catalog.json_beside("config.json")
     for key in ("quantization_config", "compression_config", "quantization"):

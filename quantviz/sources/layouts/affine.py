@@ -58,7 +58,7 @@ class AffineCodes:
 
     @property
     def orientation(self) -> Orientation:
-        """Return which axes of the codes are outputs."""
+        """Return the axes of the codes that are outputs."""
         found = self.catalog.orientation(self.codes)
         return found if found.fits(self.tensor) else Orientation()
 
@@ -68,10 +68,10 @@ class AffineCodes:
         return self.orientation.seen(self.tensor)
 
     def described(self) -> tuple[Scheme, int, Callable[[int, int], Coded]]:
-        """Return the scheme, the rows in which whole blocks lie, and what gives codes of some rows.
+        """Return the scheme, the number of rows of whole blocks, and a function that returns some coded rows.
 
         Raises:
-            QuantVizError: The scales do not fit, or share what no scheme has.
+            QuantVizError: The scales do not fit, or no scheme has their granularity.
         """
         tensor, orientation = self.tensor, self.orientation
         if not 0 <= self.axis < len(tensor):
@@ -85,7 +85,12 @@ class AffineCodes:
         granularity, whole = found
         rows, mode = orientation.seen(tensor)[0], "symmetric" if self.zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
-        step = rows if whole else granularity.rows if isinstance(granularity, PerBlock) else 1
+        if whole:
+            step = rows
+        elif isinstance(granularity, PerBlock):
+            step = granularity.rows
+        else:
+            step = 1
 
         def coded(start: int, stop: int) -> Coded:
             x = _rows(self.catalog, self.codes, orientation, start, stop)
@@ -140,7 +145,7 @@ def bias(
 
 
 def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return how scales lie over codes, "all", one "axis" or "blocks" of it; none where they do not fit."""
+    """Return the elements that share a scale: "all", one "axis" or "blocks" of it; none if none fit."""
     if math.prod(scales) == 1 and not block:
         return "all"
     if block < 0:
@@ -155,9 +160,9 @@ def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
 def _granularity(
     shape: Shape, spread: str, axis: int, block: int, orientation: Orientation
 ) -> tuple[Granularity, bool] | None:
-    """Return what shares a scale in the matrix, and whether only all its rows have whole blocks.
+    """Return the granularity in the matrix, and whether only all its rows together have whole blocks.
 
-    None where no scheme has it.
+    None if no scheme has such a granularity.
     """
     if spread == "all":
         return PerTensor(), False
@@ -218,7 +223,7 @@ def _over(
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
-    """Return one number a block of what stands over the cells of some rows."""
+    """Return one number for each block from numbers for each cell of some rows."""
     if isinstance(granularity, PerTensor):
         return lines[0, 0]
     if isinstance(granularity, PerChannel):

@@ -4,8 +4,8 @@ gemm: `qweight` int32 (columns, rows / 8) and `qzeros` int32 (groups, rows / 8),
 order 0 2 4 6 1 3 5 7; `scales` (groups, rows).
 
 gemv: `qweight` int32 (rows, columns / 8) and `qzeros` int32 (rows, words), eight codes a word in order;
-`scales` (rows, 8 · words), of which there are more than groups. The configuration says that it is this layout
-and how large a group is: the tensors do not tell.
+`scales` (rows, 8 · words), of which there are more than groups. The layout and the size of a group are in the
+configuration: the tensors alone do not determine them.
 
 Source: AutoAWQ, `awq/utils/packing_utils.py` and `awq/modules/linear/gemm.py`, `gemv.py` (88e4c76). Its
 layout gemv_fast is not read.
@@ -73,7 +73,7 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWei
 
 
 def is_gemv_of(config: Config) -> bool:
-    """Return whether the configuration says that weights lie as gemv wants them."""
+    """Return whether the configuration names the layout gemv."""
     return config.get("quant_method") == ID and str(config.get("version")).lower() == "gemv"
 
 

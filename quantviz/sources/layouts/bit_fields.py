@@ -11,7 +11,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     """Return the first `count` fields of `bits` bits of each row of words: int32 `(rows, words)` → int32
     `(rows, count)`, 0 to 2^bits − 1.
 
-    A field that does not end with its word goes on in the next one, as those of 3 bits do.
+    A field that does not end with its word continues in the next one, as those of 3 bits do.
 
     >>> unpacked(torch.tensor([[0x76543210]]), 4, 8).tolist()
     [[0, 1, 2, 3, 4, 5, 6, 7]]
@@ -26,7 +26,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     starts = torch.arange(count, dtype=torch.int64) * bits
     at, shift = starts // 32, starts % 32
     both = wide[:, at] | (wide[:, at + 1] << 32)
-    # The upper word's top bit is the sign of int64; what the shift brings in with it is cut off.
+    # The upper word's top bit is the sign of int64; the mask removes its copies from the shift.
     return ((both >> shift) & ((1 << bits) - 1)).to(torch.int32)
 
 
@@ -36,7 +36,7 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     >>> unpacked_bytes(torch.tensor([[0x76543210]], dtype=torch.int32), 2, 5).tolist()
     [[0, 0, 1, 0, 2]]
     """
-    # The lowest byte of a word comes first, and no field goes on in the next byte.
+    # The lowest byte of a word comes first, and no field continues in the next byte.
     fields = words.contiguous().view(torch.uint8)
     for width in (8 // 2**halving for halving in range(1, 4)):
         if width < bits:
@@ -49,7 +49,7 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
 
 
 def words_of(count: int, bits: int) -> int:
-    """Return how many words `count` fields take.
+    """Return the number of words of `count` fields.
 
     >>> words_of(32, 3), words_of(33, 4)
     (3, 5)

@@ -1,11 +1,11 @@
-"""The weights of a model, whatever lies in its file: quantized ones decoded, under their own names.
+"""The weights of a model in any form of file: quantized ones decoded, under their own names.
 
 with open_tensors("model.safetensors") as file:
     model = model_tensors(file)
     x = model.stored("layers.0.q_proj.weight")
     x.own_scales(scheme)
 
-Whoever wants "the weight of this name" asks here: an audit on both its sides, a scan, the command, the Lab.
+The one way to "the weight of this name": for both sides of an audit, for a scan, the command and the Lab.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from quantviz.sources.files.file_data import FileData
     from quantviz.sources.files.mapped import Raw
 
-#: What the name of codes gets where the file calls them by the name of the weight.
+#: The suffix of the name of codes that have the weight's name in the file.
 CODES = ":codes"
-#: What the name of a weight may have behind it, as links have that were made when codes kept that name.
+#: The suffix of a weight's name in older links, from when the codes kept the name.
 DECODED = ":decoded"
 
 
@@ -108,12 +108,12 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
 class ModelTensors(Catalog):
     """The tensors of a model: each quantized weight under its own name, decoded; all else as the file has it.
 
-    What a weight is made up of can be opened too: where the file calls the codes by the name of the weight,
-    theirs ends in ":codes". A weight that cannot be decoded is listed with its problem.
+    The parts of a weight can be opened too: if the file gives the codes the name of the weight, their name
+    here ends in ":codes". A weight that cannot be decoded is listed with its problem.
     """
 
     def __init__(self, catalog: Catalog, weights: Iterable[QuantizedWeight]) -> None:
-        # What is listed was checked when the file was opened.
+        # The list of tensors was checked when the file was opened.
         self._data, self._limits, self.file = catalog._data, catalog._limits, catalog
         made: dict[str, QuantizedWeight] = {}
         holders: dict[str, str] = {}
@@ -130,7 +130,7 @@ class ModelTensors(Catalog):
         #: one tensor the first.
         self.holders: Mapping[str, str] = MappingProxyType(holders)
         #: The tensor of the file that each name means, none of a decoded weight; in the file's order, each
-        #: weight before the first tensor that it is made up of.
+        #: weight before the first of its parts.
         self._in_file = dict(self._listed())
         self._infos = _Infos(self)
 
@@ -156,7 +156,7 @@ class ModelTensors(Catalog):
                 yield tensor + CODES, tensor
 
     def own_info(self, name: str) -> TensorInfo:
-        """Return what is known of a tensor by its name here, which must be one."""
+        """Return the facts of a tensor by its name here, which must exist."""
         tensor = self._in_file[name]
         if tensor is not None:
             return self.file.info(tensor)
@@ -223,7 +223,7 @@ class ModelTensors(Catalog):
         self.file.expect(tensor for name in names for tensor in self.tensors_of(name))
 
     def fetch(self, name: str) -> None:
-        """Read all that a decoded weight is made up of, so that it is at hand where its file is elsewhere."""
+        """Read all parts of a decoded weight, so that a file on another machine sends them now."""
         tensor = self._in_file[self._known_as(name)]
         if tensor is None:
             for part in self.tensors_of(name):
@@ -233,7 +233,7 @@ class ModelTensors(Catalog):
         return " ".join(dict.fromkeys(map(self.file.version_of, self.tensors_of(name))))
 
     def _known_as(self, name: str) -> str:
-        """Return the name here of what a link may call otherwise."""
+        """Return the name here of a tensor that a link may call by an older name."""
         if isinstance(name, str) and name not in self._infos and name.endswith(DECODED):
             own = name.removesuffix(DECODED)
             return own if own in self.weights else name
@@ -241,7 +241,7 @@ class ModelTensors(Catalog):
 
 
 class _Infos(Mapping[str, TensorInfo]):
-    """What is known of each tensor, found when it is asked for: an index opens its shards one by one."""
+    """The facts of each tensor, read on access: an index opens its shards one by one."""
 
     def __init__(self, model: ModelTensors) -> None:
         self._model = model
@@ -262,7 +262,7 @@ class _Infos(Mapping[str, TensorInfo]):
 def model_tensors(catalog: Catalog) -> ModelTensors:
     """Return the tensors of a model, its quantized weights decoded among them.
 
-    Where the configuration beside the file cannot be read, what depends on it cannot be decoded.
+    If the configuration beside the file cannot be read, weights that depend on it cannot be decoded.
     """
     try:
         weights = quantized_weights(catalog)
@@ -279,7 +279,7 @@ def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
     known = set(catalog.names)
     prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), known)
     near = {each: catalog for each in catalog.names if prefix_of(each, known) == prefix}
-    # Where there is none, the sentence that says so names others.
+    # Without such a tensor, keep all: the error then suggests other names.
     return model_tensors(Joined((catalog,), near) if near else catalog)
 
 

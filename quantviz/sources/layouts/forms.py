@@ -1,8 +1,8 @@
-"""What a layout claims: tensors of a module by name and dtype, and every sibling that it understands.
+"""The claims of layouts: tensors of a module by name and dtype, and every sibling that a layout accepts.
 
-A layout declares its forms and reads a claim; everything else is done here, once for all layouts: a weight
-beside which lies a tensor that its layout does not name is not decoded, because nobody knows what that tensor
-does to it. Tensors of codes that no layout claims are weights that are not read.
+A layout declares its forms and reads a claim; everything else is done here, once for all layouts. A weight
+with a sibling that its layout does not name is not decoded, because the sibling's effect on it is unknown.
+Tensors of codes that no layout claims are weights that are not read.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 #: Stands in an attribute for the name that a module gives the weight: experts have `gate_up_proj_scales`.
 ANY = "*"
 FLOATS = ("float32", "float16", "bfloat16")
-#: Siblings that say nothing of a weight: biases, and the scales of inputs, outputs and the KV cache.
+#: Siblings without effect on a weight: biases, and the scales of inputs, outputs and the KV cache.
 BESIDE = (
     *("bias", "input_scale", "input_zero_point", "input_global_scale", "output_scale", "output_zero_point"),
     *("q_scale", "k_scale", "v_scale", "q_zero_point", "k_zero_point", "v_zero_point", "k_bias", "v_bias"),
 )
 #: Most experts in one tensor.
 _MOST_EXPERTS = 2**16
-#: Tensors of a module that is no quantized one, beside a weight.
+#: Tensors beside a weight in a module that is not quantized.
 _ORDINARY = frozenset(
     {
         *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
@@ -53,13 +53,13 @@ _ORDINARY = frozenset(
 )
 #: Dtypes in which codes lie; a weight of one that has siblings is not measured as it is.
 _CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float8", "float4")
-#: How names of weights end, and the attributes of codes, where no layout claims them.
+#: Endings of names of weights, and the attributes of codes, that no layout claims.
 _WEIGHTS = ("weight", "weights", "weight_packed", "W_q")
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way in which a layout's tensors lie in a module."""
+    """One set of tensors of a layout in a module."""
 
     #: The dtypes that each tensor may have, by attribute; the first holds the codes.
     parts: Mapping[str, tuple[str, ...]]
@@ -68,18 +68,18 @@ class Form:
     read: Callable[[Claim], QuantizedWeight] | None
     #: The same of tensors that may be missing.
     optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Attributes that are understood and say nothing of the weight.
+    #: Accepted attributes without effect on the weight.
     beside: tuple[str, ...] = BESIDE
-    #: Whether it is of this layout, where names and dtypes do not tell it from another.
+    #: Whether a claim is of this layout, if names and dtypes fit another one too.
     when: Callable[[Claim], bool] | None = None
     #: Axes of one weight's codes; one more holds experts, each of which is a weight.
     axes: int = 2
-    #: The attribute that the weight has as the model calls it.
+    #: The weight's attribute in the model.
     weight: str = "weight"
 
     @property
     def key(self) -> str:
-        """Return the attribute by which modules are looked for: the first that other modules have not."""
+        """Return the attribute that identifies modules: the first one that other modules do not have."""
         return next((each for each in self.parts if each not in ("weight", ANY)), next(iter(self.parts)))
 
 
@@ -97,7 +97,7 @@ class Claim:
     name: str
     #: The tensors by the attributes of the form, the codes first.
     tensors: Mapping[str, str]
-    #: Where the weight is in tensors of experts, () where they have none.
+    #: The weight's index in tensors of experts, () in others.
     at: tuple[int, ...] = ()
     experts: int = 1
 
@@ -216,7 +216,7 @@ def find_by_forms(
 def _by_key(
     layouts: Mapping[str, Sequence[Form]],
 ) -> tuple[dict[str, list[tuple[str, Form]]], list[tuple[str, str, Form]]]:
-    """Return the forms by the attribute that they are looked for by, and those of any name by its end."""
+    """Return the forms by the attribute that identifies them, and those of any name by their suffix."""
     plain: dict[str, list[tuple[str, Form]]] = {}
     ending: list[tuple[str, str, Form]] = []
     for layout, forms in layouts.items():
@@ -235,8 +235,9 @@ def _claimed(
     codes: str,
     candidates: Sequence[tuple[str, Form, str]],
 ) -> list[QuantizedWeight] | None:
-    """Return the weights of one tensor of codes by the first form that understands all that lies beside it;
-    by what the first form lacks where none does; None where it is none of theirs.
+    """Return the weights of one tensor of codes, by the first form that accepts all its siblings.
+
+    If none does, return unreadable weights with the error of the first form; None if no form has such codes.
     """
     dtype = catalog.info(module.tensors[codes]).dtype
     fallback: list[QuantizedWeight] | None = None
@@ -266,7 +267,9 @@ def _claimed(
 
 
 def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
-    """Return why a claim is not read: a sibling or a dtype that the layout does not know, or all of it."""
+    """Return the error for an unreadable claim: an unknown sibling or dtype, or a layout that is not read;
+    none if it can be read.
+    """
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")
@@ -299,7 +302,7 @@ def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim)
 
 
 def _unclaimed(catalog: Catalog, module: Module) -> Iterator[QuantizedWeight]:
-    """Yield what looks like the codes of a weight and is claimed by no layout: it is not read."""
+    """Yield an unreadable weight for each tensor that looks like codes and is claimed by no layout."""
     for attribute, name in module.tensors.items():
         if not attribute.endswith(_WEIGHTS) or catalog.info(name).problem:
             continue

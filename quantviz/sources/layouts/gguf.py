@@ -53,7 +53,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     apart = scale_name(tensor)
     second = apart if apart in catalog else None
 
-    # Codes that stand for vectors are no scheme's.
+    # No scheme has codes of vectors.
     scheme = RECIPES[split.recipe] if split else None
 
     def coded(start: int, stop: int) -> Coded:
@@ -62,7 +62,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
         if split is None or scheme is None:
             return values_only(decode_blocks(kind, raw).reshape(-1, shape[1]) * factor)
         parts = split.parts(raw)
-        # Of whole numbers the codes tell the values: the same products and sums.
+        # Values of whole-number codes come from the codes, with the same products and sums.
         whole = scheme.number_format.kind == "integer"
         values = values_of_parts(parts) if whole else decode_blocks(kind, raw)
         values = values.reshape(-1, shape[1]) * factor if second else values.reshape(-1, shape[1])
@@ -89,7 +89,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
 
 
 def _second_level(catalog: GgufCatalog, name: str | None, expert: int) -> torch.Tensor:
-    """Return the scale of the whole tensor, or of this expert; 1 where there is none."""
+    """Return the scale of the whole tensor, or of this expert; 1 if there is none."""
     if name is None:
         return torch.ones(())
     found = catalog.read(name).tensor.flatten()

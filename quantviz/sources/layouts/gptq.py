@@ -6,7 +6,7 @@ scale · (code − zero point). Version 1 stores the zero point less one, versio
 
 Sources: AutoGPTQ, `nn_modules/qlinear/qlinear_cuda_old.py` (9f7d370); GPTQModel, `nn_modules/qlinear` and
 `utils/model_dequant.py` (f4c327a), whose planar layout `gptq_p` is another one; AutoRound 0.16.1,
-`inference/backend.py` and `utils/model_free_utils.py`, whose `packing_format` says which version it is.
+`inference/backend.py` and `utils/model_free_utils.py`, whose `packing_format` names the version.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 #: Bits whose layout is the one above.
 BITS = (2, 3, 4, 8)
-#: What `checkpoint_format`, or AutoRound's `packing_format`, says of a file in this layout, and by how much
-#: its zero points are too small.
+#: The values of `checkpoint_format`, or AutoRound's `packing_format`, for this layout, each with the amount
+#: by which stored zero points are too small.
 _VERSIONS = {"gptq": 1, "gptq_v2": 0, "auto_round:auto_gptq": 1, "auto_round": 0, "auto_round:gptqmodel": 0}
 
 
@@ -45,8 +45,8 @@ def _read(claim: Claim) -> QuantizedWeight:
 
 
 def _is_gptq(claim: Claim) -> bool:
-    """Return whether the tensors are GPTQ's and not AWQ's, which have the same names: their shapes differ, or
-    the configuration tells.
+    """Return whether the tensors are GPTQ's and not AWQ's, which have the same names, by their shapes and the
+    configuration.
     """
     words, scales = claim.shape("qweight"), claim.shape("scales")
     return len(words) == len(scales) == 2 and words[1] == scales[1] and not is_gemv_of(claim.config)
@@ -137,8 +137,10 @@ def _order(catalog: Catalog, base: str, columns: int, groups: int) -> tuple[torc
 
 
 def _zero_offset(catalog: Catalog, base: str, bits: int, rows: int, version: str) -> int:
-    """Return what is added to a stored zero point: what the configuration says, and where there is none, what
-    makes the zero points of a symmetric weight the middle code; else that of version 1, the older one.
+    """Return the zero-point offset of a GPTQ version, which is added to stored zero points, in codes.
+
+    The configuration names the version. Without one, the offset is 0 if the stored zero points are all the
+    middle code, as version 2 has them for a symmetric weight; else that of version 1, the older one.
     """
     if version:
         return _VERSIONS[version]

@@ -1,7 +1,7 @@
 """MLX's layouts. Affine: `X.weight` uint32 (rows, columns · bits / 32), codes side by side with the first
 in the lowest bits, `X.scales` and `X.biases` (rows, groups). A value is scale · code + bias.
 
-The configuration beside the file says bits and group size, for all or for a module: shapes alone fit
+The configuration beside the file has bits and group size, for all or for a module: shapes alone fit
 several. Modes mxfp4, mxfp8 and nvfp4 have no biases, and their scales are bytes: exponents in groups of 32,
 E4M3 in groups of 16.
 

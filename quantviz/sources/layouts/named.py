@@ -15,7 +15,7 @@ def _is_vptq(claim: Claim) -> bool:
     return f"{claim.module}.centroids.weight" in claim.catalog
 
 
-#: The form of each layout: what its codes and one tensor beside them are called.
+#: The form of each layout: the names of its codes and of one tensor beside them.
 NAMED: dict[str, tuple[Form, ...]] = {
     "exl2": (Form({"q_weight": ("int32",), "q_scale": _WHOLE}, None),),
     "exl3": (Form({"trellis": _WHOLE, "svh": FLOATS}, None), Form({"trellis": _WHOLE, "sv": _WHOLE}, None)),

@@ -3,8 +3,8 @@ a row or all. 4 and 2 bits: `X.weight._data._data` uint8, the weight's groups on
 half (quarter) of the lines in the lowest bits; `X.weight._scale` and `X.weight._shift` of each group. A
 value is scale · code − shift, or scale · (code − shift) where the shift is int8.
 
-The file does not say how many groups a row has: the bias tells, else the sizes in the model's config.json by
-the layer's name.
+The file does not have the number of groups of a row: it follows from the bias, else from the sizes in the
+model's config.json by the layer's name.
 
 Source: optimum-quanto 0.2.7, `tensor/packed.py`, `tensor/grouped.py`, `tensor/qbits.py`.
 """
@@ -26,9 +26,9 @@ from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 _CODES, _SCALE, _SHIFT = "weight._data._data", "weight._scale", "weight._shift"
 
 
-#: What configurations call the size of a model's hidden states.
+#: Keys of configurations for the size of a model's hidden states.
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
-#: What a model's configuration calls the inputs of layers of these names.
+#: Keys of a model's configuration for the number of inputs of layers, by the layers' names.
 _INPUTS = (
     (("q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj", "fc1"), _HIDDEN),
     (("query", "key", "value", "query_key_value", "dense_h_to_4h", "w1", "w3", "lm_head"), _HIDDEN),
@@ -38,8 +38,8 @@ _OF_HEADS = ("o_proj", "out_proj")
 
 
 def _rows_by_config(claim: Claim, count: int, width: int) -> int:
-    """Return the rows of a weight of so many elements in groups of `width`, as the model's configuration and
-    the layer's name tell; 0 where they do not.
+    """Return the number of rows of a weight of `count` elements in groups of `width`, from the model's
+    configuration and the layer's name; 0 if these do not determine it.
     """
     said = claim.catalog.json_beside("config.json")
     if not isinstance(said, dict):

@@ -3,7 +3,7 @@ compressed-tensors writes them, and FP8 by blocks as DeepSeek does.
 
 `X.weight` int8 or FP8 (rows, columns), and `X.weight_scale`, `X.weight_scale_inv` or `X.scale`, of a block,
 a group, a row or all; asymmetric int8 has `X.weight_zero_point` int8. A value is scale · (code − zero
-point); `weight_scale_inv` is multiplied too, whatever its name says. Scales that are bytes or E8M0 are
+point); `weight_scale_inv` is multiplied too, despite its name. Scales that are bytes or E8M0 are
 exponents. Three axes are experts, one after the other; transformers calls those `experts.gate_up_proj` and
 `experts.gate_up_proj_scale_inv`.
 
@@ -43,7 +43,7 @@ _BLOCK = (128, 128)
 
 
 def block_of(config: Config) -> tuple[int, int]:
-    """Return rows and columns of a block, as the configuration says or as is usual."""
+    """Return rows and columns of a block, from the configuration or by default."""
     groups = config.get("config_groups") or {}
     found = [
         config.get("weight_block_size"),
@@ -72,7 +72,7 @@ def scaled_codes(
         scales: That of the scales.
         zeros: That of the zero points.
         fmt: The integers that the codes are, where those have fewer bits than their dtype.
-        block: Rows and columns of a block; as the configuration says where it is not given.
+        block: Rows and columns of a block; by default those of the configuration.
 
     Raises:
         QuantVizError: The shapes do not fit together.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -17,19 +18,21 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
-#: What `config.json` says under `quantization_config`.
+#: A checkpoint has many weights of few shapes.
+_SCHEMES_KEPT = 1024
+#: The content of `config.json` under `quantization_config`.
 Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Some rows of a quantized weight as their file has them."""
+    """Some rows of a quantized weight, with the codes and scales of the file."""
 
-    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them; empty where the weight has no
-    #: scheme, and then the scales are too.
+    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them; empty if the weight has no scheme,
+    #: and then the scales are too.
     q: torch.Tensor
-    #: What they stand for, float32: the layout's own arithmetic, not rounded to the dtype in which an engine
-    #: computes.
+    #: The values of the codes, float32: the layout's own arithmetic, not rounded to the dtype in which an
+    #: engine computes.
     x_hat: torch.Tensor
     #: One number a block of the scheme's layout of these rows, float32.
     scale: torch.Tensor
@@ -46,29 +49,29 @@ class QuantizedWeight:
 
     #: The id of its layout, in `LAYOUTS`.
     layout: str
-    #: The name of the weight that it stands for.
+    #: The name of the weight.
     name: str
     shape: Shape
-    #: The tensors of the file that make it up.
+    #: The names of its parts, the tensors of the file.
     parts: tuple[str, ...]
-    #: Its scheme: format, mode and granularity as the file has them. The calibration is not known. None where
-    #: no scheme says how it was made: vectors of a codebook, groups that are no neighbours.
+    #: Its scheme: format, mode and granularity of the file. The calibration is unknown. None if no scheme
+    #: describes it: vectors of a codebook, groups that are not neighbours.
     scheme: Scheme | None
     #: The dtype of its scales in the file.
     scale_dtype: str
-    #: Return some rows, from one multiple of `row_step` to before another, or to the end.
+    #: Returns some rows, from one multiple of `row_step` to before another, or to the end.
     coded: Callable[[int, int], Coded]
     #: Bits that the file spends on one element, scales and all else included.
     stored_bits: float
-    #: Rows in which whole blocks lie.
+    #: The number of rows of whole blocks.
     row_step: int = 1
-    #: The weight's column at each column of `coded`, where groups are not neighbours (GPTQ's act-order); none
-    #: where columns are in place.
+    #: The weight's column at each column of `coded`, if groups are not neighbours (GPTQ's act-order); none if
+    #: columns are in order.
     columns: torch.Tensor | None = None
     notes: tuple[Note, ...] = ()
     #: Whether it is a bias: one axis in the model, here a column.
     is_vector: bool = False
-    #: Why it cannot be decoded; then its shape may be () and nothing else counts.
+    #: The reason why it cannot be decoded; then its shape may be () and no other field is valid.
     problem: QuantVizError | None = None
 
     @property
@@ -112,13 +115,18 @@ def plain_scheme(
 ) -> Scheme:
     """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
 
-    Where the zero point's domain is "value" it is that of value = scale · code + zero point.
+    With the zero point's domain "value", it is the scheme of value = scale · code + zero point.
 
     In float32 that is exact for codes of up to 8 bits and scales of 16.
 
     >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
     uint4,asymmetric,per_group(size=32),min_max,course
     """
+    return _plain_scheme(fmt, mode, cast("Hashable", granularity), shape, zero_domain)
+
+
+@functools.lru_cache(maxsize=_SCHEMES_KEPT)
+def _plain_scheme(fmt: str, mode: str, granularity: Any, shape: Shape, zero_domain: str) -> Scheme:
     convention = find_convention("course")
     if zero_domain != "code_int":
         convention = convention.replace(zero_domain=zero_domain)
@@ -140,15 +148,15 @@ def unreadable(layout: str, name: str, parts: tuple[str, ...], problem: QuantViz
 def attempted(
     layout: str, name: str, parts: tuple[str, ...], make: Callable[[], QuantizedWeight]
 ) -> QuantizedWeight:
-    """Return the weight that `make` gives, or one that cannot be decoded and says why.
+    """Return the weight from `make`, or an unreadable one with the error.
 
-    What a file declares is a stranger's: whatever goes wrong with it is damage.
+    A file is untrusted: any failure on its content counts as damage.
     """
     try:
         weight = make()
         return weight if math.prod(weight.shape) else unreadable(layout, name, parts, _damaged(name))
     except QuantVizError as problem:
-        # A group of no columns is refused as a scheme's field, which is nothing to tell of a file.
+        # An error about a scheme's field, such as a group of no columns, would not make sense for a file.
         of_file = problem.key.startswith(("layouts.", "file."))
         return unreadable(layout, name, parts, problem if of_file else _damaged(name))
     except (
@@ -168,8 +176,9 @@ def _damaged(name: str) -> QuantVizError:
 
 
 def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = None) -> Granularity | None:
-    """Return which elements of a weight of `shape` share a scale, by the shape of the scales; none where they
-    do not fit. `block` are the rows and columns of a block where the file says so.
+    """Return the granularity of a weight of `shape`, from the shape of its scales; none if they do not fit.
+
+    `block` has the rows and columns of a block, if the file gives them.
 
     >>> granularity_of((64, 2), (64, 256)), granularity_of((64, 1), (64, 256)), granularity_of((), (64, 256))
     (PerGroup(size=128, axis=-1), PerChannel(axis=0), PerTensor())
@@ -189,8 +198,9 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
 
 
 def experts_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield what follows the name of each weight in a tensor, and where in it the weight is: one of three
-    axes holds experts, unless it holds nothing.
+    """Yield the suffix of the name of each weight in a tensor, and the weight's index there.
+
+    A tensor of three axes holds experts, unless it is empty; any other is one weight, with "" and ().
 
     >>> list(experts_of((2, 8, 32))), list(experts_of((8, 32)))
     ([('[0]', (0,)), ('[1]', (1,))], [('', ())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-#: A scheme has two letters or more, so that it is no drive.
+#: An address. Its scheme has two letters or more, because one letter is a drive.
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
 
 
@@ -18,7 +18,7 @@ def is_address(path: object) -> bool:
 
 
 def scheme_of(address: str) -> str:
-    """Return what stands before "://", in lower case."""
+    """Return the scheme of an address, before "://", in lower case."""
     return address.partition("://")[0].lower()
 
 
@@ -65,7 +65,7 @@ def shown(address: str) -> str:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Return what stands before a query, and the query with all that follows."""
+    """Return the part of an address before its query, and the query with all that follows."""
     found = _ADDRESS.fullmatch(address)
     assert found
     return f"{found['scheme']}://{found['place']}", found["rest"] or ""

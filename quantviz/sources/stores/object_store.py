@@ -1,7 +1,7 @@
 """Object stores and all else that fsspec reads: S3, Google Cloud Storage, Azure, SFTP, memory.
 
-A library of each store answers, and none of them is ours: `_asked` is the one door that their answers come
-through, and whatever they raise.
+Each store has a library of its own, and none of them is ours: `_asked` is the one place that takes their
+results and their errors.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from quantviz.sources.stores.store import PASSING, About, Store, problem_at, rea
 
 _T = TypeVar("_T")
 
-#: What stores call a text that changes with the content, and a time that does.
+#: The keys of a text that changes with the content, in several stores, and the keys of a time that does.
 _DIGESTS = (
     *("etag", "versionid", "version_id", "generation", "md5hash", "content_md5", "crc32c", "checksum"),
     *("blob_id", "sha256"),
 )
 _TIMES = ("lastmodified", "last_modified", "updated", "modified", "mtime", "created")
-#: Characters of a version that is kept as the store says it; of a longer one its digest is.
+#: Characters up to which a version is the store's own text; a longer one is replaced by its digest.
 _LONGEST_VERSION = 500
 #: Bytes that a file may have: more than any number in a file can point at.
 _MOST_BYTES = 2**63 - 1
 #: Files in a folder.
 MOST_NAMES = 100_000
-#: How often bytes are asked for that failed to come.
+#: Attempts at reading bytes that failed to come.
 _TRIES = 2
 
 
 class ObjectStore(Store):
     """Files that fsspec reads by the scheme of their addresses.
 
-    Credentials are what fsspec takes from the environment and its configuration.
+    Fsspec takes the credentials from the environment and its configuration.
     """
 
     def __init__(self, address: str) -> None:
@@ -58,7 +58,7 @@ class ObjectStore(Store):
 
     def about(self, address: str) -> About:
         def ask() -> About:
-            # What was listed before may be of another content.
+            # An earlier listing may be that of another content.
             self._files.invalidate_cache()
             return _about(address, self._files.info(address))
 
@@ -107,8 +107,10 @@ class ObjectStore(Store):
 
 
 def _asked(address: str, ask: Callable[[], _T]) -> _T:
-    """Return what `ask` makes of a library's answer; whatever it raises is one `QuantVizError` that names the
-    file.
+    """Return the result of `ask`, which calls a library.
+
+    Raises:
+        QuantVizError: The library raised any error; the message names the file.
     """
     try:
         return ask()
@@ -120,13 +122,13 @@ def _asked(address: str, ask: Callable[[], _T]) -> _T:
         raise problem_at(address, "denied") from None
     except ImportError as problem:
         raise problem_at(address, "needs_package", reason=reason_of(problem)) from None
-    # What was awaited and given up is no `Exception`.
+    # A cancelled asynchronous call is not an `Exception`.
     except (Exception, asyncio.CancelledError) as problem:
         raise problem_at(address, "failed", reason=reason_of(problem)) from None
 
 
 def _about(address: str, said: object) -> About:
-    """Return what a library says of a file."""
+    """Return size and version of a file from a library's description of it."""
     if not isinstance(said, Mapping):
         raise problem_at(address, "answer", got=type(said).__name__)
     if said.get("type") == "directory":
@@ -138,8 +140,8 @@ def _about(address: str, said: object) -> About:
 
 
 def _part(address: str, got: object, asked: int) -> bytes:
-    """Return a range of bytes, if it is one of the length that was asked for."""
-    if isinstance(got, Exception):  # where a library takes no notice of what it is to do with errors
+    """Return a range of bytes, after a check that it has the requested length."""
+    if isinstance(got, Exception):  # some libraries ignore the request to raise errors
         raise got
     if not isinstance(got, bytes | bytearray | memoryview):
         raise problem_at(address, "answer", got=type(got).__name__)
@@ -159,7 +161,7 @@ def _name_in(address: str, said: object) -> str:
 
 
 def version_of(said: Mapping[str, Any]) -> str:
-    """Return what of a store's words on a file changes when its content does.
+    """Return the metadata that changes with the file's content.
 
     >>> version_of({"name": "x", "size": 3, "ETag": '"abc"', "LastModified": "today"})
     'etag="abc" lastmodified=today'

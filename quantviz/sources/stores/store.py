@@ -1,4 +1,4 @@
-"""What a store is: it says what a file is now, gives ranges of its bytes, and lists a folder where it can."""
+"""Stores: they describe a file's present version, read ranges of its bytes, and list a folder if they can."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.stores.addresses import name_of, scheme_of, shown
 from quantviz.text import visible
 
-#: Where an address leads that no package is needed for.
+#: Schemes of addresses that need no package.
 WEB = ("http", "https")
-#: What a version begins with that a changed file may have too.
+#: The first character of a version that a changed file may share.
 PASSING = "~"
-#: Characters of what a store says that are repeated in a sentence, and that are looked at for it.
+#: Characters of a store's message that an error repeats, and that are read to find them.
 _LONGEST_REASON, _LONGEST_LOOKED_AT = 200, 2000
 #: The query of an address, which may sign it.
 _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
@@ -24,12 +24,12 @@ _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
 
 @dataclass(frozen=True)
 class About:
-    """What a store says of a file."""
+    """The present size and version of a file in a store."""
 
     #: Bytes.
     size: int
-    #: What changes when the content does: an ETag, a digest, a time; "" where the store says nothing of the
-    #: kind. It begins with `PASSING` where a change within a second would not show.
+    #: A text that changes with the content: an ETag, a digest, a time; "" if the store provides none. It
+    #: begins with `PASSING` if a change within a second would not show.
     version: str = ""
 
 
@@ -38,26 +38,26 @@ class Store(ABC):
 
     @abstractmethod
     def about(self, address: str) -> About:
-        """Return what the file at an address is now; `QuantVizError` where it cannot be read."""
+        """Return size and version of the file at an address; raise `QuantVizError` if it cannot be read."""
 
     @abstractmethod
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
         """Return ranges of the bytes, each from the first to before the second number.
 
         Raises:
-            QuantVizError: The file is not the one that `about` says any more, or its bytes do not come.
+            QuantVizError: The file is no longer the version in `about`, or its bytes do not come.
         """
 
     @abstractmethod
     def names(self, address: str) -> tuple[str, ...]:
-        """Return the names of the files in a folder; `QuantVizError` where there is none, or no list."""
+        """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
 
 
 def store_of(address: str) -> Store:
     """Return the store that an address leads to.
 
     Raises:
-        QuantVizError: There is none of that kind, or what it needs is not installed.
+        QuantVizError: There is no store of that kind, or its package is not installed.
     """
     if scheme_of(address) in WEB:
         from quantviz.sources.stores.web import WebStore
@@ -75,10 +75,10 @@ def problem_at(address: str, key: str, **params: object) -> QuantVizError:
 
 
 def reason_of(problem: BaseException) -> str:
-    """Return what a library says of a failure, short and without what may be secret."""
+    """Return a library's message on a failure, shortened and without parts that may be secret."""
     try:
         words = " ".join(str(problem)[:_LONGEST_LOOKED_AT].split())
-    except Exception:  # what a library raises is its own, and so is how it is written
+    except Exception:  # a library's error may fail when it is turned into text
         words = ""
     said = _QUERY.sub(r"\1", words) or type(problem).__name__
     return visible(said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…")

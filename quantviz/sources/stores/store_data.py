@@ -1,4 +1,4 @@
-"""A file at an address as readers take it: its header first, then only the bytes that are asked for."""
+"""A file at an address, in the form that readers take: its header first, then only the bytes they read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from quantviz.sources.stores.store import Store, store_of
 _RANGE = 2**22
 #: Bytes that are fetched of a header at first, and twice as many each time.
 _HEAD = 2**16
-#: Bytes of what is fetched before it is asked for: parts up to the first number, all of them up to the
+#: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
 #: second, across gaps up to the third.
 _MOST_EXPECTED, _MOST_TOGETHER, _GAP = 2**22, 2**26, 2**14
 
 
 class StoreData(FileData):
-    """A file at an address: what is asked of it is fetched, and is of one version of it or an error."""
+    """A file at an address, whose bytes are fetched when they are read; all are of one version of it."""
 
-    #: A request takes some time however little it asks for.
+    #: A request takes some time however few its bytes.
     at_once = 4 * _RANGE
 
     def __init__(self, address: str, store: Store | None = None) -> None:
@@ -33,7 +33,7 @@ class StoreData(FileData):
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
         #: The first bytes while the header is read; none afterwards.
         self._head: memoryview | None = memoryview(b"")
-        #: What was fetched ahead, by where each run begins.
+        #: The runs of bytes that were fetched ahead, each with its offset.
         self._ahead: list[tuple[int, bytes]] = []
 
     @property
@@ -93,7 +93,7 @@ class StoreData(FileData):
         return memoryview(got)[start - first : stop - first] if stop - first <= len(got) else None
 
     def _together(self, runs: list[tuple[int, int]]) -> list[bytes]:
-        """Return each run's bytes, all of them asked for at once."""
+        """Return each run's bytes, all of them from one request to the store."""
         pieces = [piece for run in runs for piece in _pieces(*run)]
         got = iter(self._store.read(self._address, pieces, self._about))
         return [b"".join(next(got) for _ in _pieces(*run)) for run in runs]
@@ -108,13 +108,11 @@ def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def reader_in(data: FileData) -> type[Catalog] | None:
-    """Return the reader of a file's content; none where that is none that is read by ranges."""
+    """Return the reader for a file's content; none if no reader by ranges recognizes it."""
     return next((reader for reader in dict.fromkeys(BY_RANGES.values()) if reader.recognises(data)), None)
 
 
 def reader_at(address: str) -> type[Catalog] | None:
-    """Return the reader of the file at an address by its name; none where that tells none that is read by
-    ranges.
-    """
+    """Return the reader for the name of the file at an address; none if no reader by ranges fits it."""
     name = name_of(address).lower()
     return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)

@@ -15,10 +15,10 @@ from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
 #: Requests at a time for one reading.
 _AT_ONCE = 4
-#: How often a request is made whose answer was cut or failed to come.
+#: Attempts at a request whose answer was cut or failed to come.
 _TRIES = 2
 _TRY_AGAIN = ("hub.cut", "hub.unreachable")
-#: What the sentences on hubs are called for a file that somebody named.
+#: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
     "hub.missing": "missing",
     "hub.login": "denied",
@@ -35,7 +35,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class NamedHost(Hosts):
-    """The host that somebody named, wherever it is, and public ones that it redirects to over https."""
+    """The host that the user named, in any network, and public ones that it redirects to over https."""
 
     named: str = ""
 
@@ -48,12 +48,10 @@ class NamedHost(Hosts):
 
 
 class WebStore(Store):
-    """Files at addresses of http and https. Every answer must be the range that was asked for, of the same
-    file.
-    """
+    """Files at addresses of http and https. Every answer must be the requested range, of the same file."""
 
     def about(self, address: str) -> About:
-        # A range of one byte tells the whole length, and that the server gives ranges.
+        # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
         return _about(_asked(address, 0, 1, Patience.of(HubLimits.of_environment().seconds)))
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
@@ -71,7 +69,7 @@ class WebStore(Store):
             try:
                 return list(pool.map(read, ranges))
             finally:
-                # Where one fails the others are not waited for.
+                # If one request fails, do not wait for the others.
                 patience.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
@@ -80,7 +78,7 @@ class WebStore(Store):
 
 
 def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
-    """Return the answer with a range of a file; where a connection fails, it is tried once more."""
+    """Return the answer with a range of a file; a failed connection is tried once more."""
     limits = HubLimits.of_environment()
     try:
         parts = web_address(address)
@@ -104,7 +102,7 @@ def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
 
 
 def _about(answer: Answer) -> About:
-    """Return what an answer says of the whole file.
+    """Return size and version of the whole file from the headers of an answer.
 
     An ETag changes with every byte, unless it is marked as weak; a time has whole seconds only.
     """

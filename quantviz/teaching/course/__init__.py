@@ -2,9 +2,9 @@
 
 Positions, parameter names and defaults are the notebooks'; the arithmetic is the core's, so a code
 made here is a code made by `quantize`. Where a notebook's own code goes wrong (a constant tensor,
-a dtype that is not honoured, a zero point added instead of subtracted) these functions do what was
-meant, and each docstring says so. `strict=True` gives what the notebook's code gives, accidents
-included: it is a parameter of each call, because people share a process.
+a dtype that is not honoured, a zero point added instead of subtracted) these functions return the intended
+result, and each docstring names the difference. `strict=True` returns the result of the notebook's code,
+accidents included: it is a parameter of each call, because people share a process.
 
 | notebook | functions |
 |---|---|

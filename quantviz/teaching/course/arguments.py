@@ -62,10 +62,10 @@ def code_ends(dtype: torch.dtype) -> tuple[int, int]:
 
 
 def wrapped(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return codes as the notebooks' `.to(dtype)` stores them: what does not fit wraps, and NaN becomes 0.
+    """Return codes as the notebooks' `.to(dtype)` stores them: codes out of range wrap, and NaN becomes 0.
 
-    A float out of range becomes whatever the processor makes of it in 8 or 16 bits; by way of int32
-    it is the same on all.
+    A float out of range becomes a number of the processor's choice in 8 or 16 bits; by way of int32 it is the
+    same on all.
     """
     return values.to(torch.int32 if dtype.itemsize < 4 else dtype).to(dtype)
 

@@ -29,7 +29,7 @@ def get_q_scale_and_zero_point(
     unit for one code, the zero point is a code, clamped to the codes there are.
 
     A constant tensor has no width: its range is widened to 0. `strict` divides by zero there, as
-    both notebooks do, and has 003's int8 whatever `dtype` says; 000 honours it.
+    both notebooks do, and has 003's int8 for every `dtype`; 000 honours it.
 
     >>> x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])
     >>> get_q_scale_and_zero_point(x)
@@ -61,7 +61,7 @@ def linear_q_with_scale_and_zero_point(
 
     Raises `QuantVizError` for a scale that is not positive, a zero point that is not whole, and NaN
     or Inf in the tensor. `strict` takes them all, computes in the tensor's own dtype where this
-    takes float32, and knows int32 and int64 too.
+    takes float32, and allows int32 and int64 too.
 
     >>> x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])
     >>> linear_q_with_scale_and_zero_point(x, 3.5, -70).tolist()
@@ -80,8 +80,8 @@ def linear_dequantization(
 
     Notebook 000, cell 62 (`quantized_tensor`), and notebook 003, cell 10 (`q`). `scale` and
     `zero_point` broadcast as in `linear_q_with_scale_and_zero_point`, and the same are refused.
-    Both notebooks turn the codes into floats first; cell 9 of 003 shows what an int8 subtraction
-    makes of them. `strict` checks nothing, and a float64 scale tensor gives float64 values.
+    Both notebooks turn the codes into floats first; cell 9 of 003 shows the wrong values of an int8
+    subtraction. `strict` checks nothing, and a float64 scale tensor gives float64 values.
 
     >>> q = torch.tensor([[-15, -74, 127]], dtype=torch.int8)
     >>> linear_dequantization(q, 3.5, -70)

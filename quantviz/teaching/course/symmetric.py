@@ -38,7 +38,7 @@ def linear_q_symmetric(
 ) -> tuple[torch.Tensor, float]:
     """Return codes of the tensor's shape with zero point 0, and their one scale.
 
-    Notebook 003, cell 31, whose scale is for int8 whatever `dtype` says: so it is under `strict`.
+    Notebook 003, cell 31, whose scale is for int8 with every `dtype`: so it is under `strict`.
 
     >>> x = torch.tensor([[-2, -1.13, 0.42], [-1.51, 0.25, 1.62], [0.23, 1.35, 2.15]])
     >>> q, scale = linear_q_symmetric(x)
@@ -63,8 +63,8 @@ def linear_q_symmetric_per_channel(
     """Return codes with one scale for each index of axis `dim`, and those scales.
 
     Notebook 003, cell 45. For a tensor [A, B] the float32 scales are [A, 1] with `dim=0` and [1, B]
-    with `dim=1`; `dim` may count from the end. `strict` has the notebook's scales for int8 whatever
-    `dtype` says, and scale 0 for a channel of zeros.
+    with `dim=1`; `dim` may count from the end. `strict` has the notebook's scales for int8 with every
+    `dtype`, and scale 0 for a channel of zeros.
 
     >>> x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])
     >>> q, scale = linear_q_symmetric_per_channel(x, dim=0)
@@ -95,11 +95,11 @@ def linear_q_symmetric_per_group(
     """Return codes with one scale for each `group_size` neighbours along the last axis, and those scales.
 
     Notebook 003, cell 49. For a tensor [A, B] the float32 scales are [A * B / group_size, 1], row
-    after row. Raises `QuantVizError` where the group size does not divide the last axis.
+    after row. Raises `QuantVizError` if the group size does not divide the last axis.
 
     The notebook takes two axes only and looks at the second before it counts them: `strict` raises
     its `AssertionError`, `IndexError` for one axis, and `RuntimeError` for a transposed tensor, and
-    has its scales for int8 whatever `dtype` says.
+    has its scales for int8 with every `dtype`.
 
     >>> x = torch.tensor([[1.0, -2.0, 4.0, 0.5, 0.25, -0.125]])
     >>> q, scale = linear_q_symmetric_per_group(x, group_size=3)
@@ -122,7 +122,7 @@ def linear_dequantization_per_group(
 ) -> torch.Tensor:
     """Return the float32 values of codes with one scale for each group, of the codes' shape.
 
-    Notebook 003, cell 50; `scale` is what `linear_q_symmetric_per_group` gives. Raises
+    Notebook 003, cell 50; `scale` has the shape that `linear_q_symmetric_per_group` returns. Raises
     `QuantVizError` where groups and scales do not fit the codes.
 
     >>> q, scale = linear_q_symmetric_per_group(torch.tensor([[1.0, -2.0, 4.0, 0.5, 0.25, -0.125]]), 3)

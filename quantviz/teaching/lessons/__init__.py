@@ -1,7 +1,7 @@
 """Lessons as data: one Markdown file per lesson and language, read here, shown by `quantviz.ui.lessons.page`.
 
-`FORMAT.md` beside this file says how a lesson is written; `python -m quantviz.teaching.lessons` checks all of
-them.
+`FORMAT.md` beside this file describes how a lesson is written; `python -m quantviz.teaching.lessons` checks
+all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each further bit is worth on a step's tensor."""
+"""The SQNR gain of each further bit on a step's tensor."""
 
 from __future__ import annotations
 

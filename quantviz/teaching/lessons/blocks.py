@@ -44,7 +44,7 @@ class Block:
 
 
 class BlockReader:
-    """Reads the blocks of one file and knows where it is."""
+    """Reads the blocks of one file, and names it and the line in errors."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -53,7 +53,7 @@ class BlockReader:
         return QuantVizError("lessons.at", file=self.file, line=line, problem=problem)
 
     def at(self, line: int, read: Callable[[], _T]) -> _T:
-        """Return what `read` returns; report a mistake in it on `line`."""
+        """Return the result of `read`; raise its error with the file and `line`."""
         try:
             return read()
         except QuantVizError as problem:

@@ -1,5 +1,5 @@
-"""What only shows when a lesson is looked at as a whole, or when its formulas are worked out: too much to
-read, a question without an answer, one whose mistakes are right, or one that is answered before it is asked.
+"""Checks of a lesson as a whole, and of its formulas: too much to read, a question without an answer, one
+whose mistakes are right, or one whose answer is shown before it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from quantviz.schemes.calibration import Given
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes, Words
 from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Number, Question
 
-#: How often each question is asked once more.
+#: Number of seeds that each question is checked on, its own included.
 ATTEMPTS = 4
-#: What a lesson of about ten minutes has at most: questions, typed answers among them, words of a step, and
-#: words in steps, questions and rules.
+#: Limits of a lesson of about ten minutes: questions, typed answers among them, words of a step, and words in
+#: steps, questions and rules.
 MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
 #: Words that take as long to read as a Chinese character.
 _CHARACTER = 0.6
@@ -30,8 +30,8 @@ _MOST_FLIPPED = 8
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """Yield what is wrong with a lesson: with its length, and with its numbers on its own state and on the
-    first seeds after it.
+    """Yield the errors of a lesson: in its length, and in its numbers on its own state and on the first seeds
+    after it.
     """
     if lesson.format > 1:
         for line, problem in _rules(lesson):
@@ -45,7 +45,7 @@ def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator
                 yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
 
 
-# ---- what a lesson keeps to ---------------------------------------------------------------------
+# ---- the rules of a lesson ----------------------------------------------------------------------
 
 
 def words_in(text: str) -> float:
@@ -146,7 +146,7 @@ def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError
 
 
 def _has_own_codes(state: LabState) -> bool:
-    """Return whether each code of the state stands for one value, whichever value a cell has."""
+    """Return whether each code of the state has one value, whichever value a cell has."""
     scheme = state.scheme
     given = isinstance(scheme.calibration, Given) and scheme.mode == "symmetric"
     return given and bool(scheme.number_format.float_bits) and scheme.number_format.bits <= _MOST_FLIPPED

@@ -1,4 +1,4 @@
-"""How a number or a cell is told to be right: within a tolerance, or by what is largest or smallest."""
+"""Rules by which a number or a cell is right: within a tolerance, or by the largest or smallest value."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Within:
         return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
 
 
-#: What cells can be told apart by.
+#: Values of cells that a rule can compare.
 CELL_VALUES = ("x", "abs_x", "q", "x_hat", "error", "abs_error", "relative_error")
 
 

@@ -2,40 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from quantviz.export.files import python_lines
+from quantviz.export.files import PRINTED, python_lines
 from quantviz.lab.state import LabState, write_link
+from quantviz.teaching.glossary import TERMS, met_before
 from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import Direction, Drag, LessonStep, Number, Order
 from quantviz.text import DEFAULT_LANGUAGE, text
 
+#: The term with which a cell's derivation is understood: it goes from x over q to x̂.
+_DERIVED = "dequantize"
+
 
 def step_code(
-    step: LessonStep, scenes: Mapping[str, Scene], state: LabState, language: str = DEFAULT_LANGUAGE
+    step: LessonStep,
+    scenes: Mapping[str, Scene],
+    state: LabState,
+    language: str = DEFAULT_LANGUAGE,
+    known: Collection[str] = TERMS,
 ) -> str:
-    """Return a script that prints what the step shows of `state`, then what it compares and asks.
+    """Return a script that prints the step's numbers of `state`, then its comparison and its questions.
+
+    It has only words that are `known`, terms of the glossary: parts with others are left out, and where the
+    tensor and its scheme cannot be written without them it is empty.
 
     >>> from quantviz.teaching.lessons import lessons
     >>> step = lessons()["range_to_grid"].steps[2]
     >>> scenes = step.scenes()
     >>> print(step_code(step, scenes, scenes["here"].state).splitlines()[-1])
     print("scale", Formula.read("scale", scenes).value(scenes))
+    >>> step_code(step, scenes, scenes["here"].state, known=["scale"])
+    ''
     """
-    lines = [python_lines(state, language=language)]
-    formulas = list(_formulas(step))
-    if formulas or step.table:
-        lines += ["# " + text("lessons.code_states", language), *_scene_lines(scenes)]
+
+    def script(numbers: Collection[str] = (), cell: bool = False) -> str:
+        return python_lines(state, language=language, numbers=numbers, cell=cell, brief=True)
+
+    if _new_words(script(), language, known):
+        return ""
+    numbers = [name for name in _printed(step) if not _new_words(script([name]), language, known)]
+    derived = _DERIVED in known and not _new_words(script(cell=True), language, known)
+    return "\n".join([script(numbers, derived), *_compared(step, scenes, language, known)])
+
+
+def _new_words(code: str, language: str, known: Collection[str], *, names: bool = True) -> frozenset[str]:
+    """Return the terms in code with comments in a language that are not `known`, with `names` also those in
+    names that underscores join.
+    """
+    read = code.replace("_", " ") if names else code
+    return met_before(read, language, known) | met_before(read, DEFAULT_LANGUAGE, known)
+
+
+def _printed(step: LessonStep) -> Iterator[str]:
+    """Yield the numbers that a step's script prints: those that its tiles show."""
+    yield from (name for name in PRINTED if name in step.show)
+    if "tile_lines" in step.show and "tiles.mse" in step.show:
+        yield "rmse"
+
+
+def _compared(
+    step: LessonStep, scenes: Mapping[str, Scene], language: str, known: Collection[str]
+) -> Iterator[str]:
+    """Yield the lines that print a step's table and the true answers to its questions, as far as they have
+    only `known` words.
+    """
+    head = ["# " + text("lessons.code_states", language), *_scene_lines(scenes)]
+    # A scheme's text form in a link is read as one name.
+    if _new_words("\n".join(head), language, known, names=False):
+        return
+    lines = [line for line in _numbers(step, scenes) if not _new_words(line, language, known)]
+    if lines:
+        yield from head
+        yield from lines
+
+
+def _numbers(step: LessonStep, scenes: Mapping[str, Scene]) -> Iterator[str]:
     if step.table:
         for words, name in step.table.rows:
             row = f'{{**scenes, "{HERE}": scenes["{name}"]}}'
-            lines.append(f"print({words.say(scenes)!r})")
-            lines += [
-                f"print({'  ' + heading!r}, {_formula(formula.text)}.value({row}))"
-                for heading, formula in step.table.columns
-            ]
-    lines += [f"print({_quoted(formula)}, {_formula(formula)}.value(scenes))" for formula in formulas]
-    return "\n".join(lines)
+            yield f"print({words.say(scenes)!r})"
+            for heading, formula in step.table.columns:
+                yield f"print({'  ' + heading!r}, {_formula(formula.text)}.value({row}))"
+    for formula_text in _formulas(step):
+        yield f"print({_quoted(formula_text)}, {_formula(formula_text)}.value(scenes))"
 
 
 def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:

@@ -15,13 +15,13 @@ from quantviz.sources.base import Source
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.formulas import Scene
 
-#: What a step can let the learner move on its ruler: both ends of the range, the zero point's tooth, the same
+#: Handles that a step can have on its ruler: both ends of the range, the zero point's tooth, the same
 #: while all codes are held and the values go along, any other tooth, the selected cell's value, the bits, the
 #: size of a group, and below the ruler the bits of the selected value's code.
 HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip")
-#: What the knobs of a question's ruler can snap to: what it is about, and a finger does not hit.
+#: Places that the knobs of a question's ruler can snap to: those it is about, and a finger does not hit.
 SNAPS = ("teeth", "midpoints", "zero")
-#: What a solution can name, by what it is moved with.
+#: Quantities of a solution, with the handles that move them.
 SOLVED_BY: Mapping[str, frozenset[str]] = {
     "lo": frozenset({"range"}),
     "hi": frozenset({"range"}),
@@ -45,7 +45,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
     """Return the state after a hand's message about one of the handles `moves`.
 
     Raises:
-        QuantVizError: The message is about another handle, or what it asks for cannot be.
+        QuantVizError: The message is about another handle, or its move is not possible.
     """
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
@@ -55,7 +55,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
 
 
 def _with_codes_held(before: LabState, after: LabState) -> LabState:
-    """Return `after`, another zero point, on the values that the codes of `before` stand for then."""
+    """Return `after`, with another zero point, on the values that the codes of `before` have under it."""
     given = after.scheme.calibration
     assert isinstance(given, Given)
     values = (Scene(before).result.q - given.zero_point) * given.scale
@@ -63,7 +63,7 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 
 def drag_answer(start: LabState, now: LabState) -> str:
-    """Return what a learner made of `start` as text to keep: the scheme, and the tensor where a value was
+    """Return a learner's changes to `start` as text to keep: the scheme, and the tensor if a value was
     dragged.
     """
     link = write_link(now)
@@ -72,7 +72,7 @@ def drag_answer(start: LabState, now: LabState) -> str:
 
 
 def dragged(start: LabState, answer: str) -> LabState:
-    """Return the state that `answer` tells of; `QuantVizError` where it tells of none."""
+    """Return the state that `answer` describes; raise `QuantVizError` if it describes none."""
     parts: dict[str, str] = dict(parse_qsl(answer))
     link = write_link(start) | {name: parts[name] for name in ("s", "t") if name in parts}
     state, problems = read_link(link)
@@ -82,7 +82,7 @@ def dragged(start: LabState, answer: str) -> LabState:
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
-    """Return whether `state` is another one that a hand on the handles `moves` can make of `start`."""
+    """Return whether `state` is another one than `start` that dragging the handles `moves` can reach."""
     moves = frozenset(moves)
     scheme, own = start.scheme, state.scheme
     try:
@@ -114,7 +114,7 @@ def _one_value(before: Source, after: Source) -> bool:
 
 
 def solved(start: LabState, values: Mapping[str, float], scale: float, zero_point: float) -> LabState:
-    """Return `start` with what `values` name, of `SOLVED_BY`, in place of its own.
+    """Return `start` with `values`, by their names of `SOLVED_BY`, in place of its own.
 
     `scale` and `zero_point` are those of `start`, for the one of them that is not named.
     """

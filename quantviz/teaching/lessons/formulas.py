@@ -1,5 +1,5 @@
-"""Formulas in lessons: what is asked, and the mistakes it is confused with, as arithmetic over what the core
-computed.
+"""Formulas in lessons: right answers, and the mistakes they are confused with, as arithmetic over numbers of
+the core.
 
 A formula such as `width / (code_max - code_min)` or `row.mse / column.mse` is read into a tree of
 the few operations listed here; nothing of it is run as Python. A bare name is a quantity of the
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 HERE = "here"
 #: In a question that is answered by dragging: the state before the hand came, and the right one.
 START, SOLUTION = "start", "solution"
-#: In a step's words: what the learner has made of the step's own state; at first that itself.
+#: In a step's words: the step's own state with the learner's changes; at first without any.
 HAND = "hand"
 
 
-# ---- what the formulas are about ----------------------------------------------------------------
+# ---- the states behind the formulas -------------------------------------------------------------
 
 
 class Scene:
-    """One state and what the core makes of it, computed when first asked for."""
+    """One state and its quantization by the core, computed at the first use."""
 
     def __init__(self, state: LabState) -> None:
         self.state = state
-        #: What others have worked out from it, by a key of theirs.
+        #: Results that other modules have computed from it, by keys of theirs.
         self.kept: dict[object, Any] = {}
 
     @cached_property
@@ -90,7 +90,7 @@ def _range(scene: Scene) -> tuple[float, float]:
     return (-far, far) if scene.state.scheme.mode == "symmetric" else (lo, hi)
 
 
-#: What a name in a formula stands for, beside the metrics of `measures.METRICS`.
+#: Quantities by their names in formulas, beside the metrics of `measures.METRICS`.
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
         # the number format
@@ -172,7 +172,7 @@ def _output_mse(weights: Scene, inputs: Scene) -> float:
 
 
 def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """Return the same with x̂ = s·q + z, as notebook 003 has it."""
+    """Return the mean squared error of the layer's output with x̂ = s·q + z, as notebook 003 has it."""
     r = weights.result
     from quantviz.tensors import blocks
 
@@ -226,7 +226,7 @@ CONSTANTS: Mapping[str, float] = MappingProxyType({"rounding_rmse_steps": 1 / ma
 
 @cache
 def quantities() -> Mapping[str, Quantity]:
-    """Return every name that a formula knows."""
+    """Return every quantity that a formula can name."""
     from quantviz.evaluation.metric_formulas import METRICS
 
     return MappingProxyType({**{name: _of_metric(name) for name in METRICS}, **QUANTITIES})
@@ -309,13 +309,13 @@ class Formula:
     def holds_as_shown(self, scenes: Scenes) -> bool:
         """Return whether it is true of the numbers as the screen shows them.
 
-        A learner who drags sees the MSE with four digits. Two numbers that look alike must not be told apart.
+        A learner who drags sees the MSE with four digits. Two numbers that look alike must count as equal.
         """
         return bool(self._worked_out(scenes, _value_as_shown))
 
 
 class _Checker:
-    """Goes over a formula's tree and refuses what is not part of the language."""
+    """Goes over a formula's tree and refuses nodes that are not part of the language."""
 
     def __init__(self, text: str, states: Collection[str]) -> None:
         self.text, self.states, self.quantities = text, states, quantities()
@@ -424,7 +424,11 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
             return BINARY[type(op)](a, b)
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, scenes)
-            return not inner if isinstance(op, ast.Not) else -inner if isinstance(op, ast.USub) else inner
+            if isinstance(op, ast.Not):
+                return not inner
+            if isinstance(op, ast.USub):
+                return -inner
+            return inner
         case ast.BoolOp(op=op, values=values):
             return (all if isinstance(op, ast.And) else any)(_value(value, scenes) for value in values)
         case ast.Compare(left=left, ops=ops, comparators=others):
@@ -445,7 +449,7 @@ _HTML = re.compile(r"<[a-zA-Z/!][^\s>]*")
 #: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
 #: introduces it.
 _TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
-#: Significant digits of a number in words, unless it says how many.
+#: Significant digits of a number in words, unless the words set them.
 _DIGITS = 4
 
 

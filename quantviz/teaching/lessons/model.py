@@ -1,6 +1,7 @@
-"""What a lesson is, as data: steps, each with words, a state of the Lab, a table, questions and a rule.
+"""A lesson as data: steps, each with words, a state of the Lab, a table, questions and a rule.
 
-Everything a question is judged by is a formula over what the core computes from the step's state.
+Every rule by which a question is judged is a formula over numbers that the core computes from the step's
+state.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Form
 if TYPE_CHECKING:
     pass
 
-#: The largest tensor, a side, on which a cell can be asked for.
+#: Most cells a side of a tensor whose cells a question can be about.
 MOST_ASKED = 6
-#: Parts of the picture that follow a hand and tell how far it is from its goal.
+#: Parts of the picture that follow a hand and show how far it is from its goal.
 READOUTS = frozenset({*TILE_PARTS, "q", "x_hat", "error", "scale", "curve", "bits_plot"})
-#: What can happen to a number, in the order the answers stand.
+#: Changes of a number, in the order the answers stand.
 DIRECTIONS = ("rises", "falls", "same")
 
 
@@ -36,30 +37,30 @@ DIRECTIONS = ("rises", "falls", "same")
 
 @dataclass(frozen=True)
 class Mistake:
-    """A way to be wrong, and what is said to who took it."""
+    """A known wrong answer and its feedback."""
 
-    #: What it comes to; what it is depends on the kind of question.
+    #: The wrong answer; its type depends on the kind of question.
     formula: Formula | CellRule | tuple[Formula, ...] | str
     says: Words
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of an answer."""
+    """The judgement of an answer."""
 
     right: bool
-    #: What is said to it; none where the mistake is none of those the lesson knows.
+    #: The feedback to a known mistake of the lesson; None for any other answer.
     diagnosis: str | None = None
 
 
 @dataclass(frozen=True)
 class Question:
-    """What all kinds of question share. A kind is added here: one class in `QUESTIONS`, its control in
+    """The base of all kinds of question. A kind is added here: one class in `QUESTIONS`, its control in
     `ui/lessons/questions.py` and its words.
     """
 
     kind: ClassVar[str]
-    #: What answers are kept by: its permanent name in the lesson; in the old format its number in the step.
+    #: Key of the kept answers: its permanent name in the lesson; in the old format its number in the step.
     id: str | int
     #: In which step and at which place of it the question stood before it had an id, counted from 0: answers
     #: kept since then are answers to it. None for a new question.
@@ -68,9 +69,9 @@ class Question:
     #: The parts of the picture that are not shown before the answer.
     hidden: frozenset[str]
     mistakes: tuple[Mistake, ...]
-    #: What is said after a first wrong answer, before the second try; none where there is no second try.
+    #: Words after a first wrong answer, before the second try; None if there is no second try.
     hint: Words | None
-    #: What is said after the answer, right or wrong.
+    #: Words after the answer, right or wrong.
     why: Words | None
 
     def truth(self, scenes: Scenes) -> Any:
@@ -116,7 +117,7 @@ class Direction(Question):
         return isinstance(given, str) and given in DIRECTIONS
 
 
-#: What a number can be drawn as on the ruler.
+#: Kinds of a number that can be drawn on the ruler.
 DRAWN = ("value", "code", "scale", "zero_point")
 
 
@@ -128,7 +129,7 @@ class Number(Question):
     answer: Formula
     within: Within
     unit: str
-    #: What a wrong number is drawn as on the ruler, one of `DRAWN`; empty for nothing.
+    #: The kind as which a wrong number is drawn on the ruler, one of `DRAWN`; empty to draw nothing.
     draw: str = ""
 
     def truth(self, scenes: Scenes) -> float:
@@ -197,7 +198,7 @@ class Option:
     text: Words
     when: Formula
     says: Words
-    #: The state whose grid is drawn on the ruler for who chose it wrongly; empty for none.
+    #: The state whose grid is drawn on the ruler after this wrong choice; empty for none.
     state: str = ""
 
 
@@ -274,18 +275,18 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Drag(Question):
-    """Drag it there. Answers are what the learner made of the step's state: see `drags.drag_answer`."""
+    """Drag it there. Answers are the learner's changes to the step's state: see `drags.drag_answer`."""
 
     kind = "drag"
-    #: Holds for what is right; bare names are about what was handed in.
+    #: The condition of a right answer; bare names are quantities of the answer's state.
     right: Formula
-    #: What is right, by what it is moved with: see `drags.SOLVED_BY`.
+    #: The right values, by the names of `drags.SOLVED_BY`.
     solution: Mapping[str, Formula]
-    #: What counts as right, in words.
+    #: The tolerance in words.
     tolerance: Words
-    #: What can be moved, of `drags.HANDLES`.
+    #: The handles that can be moved, of `drags.HANDLES`.
     moves: tuple[str, ...]
-    #: What the knobs snap to, of `drags.SNAPS`: where the question is about that.
+    #: The places that the knobs snap to, of `drags.SNAPS`, if the question is about these.
     snap: tuple[str, ...] = ()
 
     @property
@@ -299,11 +300,11 @@ class Drag(Question):
         return self.told(scenes)[SOLUTION].state
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Judge what was handed in: right where the formula holds."""
+        """Return the verdict on an answer: right if the formula holds."""
         return self.judge_state(dragged(scenes[HERE].state, given), scenes)
 
     def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
-        """Judge a state."""
+        """Return the verdict on a state."""
         own = {**self.told(scenes), HERE: Scene(state)}
         if self.right.holds_as_shown(own):
             return Verdict(True)
@@ -314,7 +315,7 @@ class Drag(Question):
         return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return whether it tells of a state that the step's handles lead to."""
+        """Return whether an answer describes a state that the step's handles lead to."""
         start = scenes[HERE].state
         try:
             return isinstance(given, str) and can_be_dragged(start, dragged(start, given), self.moves)
@@ -349,7 +350,7 @@ _OF_FRAME = re.compile(r"\bframed\b|带框")
 
 @dataclass(frozen=True)
 class Table:
-    """States one below the other, and what each came to."""
+    """States one below the other, and the numbers of each."""
 
     #: A row's name, and the state it is about.
     rows: tuple[tuple[Words, str], ...]
@@ -363,9 +364,9 @@ class LessonStep:
 
     title: str
     words: Words
-    #: What the picture shows.
+    #: The state in the picture.
     state: LabState
-    #: What it shows when the question is asked once more; its seed counts on.
+    #: The state in the picture when a question is put once more; its seed counts on.
     again: LabState | None
     #: The parts of the picture that are shown at all.
     show: frozenset[str]
@@ -373,9 +374,9 @@ class LessonStep:
     states: Mapping[str, LabState]
     table: Table | None
     questions: tuple[Question, ...]
-    #: What remains, in one sentence.
+    #: The lesson of the step, in one sentence.
     rule: Words | None
-    #: What the learner can move on the ruler, of `drags.HANDLES`.
+    #: The handles that the learner can move on the ruler, of `drags.HANDLES`.
     move: tuple[str, ...]
     #: How much of the ruler is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
     ruler: str
@@ -385,7 +386,7 @@ class LessonStep:
     line: int
 
     def scenes(self, attempt: int = 0) -> dict[str, Scene]:
-        """Return the step's states, computed when asked for; at another `attempt` on other seeds."""
+        """Return the step's states by name, computed at first use; at another `attempt` on other seeds."""
         base = self.again if attempt and self.again else self.state
         found = {HERE: Scene(_reseeded(base, attempt))}
         found[HAND] = found[HERE]
@@ -413,12 +414,12 @@ class LessonStep:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Return the parts that are not shown before the last answer, but for what a mark opens."""
+        """Return the parts that are not shown before the last answer, except those that a mark opens."""
         return frozenset().union(*(question.hidden for question in self.questions))
 
     def opened_by_mark(self, question: Question) -> frozenset[str]:
-        """Return the parts that open as soon as the learner has marked, blind, what is expected of a drag: it
-        is then made with them. None where a question hides nothing to be blind to.
+        """Return the parts that open as soon as the learner has marked, without them, the expected place of a
+        drag; the drag is then made with them. Empty if the question hides none.
         """
         if not isinstance(question, Drag):
             return frozenset()
@@ -438,7 +439,7 @@ class Lesson:
     """A lesson in one language."""
 
     title: str
-    #: What it is about, in a sentence or two.
+    #: Its subject, in a sentence or two.
     summary: str
     steps: tuple[LessonStep, ...]
     #: The form of its file: 2 keeps to the rules of FORMAT.md.

@@ -1,5 +1,5 @@
-"""What the list of lessons says of each: where to start, and how long a lesson takes; and where
-the ruler's colours are explained.
+"""The plan in the list of lessons: where to start, and how long a lesson takes; and the step that explains
+the ruler's colours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from quantviz.teaching.lessons.model import Lesson
 
 #: The lessons of a first hour, in their order.
 FIRST_HOUR = ("range_to_grid", "symmetric", "rounding_against_clipping", "per_channel", "outliers")
-#: Words a minute of who reads English or Chinese as a second language and looks at a picture beside them.
+#: Words a minute of readers of English or Chinese as a second language, who look at a picture beside them.
 _WORDS = 110
 #: Minutes for a question with its answer, and for a step in which the hand moves something.
 _QUESTION, _HAND = 0.75, 0.3

@@ -1,4 +1,4 @@
-"""What a learner has answered: kept by who shows the lesson, told as text or as a file, and read again from
+"""A learner's answers: kept by the page of the lesson, written as text or as a file, and read again from
 one.
 """
 
@@ -18,7 +18,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 #: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization
 #: or two to judge.
 LONGEST, MOST_ANSWERS = 200_000, 500
-#: How often a question can be asked anew.
+#: Most times that a question can be put anew.
 _MOST_ATTEMPTS = 1000
 #: The form of the file. Files from before it had a number are of the same form.
 VERSION = 1
@@ -28,11 +28,11 @@ _KIND = "lessons"
 @dataclass(frozen=True)
 class Answer:
     """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps
-    it must not tell.
+    it must not give that away.
     """
 
     #: Id of the lesson, number of its step from 0, id of the question (in the old format its number in the
-    #: step), and how often it was asked before.
+    #: step), and how often it was put before.
     lesson: str
     step: int
     question: int | str
@@ -53,7 +53,7 @@ class Answer:
         return self.lesson, self.step, self.question, self.attempt
 
 
-#: Whether each answer that may be told of is right.
+#: Whether each answer is right, of those whose verdict may be shown.
 Verdicts = Mapping[Answer, bool]
 
 
@@ -92,7 +92,7 @@ class AnswerCounts:
 
 
 def asked(lesson: Lesson) -> int:
-    """Return how many questions a lesson asks."""
+    """Return the number of a lesson's questions."""
     return sum(len(step.questions) for step in lesson.steps)
 
 
@@ -118,7 +118,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 
 
 def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
-    """Yield the answers of complete steps; the others are not told yet."""
+    """Yield the answers of complete steps, whose verdicts may be shown."""
     answers = list(answers)
     given = {answer.place for answer in answers}
     for answer in answers:
@@ -152,7 +152,7 @@ def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
 
 
 def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
-    """Yield the answers of `surely_wrong` whose question was not asked on other numbers since."""
+    """Yield the answers of `surely_wrong` whose question was not answered on other numbers since."""
     asked = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
     for wrong in surely_wrong(verdicts, lesson_id):
         later = any(
@@ -178,7 +178,7 @@ def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verd
 
 
 class _Scenes:
-    """The states of each step that is asked about, made once."""
+    """The states of steps, each made once, at its first use."""
 
     def __init__(self, lessons: Mapping[str, Lesson]) -> None:
         self._lessons = lessons
@@ -245,7 +245,7 @@ def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> byte
 
 
 def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answer], int]:
-    """Read what `as_json` wrote. What is told to be right in it is not believed: it is judged anew.
+    """Return the answers in a file of `as_json`. Its verdicts are ignored: answers are judged anew.
 
     Returns:
         The answers to questions of `lessons`, and how many others there were.
@@ -276,7 +276,7 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
     return merged([], read), len(listed) - len(read)
 
 
-#: What each field of an answer in a file must be.
+#: Conditions on each field of an answer in a file.
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "lesson": lambda value: isinstance(value, str),
     "step": lambda value: type(value) is int and value >= 0,
@@ -288,7 +288,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "mark": lambda value: value is None or (type(value) in (int, float) and math.isfinite(value)),
 }
 assert [field.name for field in fields(Answer)] == list(_FIELDS)
-#: What files of before have not.
+#: Values of the fields that older files do not have.
 _USUAL = {"tried": 0, "mark": None}
 
 

@@ -55,7 +55,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
     }
 )
 _OPTIONAL = ("unit", "draw", "snap")
-#: What a mistake is told by in each kind of question that has any.
+#: The field by which a mistake is recognized, and its type, in each kind of question that has any.
 _MISTAKE_KEYS: Mapping[str, tuple[str, type]] = MappingProxyType(
     {
         "drag": ("when", str),

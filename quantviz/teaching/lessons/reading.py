@@ -1,6 +1,6 @@
 """From a lesson's file to a `Lesson`, with the line of each mistake.
 
-`FORMAT.md` says what a file looks like.
+`FORMAT.md` describes the format of a file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quantviz.teaching.lessons.questions import QuestionReader
 
 #: The fenced blocks a step can have.
 BLOCKS = ("lab", "table", "question", "note")
-#: What of the ruler a handle needs, if more or less than its dots.
+#: The stage of the ruler that a handle needs, if more or less than its dots.
 _NEEDS = {"bits": "slider", "group": "slider", "zero": "codes", "held_zero": "codes", "tooth": "codes"}
 _FENCE = re.compile(r"```\s*(\w*)\s*$")
-#: What can stand above the title.
+#: The fields that can stand above the title, and their values.
 _FRONT = {"format": (1, 2), "course": (1, 2)}
 
 
@@ -44,7 +44,7 @@ def read_lesson(text: str, file: str) -> Lesson:
 
 
 class _Reader(QuestionReader):
-    """Reads one file and knows where it is."""
+    """Reads one file, and names it and the line in errors."""
 
     # ---- the file ----
 
@@ -70,7 +70,7 @@ class _Reader(QuestionReader):
         return Lesson(lines[start][2:].strip(), summary, steps, front["format"], front["course"])
 
     def front(self, lines: list[str]) -> tuple[dict[str, int], int]:
-        """Return what stands above the title, and the number of the line after it."""
+        """Return the fields above the title, and the index of the line after them."""
         found = {"format": 1, "course": 1}
         if not lines or lines[0].strip() != "---":
             return found, 0
@@ -247,7 +247,7 @@ def _fenced(lines: list[str], place: int) -> bool:
 
 
 def _query(link: str) -> dict[str, str]:
-    """Return a link's parts: what stands after its question mark, or all of it."""
+    """Return a link's parts, read from the text after its question mark, or from all of it."""
     # A plus is a plus: the forms in a link have no spaces.
     return dict(parse_qsl(link.strip().rpartition("?")[2].replace("+", "%2B")))
 
@@ -261,7 +261,7 @@ def _state(link: str, base: str = "") -> LabState:
 
 
 def _changed(state: LabState, link: str) -> LabState:
-    """Return the state with what the link names in place of its own."""
+    """Return the state with the parts of the link in place of its own."""
     changes = _query(link)
     given, problems = read_link(({} if "t" in changes else {"t": _source_form(state)}) | changes)
     for problem in problems:

@@ -1,7 +1,7 @@
 """A small picture of each lesson, drawn from the tensor of one of its steps.
 
-What they are drawn from is kept in `thumbnails.json` beside this file, so that the list of lessons needs
-neither torch nor any tensor; `python -m quantviz.teaching.lessons.thumbnails` writes it anew.
+Their data is kept in `thumbnails.json` beside this file, so that the list of lessons needs neither torch nor
+any tensor; `python -m quantviz.teaching.lessons.thumbnails` writes it anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 _FILE = Path(__file__).with_name("thumbnails.json")
-#: The step that tells a lesson apart, where it is not the first, counted from 1.
+#: The step whose picture is most characteristic of a lesson, if it is not the first, counted from 1.
 STEPS: Mapping[str, int] = MappingProxyType(
     {
         "fewer_bits": 2,

@@ -9,6 +9,8 @@ from typing import Any
 import streamlit as st
 
 from quantviz.checkpoints.model_map import Model, model_map
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
     MODEL_MAP_CONFIG,
@@ -23,13 +25,16 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 #: Columns of a table that an allocation reads.
-_COLUMNS = ("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db")
+_COLUMNS = (
+    *("tensor", "recipe", "status", "shape", "dtype", "content", "bits", "mse", "sqnr_db"),
+    *("scheme", "file"),
+)
 _BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
 
-def show_allocation(state: CheckpointsState, model: Model) -> None:
-    """Show the section, once it is opened."""
+def show_allocation(state: CheckpointsState, model: Model, engine: str) -> None:
+    """Show the section, once it is opened. Where the scan is of an engine, the files of its tool count."""
     opened = st.expander(
         say("checkpoints.allocate.title"),
         key="checkpoints_allocate",
@@ -39,7 +44,7 @@ def show_allocation(state: CheckpointsState, model: Model) -> None:
     if opened.open:
         with opened:
             try:
-                _show(state, model)
+                _show(state, model, PROFILES.get(engine))
             except QuantVizError as problem:
                 st.error(say_error(problem))
 
@@ -49,20 +54,22 @@ def _table(model: Model) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in _COLUMNS}
 
 
-def _show(state: CheckpointsState, model: Model) -> None:
+def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> None:
     from quantviz.checkpoints.allocation import allocate
     from quantviz.checkpoints.choices import choices_of
     from quantviz.checkpoints.frontier import FrontierPoint, frontier_of
     from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
 
     table = _table(model)
-    spending = show_spending(state, model, table)
+    spending = show_spending(state, model, table, joins=profile is not None and profile.joins)
+    files_of = profile.id if profile and profile.files else None
     choices = choices_of(
         table,
         pinned=spending.pinned,
         fused=spending.fused,
         excluded=spending.excluded,
         sensitivities=spending.sensitivities,
+        files_of=files_of,
     )
     frontier = frontier_of(choices)
     sizes = [point.bits_per_weight or math.nan for point in (*frontier.points, *frontier.uniform)]
@@ -86,8 +93,9 @@ def _show(state: CheckpointsState, model: Model) -> None:
         fused=spending.fused,
         excluded=spending.excluded,
         sensitivities=spending.sensitivities,
+        files_of=files_of,
     )
-    st.html(f'<p class="qv-finding">{_sentence(found)}</p>')
+    st.html(f'<p class="qv-finding">{_sentence(found, profile if files_of else None)}</p>')
     left, right = st.columns([5, 7], gap="medium")
     with left:
         chosen = FrontierPoint(None, found.bits, found.bits_per_weight, found.cost, found.sqnr_db)
@@ -111,7 +119,8 @@ def _show(state: CheckpointsState, model: Model) -> None:
         if any(square.status == "kept" for square in data.squares):
             told.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
         swatches = [
-            f'<span class="qv-swatch" style="background:{colour}"></span>{html.escape(said)}'
+            f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+            f"{html.escape(said)}</span>"
             for said, colour in told
         ]
         st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
@@ -125,7 +134,8 @@ def _alpha_words(spending: Spending) -> str:
     return say("checkpoints.allocate.alpha_of", file=spending.file)
 
 
-def _sentence(found: Any) -> str:
+def _sentence(found: Any, profile: Profile | None) -> str:
+    """Return what was found and what to change next; `profile` is that of the engine whose files count."""
     whole = found.bits + found.choices.kept_bits
     words = [
         say(
@@ -133,7 +143,8 @@ def _sentence(found: Any) -> str:
             bits=number(found.bits_per_weight, 4),
             megabytes=f"{whole / 8e6:,.4g}",
             db=number(found.sqnr_db, 4),
-        )
+        ),
+        _counted(profile),
     ]
     following = found.next_change()
     if following is not None:
@@ -148,6 +159,14 @@ def _sentence(found: Any) -> str:
             say("checkpoints.allocate.tenth", db=number(found.with_more().sqnr_db - found.sqnr_db, 3)),
         ]
     return html.escape(sentences(*words))
+
+
+def _counted(profile: Profile | None) -> str:
+    """Return what a size counts."""
+    if profile is None:
+        return say("checkpoints.allocate.own_bits")
+    has_header = profile.files is not None and profile.files.entry > 0
+    return say(f"checkpoints.allocate.{'files' if has_header else 'tensors'}_of", engine=profile.name)
 
 
 def _show_exports(found: Any) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tensors
-from quantviz.checkpoints.model_map import Model, ModelMap, layers_with_experts, model_map
+from quantviz.checkpoints.model_map import UNREAD, Model, ModelMap, layers_with_experts, model_map
 from quantviz.figures.model_map_plot import (
+    INSTEAD,
     MODEL_MAP_CONFIG,
+    SIGNS,
     distribution_figure,
     model_map_figure,
     recipe_words,
@@ -23,7 +25,7 @@ from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import show_python_call, show_table
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import language, number, say, sentences, share, theme
+from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.model_map import Square
@@ -72,6 +74,8 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
     _show_below_map(state, data)
     if seen.scan is None:
         return
+    for note in seen.scan.notes:
+        st.caption(plain(note[language()]))
     left, right = st.columns([4, 8], gap="medium")
     with left:
         st.markdown(f"## {say('checkpoints.distribution')}")
@@ -84,7 +88,7 @@ def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | 
         )
     with right:
         show_table(state, model, recipe)
-    show_allocation(state, model)
+    show_allocation(state, model, seen.scan.selection.engine)
     show_python_call(state, seen.scan, model, recipe)
 
 
@@ -100,16 +104,23 @@ def _sentence(model: Model, recipe: str) -> str:
     parts = say("checkpoints.then").join(_finding(each) for each in worst)
     words = say("checkpoints.worst", recipe=html.escape(recipe_words(recipe, language())), tensors=parts)
     fix = first_fix(model, worst[0].tensor, recipe)
+    missing = sum(tensor.status(recipe) in ("refused", *UNREAD) for tensor in model.weights)
+    without = say("checkpoints.without_number", count=missing, all=len(model.weights)) if missing else ""
     if fix is None:
-        return sentences(words, say("checkpoints.no_fix"))
-    key = "fix_same" if abs(fix.more_bits) < 0.005 else "fix_more" if fix.more_bits > 0 else "fix_less"
+        return sentences(words, say("checkpoints.no_fix"), without)
+    if abs(fix.more_bits) < 0.005:
+        key = "fix_same"
+    elif fix.more_bits > 0:
+        key = "fix_more"
+    else:
+        key = "fix_less"
     told = say(
         f"checkpoints.{key}",
         recipe=html.escape(recipe_words(fix.recipe, language())),
         db=number(fix.gain_db, 3),
         bits=number(abs(fix.more_bits), 3),
     )
-    return sentences(words, told)
+    return sentences(words, told, without)
 
 
 def _finding(finding: Finding) -> str:
@@ -178,9 +189,25 @@ def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
     won = winners(data, theme()) if state.colour == "winner" else ()
     if won or state.colour != "winner":
         words.append(html.escape(say(f"checkpoints.colours_about.{state.colour}")))
+    words += _legend(data)
     words += [
-        f'<span class="qv-swatch" style="background:{colour}"></span>'
-        f"{html.escape(recipe_words(name, language()))}"
+        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+        f"{html.escape(recipe_words(name, language()))}</span>"
         for name, colour in won
     ]
     st.html(f'<p class="qv-small qv-legend">{" ".join(words)}</p>')
+
+
+def _legend(data: ModelMap) -> list[str]:
+    """Return what squares without a number stand for, and the mark in a corner, as HTML."""
+    words = [
+        f"<span>{html.escape(say(f'checkpoints.legend.{status}', sign=sign, count=count))}</span>"
+        for status, sign in SIGNS.items()
+        if (count := data.statuses.get(status))
+    ]
+    if data.instead:
+        types = ", ".join(f"{recipe_words(name, language())} ({n})" for name, n in data.instead.items())
+        recipe = recipe_words(data.recipe, language())
+        told = say("checkpoints.legend.instead", sign=INSTEAD, types=types, recipe=recipe)
+        words.append(f"<span>{html.escape(told)}</span>")
+    return words

@@ -169,9 +169,10 @@ def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
     listed = sorted(rows, key=lambda row: _ORDER.index(row["coverage"]))
     columns = {
         "tensor": [row["tensor"] or "–" for row in listed],
-        "original": [row["original"] or "–" for row in listed],
         "coverage": [say(f"checkpoints.audit.became.{row['coverage']}") for row in listed],
         "sqnr_db": pd.Series([row["sqnr_db"] for row in listed], dtype="float64"),
         "reason": [row["reason"] or "" for row in listed],
+        # Last: nearly always the name again, and a phone has no room for both.
+        "original": [row["original"] or "–" for row in listed],
     }
     return pd.DataFrame({say(f"checkpoints.audit.columns.{name}"): each for name, each in columns.items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -15,6 +16,7 @@ from quantviz.checkpoints.profiles import PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
+from quantviz.ui.checkpoints.importance import imatrix_of, imatrix_path, show_importance
 from quantviz.ui.checkpoints.reading import (
     NUMBERED,
     SAME,
@@ -35,6 +37,7 @@ from quantviz.ui.checkpoints.state import (
     CheckpointsState,
     change_state,
     current_state,
+    leave_out,
     listed_recipes,
     put_state,
     setting,
@@ -52,11 +55,15 @@ _MOST_RECIPES = 16
 
 def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     """Show what is scanned under what, and the button that begins; return the state with a checkpoint."""
+    try:
+        imatrix_path(state)
+    except QuantVizError as problem:
+        state = leave_out(problem, imatrix="")
     options = (*there.checkpoints, *there.results, EXAMPLE)
     holder = holder_of(state.chosen, there.checkpoints)  # where a shard is named, as the Lab does
     complete = dataclasses.replace(state, chosen=holder or options[0])
     if not complete.recipes:
-        complete = dataclasses.replace(complete, **_last_choices(complete))
+        complete = dataclasses.replace(complete, **_last_choices(complete, there))
     if complete != state:
         put_state(complete)
     state = complete
@@ -97,6 +104,7 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         max_selections=_MOST_RECIPES,
         help=say("checkpoints.recipes_help"),
     )
+    show_importance(state, there.imatrices)
     _show_button(state, options)
     return state
 
@@ -143,11 +151,14 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
 
 
 def _begin(seen: CheckpointsState) -> None:
-    scan_process().start(path_of(seen.chosen), seen.recipes, language(), seen.engine)
+    path, matrix = path_of(seen.chosen), imatrix_path(seen)
+    scan_process().start(path, seen.recipes, language(), seen.engine, matrix)
 
 
-def _last_choices(state: CheckpointsState) -> dict[str, Any]:
-    """Return the recipes and the engine of a checkpoint's last scan; where there is none, what is usual."""
+def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
+    """Return the recipes, the engine and the importance matrix of a checkpoint's last scan; where there is
+    none, what is usual.
+    """
     if is_results(state.chosen):
         return {}
     if state.engine:
@@ -156,7 +167,10 @@ def _last_choices(state: CheckpointsState) -> dict[str, Any]:
         scan = find_scan(state)
     except QuantVizError:  # it is said below
         scan = None
-    return {"recipes": names_of(scan), "engine": scan.selection.engine} if scan else {"recipes": USUAL}
+    if scan is None:
+        return {"recipes": USUAL}
+    matrix = imatrix_of(scan, there.imatrices)
+    return {"recipes": names_of(scan), "engine": scan.selection.engine, "imatrix": matrix}
 
 
 def _choose_engine() -> None:
@@ -173,7 +187,7 @@ def _choose_checkpoint() -> None:
 
 def _open(chosen: str) -> None:
     """Take another checkpoint, with nothing of the last one."""
-    change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="")
+    change_state(chosen=chosen, number=0, recipes=(), recipe="", layer="", original="", imatrix="")
 
 
 def _choose_recipes() -> None:
@@ -204,6 +218,13 @@ def scan_words(scan: Scan) -> str:
     """Return what a scan in a file is called: the end of its checkpoint's path, and its recipes."""
     parts = scan.path.rstrip("/").split("/")[-2:]
     return visible(f"{'/'.join(parts)} · {', '.join(names_of(scan))}"[:120])
+
+
+def choices_words(scan: Scan) -> str:
+    """Return what a scan was asked for: its engine, its recipes and the name of its importance matrix."""
+    profile, matrix = scan.selection.profile, PurePath(scan.selection.imatrix).name
+    recipes = [recipe_words(name, language()) for name in names_of(scan)]
+    return ", ".join(filter(None, (profile.name if profile else "", *recipes, visible(matrix))))
 
 
 def show_colours(state: CheckpointsState, model: Model) -> None:

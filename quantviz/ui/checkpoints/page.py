@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import FOLDER, folder_offered
-from quantviz.ui.checkpoints.choices import show_beside, show_choices, show_colours
+from quantviz.ui.checkpoints.choices import choices_words, show_beside, show_choices, show_colours
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
@@ -94,7 +94,7 @@ def _show_seen(was_running: bool) -> None:
     from quantviz.ui.checkpoints.answer import show_answer, show_sentence
     from quantviz.ui.checkpoints.audit import is_auditing, show_audit
     from quantviz.ui.checkpoints.progress import is_running, show_progress
-    from quantviz.ui.checkpoints.reading import look_beside, look_now
+    from quantviz.ui.checkpoints.reading import is_results, is_scan_of, look_beside, look_now
 
     state = current_state()
     seen = look_now(state, was_running)
@@ -107,6 +107,8 @@ def _show_seen(was_running: bool) -> None:
         if seen.scan is None:
             _show_beginning(state)
         else:
+            if not (goes_on or is_results(state.chosen) or is_scan_of(seen.scan, state)):
+                st.caption(plain(say("checkpoints.other_scan", choices=choices_words(seen.scan))))
             show_sentence(seen.model, state.shown(seen.model.recipes))
     with st.container(key="checkpoints_colours", horizontal=True, vertical_alignment="bottom", gap="small"):
         if seen.scan is not None:

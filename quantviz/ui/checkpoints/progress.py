@@ -24,8 +24,6 @@ def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
     """Show the rate and the time left of a scan that runs, and what can be done about one that does not."""
     if scan is not None and not scan.is_complete:
         st.warning(plain(scan.coverage[language()]))
-    for note in scan.notes if scan else ():
-        st.caption(plain(note[language()]))
     with st.container(key="checkpoints_progress", horizontal=True, vertical_alignment="center"):
         if is_running(state, scan):
             _show_running(state, scan)

@@ -5,6 +5,8 @@ Nothing is measured here. Rows that were read are kept, so that a look at a scan
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +25,7 @@ from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
+from quantviz.ui.checkpoints.importance import imatrix_path
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
@@ -174,17 +177,33 @@ def find_scan(state: CheckpointsState) -> Scan | None:
 
 
 def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
-    """Return whether a scan is one of the engine and the recipes that a state asks for."""
+    """Return whether a scan is one of the engine, the recipes and the importance that a state asks for."""
     from quantviz.checkpoints.selection import Selection
 
-    return names_of(scan) == state.recipes and scan.selection == Selection(state.engine)
+    asked = Selection(state.engine, imatrix=imatrix_path(state))
+    return names_of(scan) == state.recipes and scan.selection == asked
 
 
 def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what differs once a file of a checkpoint is another: the headers of many take long to read."""
+    """Return what differs once a file of a checkpoint is another: the headers of many take long to read.
+
+    Raises:
+        QuantVizError: The folder cannot be listed.
+    """
     folder = path if path.is_dir() else path.parent
-    found = ((each.name, each.stat()) for each in sorted(folder.iterdir()) if each.is_file())
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise QuantVizError("allocate.cannot_read", file=folder.name, reason=error.strerror) from None
+    found = []
+    for name in names:
+        try:
+            looked = (folder / name).stat()
+        except OSError:
+            continue  # it has just gone: that differs, too
+        if stat.S_ISREG(looked.st_mode):
+            found.append((name, looked.st_size, looked.st_mtime_ns))
+    return tuple(found)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -212,7 +231,8 @@ def look_at_headers(state: CheckpointsState) -> Model:
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
         {"tensor": name, "file": file, "recipe": recipe, "status": "left_aside"}
-        for name, _, _, file, is_aside in listed
+        | {"shape": shape, "dtype": dtype}
+        for name, shape, dtype, file, is_aside in listed
         if is_aside
         for recipe in state.recipes
     )

@@ -39,16 +39,19 @@ class Spending:
     file: str
 
 
-def show_spending(state: CheckpointsState, model: Model, table: Mapping[str, Any]) -> Spending:
-    """Show the choices, and return what is chosen."""
+def show_spending(
+    state: CheckpointsState, model: Model, table: Mapping[str, Any], *, joins: bool
+) -> Spending:
+    """Show the choices, and return what is chosen. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
     known = set(weights)
     pins = {name: recipe for name, recipe in state.pins if name in known}
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
         st.toggle(
             say("checkpoints.allocate.fused"),
-            key=session.show(_FUSED, state.fused),
+            key=session.show(_FUSED, state.fused or joins),
             on_change=session.safely(lambda: change_state(fused=bool(st.session_state[_FUSED]))),
+            disabled=joins,
         )
         with st.popover(say("checkpoints.allocate.more", count=len(pins))):
             _show_pins(state, model, weights, pins)
@@ -66,7 +69,7 @@ def show_spending(state: CheckpointsState, model: Model, table: Mapping[str, Any
     return Spending(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
-        "engine" if state.fused else None,
+        "engine" if state.fused or joins else None,
         sensitivities,
         visible(uploaded.name) if uploaded is not None and sensitivities is not None else "",
     )

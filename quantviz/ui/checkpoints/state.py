@@ -44,6 +44,8 @@ class CheckpointsState:
     recipes: tuple[str, ...] = ()
     #: The profile of the engine whose tensors are scanned; "" for what engines quantize.
     engine: str = ""
+    #: The importance matrix that it takes: one below the folder, or an upload by its content; "" for none.
+    imatrix: str = ""
     #: The recipe that is shown; "" for the first.
     recipe: str = ""
     colour: str = COLOURS[0]
@@ -87,6 +89,13 @@ def change_state(**changes: Any) -> None:
 def put_state(new: CheckpointsState) -> None:
     """Take a state as the page has completed it."""
     st.session_state[STATE] = new
+
+
+def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
+    """Take a state without what cannot be had, and return it; the page tells the problem."""
+    st.session_state[STATE] = state = dataclasses.replace(current_state(), **changes)
+    st.session_state[PROBLEMS] = (*problems(), problem)
+    return state
 
 
 def setting(key: str, name: str) -> Callable[..., None]:
@@ -165,6 +174,7 @@ _READ: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "p": _asked_pins,
     "u": lambda form: {"fused": form == "1"},
     "e": _one_of("engine", PROFILES),
+    "i": lambda form: {"imatrix": from_link(form)},
 }
 
 
@@ -186,6 +196,7 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
         "p": _BETWEEN.join(f"{name}{_PINNED_TO}{recipe}" for name, recipe in state.pins),
         "u": "1" if state.fused else "",
         "e": state.engine,
+        "i": as_link(state.imatrix),
     }
     return {name: value for name, value in parts.items() if value}
 

@@ -125,7 +125,15 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     made: dict[str, Any] = {"tensor": [visible(tensor.name) for tensor in tensors]}
     for name in (*names, "effective_bits", "mse"):
         values = [value_of(model, tensor, recipe, name) for tensor in tensors]
+        if name == "against_median":  # as it is shown: −0.00 is 0 to people
+            values = [round(value, 2) + 0.0 for value in values]
         made[name] = [None if math.isnan(value) else value for value in values]
+        if name == "sqnr_db" and any(_fallback(tensor, recipe) for tensor in tensors):
+            used = [_fallback(tensor, recipe) or recipe for tensor in tensors]
+            made["fallback"] = [
+                recipe_words(name, language()) if tensor.status(recipe) == "ok" else ""
+                for name, tensor in zip(used, tensors, strict=True)
+            ]
     won = [winner_of(model, tensor, recipe) for tensor in tensors]
     made["winner"] = [recipe_words(name, language()) if name else "" for name in won]
     made["shape"] = [shape_text(tensor.shape) for tensor in tensors]
@@ -136,9 +144,14 @@ def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
     return pd.DataFrame(made)
 
 
+def _fallback(tensor: ModelTensor, recipe: str) -> str:
+    """Return the type that a tensor has in place of a recipe; "" where it has that recipe."""
+    return str(tensor.rows.get(recipe, {}).get("fallback") or "")
+
+
 def _columns() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for name in ("tensor", "layer", "kind", "shape", "winner", "status", "reason"):
+    for name in ("tensor", "fallback", "layer", "kind", "shape", "winner", "status", "reason"):
         made[name] = st.column_config.Column(
             say(f"checkpoints.columns.{name}"), width=_NAME if name == "tensor" else None
         )
@@ -160,7 +173,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
     lines = [
         "import quantviz as qv",
         "",
-        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_engine_argument(scan)})",
+        f"table = qv.scan({path!r}, {list(model.recipes)!r}{_arguments(scan)})",
     ]
     worst = worst_tensors(model, recipe, 1)
     if worst:
@@ -168,7 +181,7 @@ def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) 
             f"row = table[(table.tensor == {worst[0].tensor!r}) & (table.recipe == {recipe!r})]",
             f"print(row.sqnr_db.item())  # {worst[0].sqnr_db!r}",
         ]
-    command = scan_command(path, model.recipes, _engine(scan))
+    command = scan_command(path, model.recipes, _engine(scan), _imatrix(scan))
     lines += ["", f"# {say('checkpoints.command')}", f"# {command}"]
     return "\n".join(lines)
 
@@ -179,11 +192,17 @@ def _engine(scan: Scan) -> str:
     return profile.name if profile else ""
 
 
-def _engine_argument(scan: Scan) -> str:
-    return f", engine={_engine(scan)!r}" if _engine(scan) else ""
+def _imatrix(scan: Scan) -> str:
+    """Return the name of the importance matrix of a scan; "" where it has none."""
+    return PurePath(scan.selection.imatrix).name
 
 
-def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
+def _arguments(scan: Scan) -> str:
+    given = {"engine": _engine(scan), "imatrix": _imatrix(scan)}
+    return "".join(f", {name}={value!r}" for name, value in given.items() if value)
+
+
+def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: str = "") -> str:
     """Return the command that writes the table of the file `path`, for a shell.
 
     >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
@@ -191,4 +210,6 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "") -> str:
     """
     asked = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
-    return shell_command(("quantviz", "scan", operand(path), *asked, *of_engine, "-o", "table.parquet"))
+    weighed = ("--imatrix", imatrix) if imatrix else ()
+    options = (*asked, *of_engine, *weighed)
+    return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))

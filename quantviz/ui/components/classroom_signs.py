@@ -1,4 +1,4 @@
-"""What of the classroom shows on a page: a lock's reason, a link's problem, and the projector."""
+"""Show the signs of a class on a page: a lock's reason, a link's problem, and the projector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show_room() -> None:
     """Show what every page tells of its classroom, above everything else."""
     damage = problem()
     if damage:
-        st.warning(say("room.damaged") if damage.key == "link.classroom" else say_error(damage))
+        st.warning(say("room.damaged") if damage.key.startswith("link.classroom") else say_error(damage))
     if classroom().projector:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
         with st.container(key="projector", horizontal=True, width="content"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from quantviz.schemes.calibration import Calibration
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
+from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.text import catalogue
@@ -90,6 +91,15 @@ def convention_option(convention_id: str) -> str:
     return say("arithmetic.option", name=name, also=also, purpose=purpose)
 
 
+def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
+    """Return the conventions whose option in lists has what was typed as a part.
+
+    >>> engines_found(CONVENTIONS, "llama cpp")[:2], engines_found(CONVENTIONS, "AIMET / QNN")
+    (['gguf', 'gguf_signed'], ['aimet'])
+    """
+    return [name for name in convention_ids if contains(convention_option(name), typed)]
+
+
 def purpose_words(convention: Convention) -> str:
     """Return a sentence: what the engine is for, and by which other names people know it."""
     purpose, also = say(f"purposes.{convention.purpose}"), _also(convention)
@@ -100,7 +110,9 @@ def purpose_words(convention: Convention) -> str:
 
 def _also(convention: Convention) -> str:
     name = convention_name(convention)
-    return say("arithmetic.also_between").join(each for each in convention.known_as if each not in name)
+    return say("arithmetic.also_between").join(
+        each for each in convention.known_as if not contains(name, each)
+    )
 
 
 def convention_words(convention: Convention) -> str:
@@ -119,7 +131,7 @@ def changes(convention: Convention) -> dict[str, tuple[object, object]]:
 
 
 def _otherwise(convention: Convention) -> Iterator[str]:
-    """Return what a convention does otherwise than the notebooks."""
+    """Yield a sentence for each difference between a convention and the notebooks."""
     if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
         yield convention_words(convention)
         return

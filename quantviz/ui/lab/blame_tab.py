@@ -46,7 +46,7 @@ _MOST_TOGETHER = 8
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first, and a tablet.
-_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "scheme", "runs")
+_ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "runs")
 #: Columns of numbers that may have none, told in words.
 _NUMBERS_IN_WORDS = ("others",)
 #: Of the columns that name lines, on a wide page and on a phone.
@@ -274,6 +274,8 @@ def _capital(words: str) -> str:
 def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
     if remedy.id in ("finer", "groups") and remedy.scheme:
         return part_words(remedy.scheme, "granularity", state.source)
+    if remedy.id == "fold":  # a line of a table has no room for how it is found
+        return say("blame.fold_in_table")
     return say(f"blame.remedies.{remedy.id}", format=blame.kept_as)
 
 
@@ -367,12 +369,11 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
     remedies = blame.remedies
     columns: dict[str, list[Any]] = {
         "remedy": [_remedy_words(each, blame, state) for each in remedies],
-        "whole": [each.whole_after_db for each in remedies],
         "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
         "runs": ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies],
-        "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
+        "whole": [each.whole_after_db for each in remedies],
         "bits": [_bits(each, state) for each in remedies],
-        "scheme": ["✓" if each.scheme else "–" for each in remedies],
+        "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
     }
     formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
     what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)
@@ -387,9 +388,10 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         len(remedies),
         on_select=session.safely(lambda: _take_line(schemes)) if takes else "ignore",
     )
-    how = say("blame.how") if takes else ""
+    named = [_remedy_words(each, blame, state) for each in remedies if each.scheme is not None]
+    how = say("blame.how", remedies=say("blame.between").join(named)) if takes else ""
     beyond = say("blame.beyond", what=what, format=blame.kept_as)
-    st.caption(f"{sentences(how, plain(beyond))} `{_call(blame, state)}.keep(x)`")
+    st.caption(f"{sentences(plain(how), plain(beyond))} `{_call(blame, state)}.keep(x)`")
     layer = priced_at(blame.shape)
     if layer != blame.shape:
         st.caption(say("blame.small", shape=shape_text(blame.shape), layer=shape_text(layer)))

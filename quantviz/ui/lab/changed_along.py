@@ -29,6 +29,9 @@ def _said(change: Adapted, state: LabState) -> str:
         before, after = _parts(change, change.others, state)
         name = part_words(change.after, change.asked[0], state.source)
         return say("strip.adapted", name=name, before=before, after=after)
+    if change.after == change.before.with_every_value():
+        before, after = _parts(change, change.others, state)
+        return say("strip.without_search", before=before, after=after)
     # Another tensor is the reason: its values have another sign, or its shape has no such blocks.
     signs = change.before.number_format.signed != change.after.number_format.signed
     told = []

@@ -16,12 +16,11 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import ALL, LabState
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTION_GROUPS
-from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.scheme_words import convention_option, part_words
+from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compared_engines import (
     LEFT_OUT,
     LIGHTS,
@@ -218,7 +217,7 @@ def _engines(shown: Shown) -> None:
             placeholder=say("compare.find_engine_example"),
             label_visibility="collapsed",
         )
-        found = [name for name in engines if contains(convention_option(name), wanted)]
+        found = engines_found(engines, wanted)
         if not found:
             st.caption(say("compare.no_engine_found"))
         for purpose, group in CONVENTION_GROUPS.items():

@@ -7,7 +7,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS
-from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
+from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import (
@@ -66,7 +66,8 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
     choose(
         st.selectbox,
         say("recipe.label"),
-        (*((_OWN,) if now == _OWN or asked == _OWN else ()), *RECIPES),
+        # An engine's own recipe is among them while the scheme is that.
+        (*(name for name in dict.fromkeys((now, asked)) if name and name not in RECIPES), *RECIPES),
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
@@ -86,7 +87,7 @@ def _set_recipe() -> None:
     if name == _OWN:
         return
     with session.complaining(_RECIPE):
-        session.adapt_scheme(RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
+        session.adapt_scheme(ALL_RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
 
 
 # ---- whose arithmetic ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.analysis.better_schemes import best_of, gain_db, worth_db
+from quantviz.analysis.better_schemes import best_of, gain_db, is_by_inputs, worth_db
 from quantviz.analysis.recipe_ranking import RecipeRow, priced_bits
 from quantviz.lab.moves import range_counts
 from quantviz.lab.state import LabState
@@ -58,7 +58,8 @@ _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.
 
 def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
     """Say what another range and finer scales would bring, and offer what brings most beyond its bits. Finer
-    scales that bring less than their bits would in the format are neither told nor offered.
+    scales that bring less than their bits would in the format are neither told nor offered; those that no
+    kernel runs are told as such, where they bring more, and not offered.
     """
     with sentence:
         ranges = _compared(state, None)
@@ -79,8 +80,13 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
                 )
             )
         words = _capital(say("stage.range.and").join(told) + say("stage.range.end"))
+        not_run = _not_run(state, ranges, finer)
+        without = ""
+        if not_run is not None:
+            what, gain = _scales(not_run.scheme, state), _gain(gain_db(not_run.sqnr_db, now))
+            without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
         of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
-        st.markdown(plain(sentences(words if told else say("stage.range.none"), of_a_part)))
+        st.markdown(plain(sentences(words if told else say("stage.range.none"), without, of_a_part)))
     if not told:
         return
     scales = worth > by_range
@@ -111,18 +117,29 @@ def _take(scheme: Scheme) -> None:
     session.change(scheme=scheme)
 
 
-def _finer_scales(state: LabState, ranges: CalibrationComparison) -> RecipeRow | None:
-    """Return the best scales for this tensor and scheme, measured on the cells that ranges were tried on:
-    computed once for both.
+def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool = True) -> RecipeRow | None:
+    """Return the best scales for this tensor and scheme of those that kernels `run`, or of those that none
+    runs, measured on the cells that ranges were tried on: computed once for both.
     """
     source, scheme, now = state.source, state.scheme, ranges.current.sqnr_db
     cells = _CELLS if ranges.share < 1 else None
 
-    finer = tuple(scheme.replace(granularity=each) for each in other_granularities(state))
+    finer = (scheme.replace(granularity=each) for each in other_granularities(state))
+    those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
     with st.spinner(say("stage.range.trying"), show_time=True):
         return worked_out(
-            source, f"scales {cells} {scheme}", partial(best_of, schemes=finer, now_db=now, cells=cells)
+            source,
+            f"scales {run} {cells} {scheme}",
+            partial(best_of, schemes=those, now_db=now, cells=cells),
         )
+
+
+def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | None) -> RecipeRow | None:
+    """Return scales that no kernel runs where they bring more than what is offered, else None."""
+    found = _finer_scales(state, ranges, run=False)
+    now = ranges.current.sqnr_db
+    by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
+    return found if _worth(found, now, state) > max(by_range, _worth(finer, now, state)) else None
 
 
 def _range_told(row: CalibrationRow, gain: float) -> str:
@@ -231,9 +248,11 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
             st.caption(f'`qv.{call}(x, "{state.scheme}"{asked}).table()`')
         ranges = _compared(state, None)
         finer = _finer_scales(state, ranges)
-        if finer is not None and _worth(finer, ranges.current.sqnr_db, state) > 0:
-            gained = " - ".join(_sqnr_call(each) for each in (finer.scheme, state.scheme))
-            st.caption(f"`{gained}`")
+        worth = _worth(finer, ranges.current.sqnr_db, state)
+        for each in (finer if worth > 0 else None, _not_run(state, ranges, finer)):
+            if each is not None:
+                gained = " - ".join(map(_sqnr_call, (each.scheme, state.scheme)))
+                st.caption(f"`{gained}`")
 
 
 def _sqnr_call(scheme: Scheme) -> str:

@@ -95,7 +95,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if on_wall:
         # One line: more would take its height from the picture.
         with st.container(key=_told_key(now, i)):
-            st.markdown(_first_try(now, question, tries[-1], short=True))
+            st.markdown(questions.refusal(key) or _first_try(now, question, tries[-1], short=True))
     elif tries:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
@@ -104,7 +104,8 @@ def open_question(now: Now, i: int, question: Question) -> None:
         st.caption(say("lessons.marked"))
     if not (on_wall and isinstance(question, Drag)):
         questions.ask(question, now.scenes, key)
-    questions.complaint(key)
+    if not on_wall:
+        questions.complaint(key)
     # Two buttons alike: how sure one is is asked, not assumed.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
         for name, sure in (("commit", True), ("commit_guess", False)):

@@ -399,7 +399,8 @@ def _show_looks(now: Now) -> None:
     table = now.step.table
     states = {state: words.say(now.scenes) for words, state in table.rows} if table else {}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS) and _can_look(now):
-        if _is_moved(now):
+        if now.step.move:
+            # Also before anything was moved: a choice that comes later would move what is below it.
             states = {IN_HAND: say("lessons.in_hand"), **states}
         look = state_looked_at(now)
         if look not in states:

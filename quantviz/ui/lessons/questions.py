@@ -27,7 +27,7 @@ from quantviz.teaching.lessons.model import (
 )
 from quantviz.ui.components.choice import choose
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import number, plain, say
+from quantviz.ui.shell.words import number, plain, say, say_error
 
 
 def ask(question: Question, scenes: Scenes, key: str) -> None:
@@ -306,10 +306,14 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
     )
 
 
+def refusal(key: str) -> str:
+    """Return why the answer in the control called `key` could not be taken; empty where it could."""
+    problem: QuantVizError | None = session.complaints().get(key)
+    return say_error(problem) if problem else ""
+
+
 def complaint(key: str) -> None:
     """Say why the answer in the control called `key` could not be taken."""
-    problem: QuantVizError | None = session.complaints().get(key)
-    if problem:
-        from quantviz.ui.shell.words import say_error
-
-        st.error(say_error(problem))
+    words = refusal(key)
+    if words:
+        st.error(words)

@@ -13,6 +13,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.glossary import known_by
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
@@ -147,7 +148,12 @@ def _onward(now: Now, words: str = "") -> None:
         if projector:
             show_tell(now)
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
-        after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
+        if last and following:
+            after = "lessons.next_lesson"
+        elif last:
+            after = "lessons.finish"
+        else:
+            after = "lessons.next"
         # What is to be done next stands out: the answer while there is one to give, then a question that is
         # due once more.
         done = now.revealed or now.complete
@@ -166,19 +172,12 @@ def _onward(now: Now, words: str = "") -> None:
             on_click=session.safely(go),
             args=goal,
         )
-        if now.revealed:
-            if now.step.questions:
-                st.button(
-                    say("lessons.again"),
-                    key="lesson_again",
-                    on_click=session.safely(_again),
-                    args=(now,),
-                    help=say("lessons.again_help"),
-                )
-            _to_the_lab(now)
         if projector:
+            _more(now)
             show_words(now, words)
     if now.revealed and not projector:
+        with st.container(key="lesson_more", horizontal=True, gap="small"):
+            _more(now)
         if last:
             show_second_look(now)
             _way_on(now)
@@ -186,6 +185,27 @@ def _onward(now: Now, words: str = "") -> None:
             with st.expander(say("lessons.note"), key="lesson_note"):
                 show_words_with_terms(now.step.note.say(now.scenes, _term))
         _code(now)
+
+
+def _more(now: Now) -> None:
+    """Show the buttons for what can be done with a step whose answers are told."""
+    if not now.revealed:
+        return
+    if now.step.questions:
+        st.button(
+            say("lessons.again"),
+            key="lesson_again",
+            on_click=session.safely(_again),
+            args=(now,),
+            help=say("lessons.again_help"),
+        )
+    st.button(
+        say("lessons.open_in_lab"),
+        key="lesson_to_lab",
+        on_click=session.safely(_open_in_lab),
+        args=(now,),
+        help=say("lessons.open_in_lab_help"),
+    )
 
 
 def _once_more(now: Now, due: Answer) -> None:
@@ -221,16 +241,6 @@ def _again(now: Now) -> None:
     go_on_from(f'[data-step="{now.id}"]')
 
 
-def _to_the_lab(now: Now) -> None:
-    st.button(
-        say("lessons.open_in_lab"),
-        key="lesson_to_lab",
-        on_click=session.safely(_open_in_lab),
-        args=(now,),
-        help=say("lessons.open_in_lab_help"),
-    )
-
-
 def _open_in_lab(now: Now) -> None:
     state = state_shown(now)
     session.put_from_lesson(
@@ -240,9 +250,10 @@ def _open_in_lab(now: Now) -> None:
 
 
 def _code(now: Now) -> None:
+    """Show the step as Python, as soon as it can be written in words that have been introduced."""
     state = state_shown(now)
-    show_python(
-        say("lessons.code"),
-        "lesson_code",
-        lambda: step_code(now.step, now.scenes, state.replace(cell=selected_cell(now, state)), language()),
-    )
+    state = state.replace(cell=selected_cell(now, state))
+    known = known_by(cast(str, now.place.lesson), now.place.step)
+    code = step_code(now.step, now.scenes, state, language(), known)
+    if code:
+        show_python(say("lessons.code"), "lesson_code", lambda: code)

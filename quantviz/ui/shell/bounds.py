@@ -1,4 +1,4 @@
-"""What a page's work may take: the table in `.github/SECURITY.md` has each of these."""
+"""Bounds of a page's work: the table in `.github/SECURITY.md` has each of these."""
 
 #: Seconds of the processor of one piece of long work, such as a search for the range of each of many blocks.
 HEAVY_SECONDS = 20
@@ -6,6 +6,8 @@ HEAVY_SECONDS = 20
 HEAVY_ELEMENTS = 2**12
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
 RESULT_ROWS = 2**20
+#: Uploaded importance matrices that are kept on the disk for scans, the newest.
+UPLOADED_IMATRICES = 4
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept

@@ -139,7 +139,7 @@ def test_the_code_of_a_step_prints_its_numbers(name, i):
     told = printed(step_code(step, scenes, scenes[HERE].state))
     numbers = qv.metrics(scenes[HERE].result)
     # The tiles' numbers, the cell's steps, the table, and what is asked.
-    assert f"MSE {numbers['mse']:.4g}\n" in told
+    assert (f"MSE {numbers['mse']:.4g}\n" in told) == ("tiles.mse" in step.show)
     assert all(f"# {step.output:.8g}\n" in told for step in scenes[HERE].why.steps)
     if step.table:
         for _, state in step.table.rows:

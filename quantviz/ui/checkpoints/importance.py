@@ -1,0 +1,147 @@
+"""llama.cpp's importance matrix for a scan: one that lies in the server's folder, or one that is uploaded."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import streamlit as st
+import xxhash
+
+from quantviz.checkpoints.offered import below_folder
+from quantviz.checkpoints.recipes import scheme_named
+from quantviz.errors import QuantVizError
+from quantviz.own_folder import own_folder
+from quantviz.sources.local import real_path
+from quantviz.text import visible
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.components.choice import choose
+from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
+from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.whole_files import put_whole
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.stored_rows import Scan
+
+#: Before the name of an upload: a hash of its content, with the file's ending.
+_UPLOAD = "upload:"
+_ENDINGS = (".gguf", ".dat", ".imatrix")
+_CHOSEN, _UPLOADED, _PROBLEM = (
+    "checkpoints_imatrix",
+    "checkpoints_imatrix_upload",
+    "checkpoints_imatrix_problem",
+)
+
+
+def is_heeded(state: CheckpointsState) -> bool:
+    """Return whether a recipe of a state uses importance."""
+    return any(scheme_named(name).weighs_columns for name in state.recipes)
+
+
+def imatrix_path(state: CheckpointsState) -> str:
+    """Return where the importance matrix of a state's scan lies; "" where it has none or no recipe uses it.
+
+    Raises:
+        QuantVizError: It is not there.
+    """
+    if not state.imatrix or not is_heeded(state):
+        return ""
+    if not state.imatrix.startswith(_UPLOAD):
+        return str(real_path(state.imatrix))
+    folder, name = own_folder("imatrix"), state.imatrix.removeprefix(_UPLOAD)
+    if folder is None or name != PurePath(name).name or not (folder / name).is_file():
+        raise QuantVizError("checkpoint.upload_gone", file=name[:60])
+    return str(folder / name)
+
+
+def imatrix_of(scan: Scan, offered: tuple[str, ...]) -> str:
+    """Return a scan's importance matrix as a state has it; "" where it has none, or it lies elsewhere."""
+    path = scan.selection.imatrix
+    below = below_folder(path) if path else None
+    if below in offered:
+        return below or ""
+    folder = own_folder("imatrix")
+    return _UPLOAD + Path(path).name if path and folder and Path(path).parent == folder else ""
+
+
+def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
+    """Show which importance matrix a scan takes, where a recipe uses one."""
+    if not is_heeded(state):
+        return
+    options = ("", *offered)
+    if state.imatrix not in options:
+        options = (*options, state.imatrix)
+    with st.popover(plain(say("checkpoints.imatrix.label", name=_name(state.imatrix)))):
+        choose(
+            st.selectbox,
+            say("checkpoints.imatrix.which"),
+            options,
+            key=session.show(_CHOSEN, state.imatrix),
+            on_change=session.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
+            format_func=_name,
+        )
+        st.file_uploader(
+            say("checkpoints.imatrix.upload"),
+            type=[ending.removeprefix(".") for ending in _ENDINGS],
+            key=_UPLOADED,
+            on_change=session.safely(_take_upload),
+        )
+        if st.session_state.get(_PROBLEM):
+            st.error(say_error(st.session_state[_PROBLEM]))
+        st.caption(say("checkpoints.imatrix.about"))
+
+
+def _name(imatrix: str) -> str:
+    if not imatrix:
+        return say("checkpoints.imatrix.none")
+    if imatrix.startswith(_UPLOAD):
+        uploaded = st.session_state.get(_UPLOADED)
+        return visible(uploaded.name) if uploaded is not None else say("checkpoints.imatrix.uploaded")
+    return visible(PurePath(imatrix).name)
+
+
+def _take_upload() -> None:
+    uploaded = st.session_state.get(_UPLOADED)
+    st.session_state[_PROBLEM] = None
+    if uploaded is None:
+        return
+    try:
+        change_state(imatrix=_UPLOAD + keep(uploaded.name, uploaded.getvalue()))
+    except QuantVizError as problem:
+        st.session_state[_PROBLEM] = problem
+
+
+def keep(name: str, content: bytes) -> str:
+    """Put an uploaded importance matrix where a scan finds it, and return its name there; of those that are
+    there only the last few stay.
+
+    Raises:
+        QuantVizError: It is no importance matrix, or there is no folder for it.
+    """
+    from quantviz.checkpoints.importance import importances
+
+    folder = own_folder("imatrix")
+    if folder is None:
+        raise QuantVizError("checkpoint.no_cache")
+    # The name is a stranger's: of it only the ending, which tells the format, is a file's here.
+    ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
+    kept = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="quantviz-") as aside:
+            tried = Path(aside) / f"imatrix{ending}"
+            tried.write_bytes(content)
+            importances(tried)
+        put_whole(kept, content)
+    except QuantVizError as problem:
+        raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
+    kept.touch()
+    _drop_oldest(folder)
+    return kept.name
+
+
+def _drop_oldest(folder: Path) -> None:
+    there = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+    for each in there[UPLOADED_IMATRICES:]:
+        each.unlink(missing_ok=True)
