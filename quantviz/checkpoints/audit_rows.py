@@ -28,7 +28,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of what an audit computes: rows of another one are not taken.
-_VERSION = 1
+_VERSION = 2
 #: What can come of a pair that was compared: all else is told anew each time.
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))

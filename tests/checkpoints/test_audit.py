@@ -129,6 +129,24 @@ def test_codes_that_gptq_chose_are_told_from_rounded_ones(tmp_path, original, ac
     assert bool(weights[0].notes) == act_order
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.bfloat16, "nearest"), (torch.float32, "other")])
+def test_codes_of_quotients_in_half_precision_are_rounded_to_nearest(tmp_path, dtype, rounding):
+    """compressed-tensors divides bfloat16 by bfloat16: at 8 bits a quotient is then off by up to a quarter of
+    a step, and a tenth of the codes are not the nearest ones.
+    """
+    weight = torch.randn(64, 256, generator=torch.Generator().manual_seed(8)).bfloat16()
+    scale = (weight.abs().unflatten(1, (-1, 128)).amax(2) / 127.5).bfloat16()
+    quotients = weight / scale.repeat_interleave(128, 1)
+    q = (quotients.round().clamp(-128, 127) + 128).int()
+    zero = torch.full(scale.shape, 128, dtype=torch.int32)
+    tensors = {f"{ATTENTION}q_proj.weight": weight.to(dtype)}
+    (tmp_path / "original").mkdir()
+    original = layouts.write(tmp_path / "original" / "x.safetensors", tensors)
+    twin = layouts.gptq(f"{ATTENTION}q_proj", q, zero, scale.float(), 8)
+    (found,) = audited(layouts.write(tmp_path / "x.safetensors", twin), original).tensors
+    assert found.rounding == rounding
+
+
 def test_codes_that_something_else_chose(tmp_path, original):
     random = torch.Generator().manual_seed(2)
 
