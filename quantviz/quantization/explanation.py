@@ -69,7 +69,7 @@ class Step(Picklable):
 
 @dataclass(frozen=True)
 class Rounding:
-    """The rounding of a cell's value to the grid. Every number is in units of the scale.
+    """The rounding of a cell's value to the grid, with all numbers in units of the scale.
 
     >>> from quantviz import Given, Scheme, quantize
     >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
@@ -218,7 +218,14 @@ class Explanation(Picklable):
 
 @public_but("index")
 def explain(r: QuantResult, index: Shape | int) -> Explanation:
-    """Return the derivation of the cell at `index`, which has one number an axis, negative ones from the end.
+    """Return the derivation of one cell's code, value and error.
+
+    Args:
+        r: A result of `quantize`.
+        index: The index of the cell, one number for each axis; negative ones count from the end.
+
+    Raises:
+        QuantVizError: `r` is not a result, or the index is outside of its shape.
 
     >>> from quantviz import Scheme, quantize
     >>> why = explain(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int4")), (0, 1))

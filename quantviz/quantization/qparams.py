@@ -36,7 +36,7 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
 
 
 def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return the values that the operations on a range begin with; `absmax` is the tensor's
+    """Return the values that the operations on a range read, by their names; `absmax` is the tensor's
     `largest_magnitude`.
     """
     return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
@@ -109,7 +109,7 @@ def stored_qparams(
 
     Those that are stored already stay as they are; under `strict` they may be infinite or NaN.
 
-    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` if they are not numbers, or too many
     or too few.
     """
     refuse_other_than_qparams(params)
@@ -178,7 +178,7 @@ def given_qparams(
     stored: bool = False,
     any_number: bool = False,
 ) -> QParams:
-    """Return scale and zero point set by hand, checked and brought to the grid.
+    """Return scale and zero point set by hand, checked and in the shape of the grid.
 
     Scales `chosen` by an engine can be negative, or 0, and with `any_number` infinite or NaN; others are
     above 0, unless the convention itself makes negative ones. In symmetric mode a zero point of 0 is the

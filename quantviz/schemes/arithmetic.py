@@ -1,6 +1,6 @@
 """The fields of an engine's arithmetic: each selects or sets one of the steps that all engines share.
 
-The steps are the operations of `quantviz/quantization`; no code asks which engine it is.
+The steps are the operations of `quantviz/quantization`; no code checks for an engine.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ class ScaleSpec:
     value_limit: float = 0.0
     #: The smallest scale allowed, used by `floor_rule`.
     floor: float = 0.0
-    #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
-    #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
-    #: "absmax_one_up_to", "inverse_one_up_to": the same for the number behind the scale; "codes_zero_up_to":
-    #: up to the floor every code is 0, and the scale 1; "range_stretched": max(scale, floor), with the range
-    #: that the zero point is made of stretched as much as the scale; "magnitude_below": a scale of either
-    #: sign whose magnitude is below the floor becomes the floor.
+    #: The use of `floor`. "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor,
+    #: after the zero point was made with it; "one_below": a scale below the floor becomes 1;
+    #: "width_at_least", "absmax_replace_zero", "absmax_one_up_to", "inverse_one_up_to": the same for the
+    #: number behind the scale; "codes_zero_up_to": up to the floor every code is 0, and the scale 1;
+    #: "range_stretched": max(scale, floor), with the range that the zero point is made of stretched as much
+    #: as the scale; "magnitude_below": a scale of either sign whose magnitude is below the floor becomes the
+    #: floor.
     floor_rule: str = "at_least"
     #: The scale that replaces one whose inverse is beyond float32, before any floor; 0 keeps it.
     without_inverse: float = 0.0

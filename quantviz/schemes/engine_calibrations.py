@@ -59,7 +59,7 @@ class MSETorch(_Computed):
     """torch's `HistogramObserver`: ends move in, by quantiles, until the modelled error first rises.
 
     It models 256 cells, or 65536 for formats of more than 8 bits, however few codes there are: the range for
-    4 bits is that for 8. Of few values it takes off one bin at most.
+    4 bits is that for 8. With few values it removes one bin at most.
     """
 
     bins: int = 2048
@@ -238,7 +238,7 @@ class OCTAV(_Computed):
     """The clip of least modelled error, by Newton's steps (Sakr et al. 2022): s ← Σ|x|[|x| > s] / (4^-b / 3 ·
     #(0 < |x| ≤ s) + #(|x| > s)), a twelfth for formats without a sign.
 
-    Steps that go to and fro between two clips for ever end at the one with the smaller modelled error. With
+    Steps that alternate between two clips forever end at the one with the smaller modelled error. With
     `count_zeros` zeros are among those kept, as in ai-edge-quantizer, which takes 10 steps from s = 1 and
     ends at either of two such clips.
     """

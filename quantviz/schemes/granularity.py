@@ -1,4 +1,4 @@
-"""Granularities: which elements share one scale.
+"""Granularities: the sets of elements that share one scale.
 
 A granularity is added here: one class in `GRANULARITIES` and its words in each language.
 """

@@ -1,4 +1,4 @@
-"""`Scheme`: everything that is chosen about a quantization, and its text form."""
+"""`Scheme`: all choices that describe a quantization, and its text form."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Scheme:
 
     @property
     def code_min(self) -> int:
-        """Return smallest code in use: the format's, or one above it under a narrow range.
+        """Return the smallest code in use: the format's, or one above it under a narrow range.
 
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
@@ -119,7 +119,7 @@ class Scheme:
 
     @property
     def code_max(self) -> int:
-        """Return largest code in use: the format's, or one below it under a narrow range without a sign whose
+        """Return the largest code in use: the format's, or one below it under a narrow unsigned range whose
         zero point is the middle of the rest.
 
         >>> Scheme("uint8", convention=find_convention("coreml")).code_max
@@ -168,9 +168,7 @@ class Scheme:
 
     @property
     def _reduced(self) -> bool:
-        """Return whether the range is made for half of the codes. Of three codes or less none can be
-        spared.
-        """
+        """Return whether the range is made for half of the codes; at most three codes have none to spare."""
         fmt = self.number_format
         reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
         return reduced and fmt.kind == "integer" and fmt.levels > 3
@@ -293,7 +291,7 @@ class Scheme:
 
     @property
     def weighs_columns(self) -> bool:
-        """Whether the engine heeds weights of columns with this format.
+        """Whether the engine uses weights of columns with this format.
 
         >>> Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighs_columns
         True
@@ -304,7 +302,7 @@ class Scheme:
 
     @property
     def weighted(self) -> Scheme:
-        """Return the scheme whose codes are those of scales found by weights of columns.
+        """Return the scheme with the engine's arithmetic for scales that were searched by weights of columns.
 
         >>> print(Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighted.arithmetic)
         gguf_signed(ties=even,scale.first=inverse)
@@ -337,11 +335,11 @@ class Scheme:
         return SEARCHES.get(self.arithmetic.search or "", {}).get(self.format)
 
     def replace(self, **changes: object) -> Scheme:
-        """Return the same scheme but for `changes`."""
+        """Return this scheme with `changes`, fields by name; raise `QuantVizError` if they do not fit."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def with_every_value(self) -> Scheme:
-        """Return the same scheme with ranges from the smallest to the largest value, and without a search.
+        """Return this scheme with ranges from the smallest to the largest value, and without a search.
 
         >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
         iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
@@ -445,8 +443,8 @@ class Scheme:
         return self._nearest((self.format,), (mode,))
 
     def for_picture(self) -> Scheme:
-        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
-        its engine offers no such codes, or lays them around a zero point in the middle.
+        """Return this scheme with unsigned codes, for values such as a picture's; this scheme itself if its
+        engine does not support such codes, or puts their zero point in the middle.
 
         >>> print(Scheme("int4").for_picture())
         uint4,symmetric,per_tensor,min_max,course
@@ -455,7 +453,7 @@ class Scheme:
         return unsigned if unsigned.symmetric_zero_point == 0 else self
 
     def for_both_signs(self) -> Scheme:
-        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+        """Return this scheme with signed codes if its own cannot represent values below 0.
 
         >>> print(Scheme("uint4").for_both_signs())
         int4,symmetric,per_tensor,min_max,course
@@ -509,8 +507,8 @@ class Scheme:
     def _granularity_like(
         self, fmt: NumberFormat, convention: Convention, shape: Shape | None
     ) -> Granularity:
-        """Return the nearest granularity that goes with a format; where no shape is known, this one in the
-        nearest size.
+        """Return the nearest granularity that goes with a format; without a shape, this one in the nearest
+        size.
         """
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
@@ -520,8 +518,8 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the modes offered, this one's first; where the codes lose their sign, the one with a zero
-        point first.
+        """Return the engine's modes, with this scheme's first; if the codes lose their sign, the mode with a
+        zero point comes first.
         """
         wanted = (
             "asymmetric"
@@ -642,7 +640,7 @@ class Scheme:
             )
 
     def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield an error where the blocks do not fall into whole runs that share a scale of scales."""
+        """Yield an error if the blocks do not divide into whole runs that share a scale of scales."""
         search = self.search
         if search is None or search.run < 2:
             return
@@ -659,7 +657,7 @@ class Scheme:
                 )
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """Yield an error for each choice that the convention's engine does not offer."""
+        """Yield an error for each choice that the convention's engine does not support."""
         assert isinstance(self.convention, Convention)
         offer, name = self.convention.offer, self.convention.id
         size = getattr(self.granularity, "size", None)

@@ -1,4 +1,4 @@
-"""Codes and values that a file has, compared with those nearest to the original: a band of rows at a time."""
+"""Comparison of a file's codes and values with those nearest to the original, a band of rows at a time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def compared(band: Band, *, finite: bool, count: int) -> Compared:
 
 
 def by_reference(band: Band) -> Compared:
-    """Return the same by the reference."""
+    """Return the comparison of a band, computed by the reference."""
     r, as_near = result_of_band(band)
     saturated = int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
     return Compared(Moments.of(r), as_near.sum(0), r.layout.block_count, saturated)
@@ -108,7 +108,7 @@ def by_reference(band: Band) -> Compared:
 
 @lru_cache(maxsize=64)
 def _given(scheme: Scheme, shape: Shape) -> Scheme | None:
-    """Return a scheme whose scales are given; none where kernels do not compare under it."""
+    """Return the scheme with given scales; none if kernels cannot compare under it."""
     given = scheme.replace(nonfinite="ignore", calibration=External())
     return None if given.number_format.bits > 8 or any(given.problems(shape)) else given
 

@@ -109,7 +109,7 @@ def measure(
     threads: int | None = None,
     known: Facts | None = None,
 ) -> Measured:
-    """Return the metrics of a scheme on a tensor, without making anything as large as it.
+    """Return the metrics of a scheme on a tensor, without allocating anything as large as it.
 
     Args:
         x: A tensor, nested list or array, as in `quantize`, or a `Stored`.
@@ -212,13 +212,13 @@ def measure(
     )
 
 
-#: The fields of `Moments` that the one pass over a tensor gives.
+#: The fields of `Moments` that one pass over a tensor computes.
 ONE_PASS = frozenset(
     each.name
     for each in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), each.name) is not None
 )
-#: Those of its other fields that codes or errors are made again for.
+#: Those of its other fields for which codes or errors are computed again.
 OF_CELLS = frozenset({"abs_e", "code_counts"})
 
 
@@ -300,7 +300,7 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
 
 
 def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]:
-    """Return the sums of all cells, and which path ran."""
+    """Return the sums of all cells, and the name of the path that ran."""
     scheme, given = asked.scheme, asked.given
     layout, fmt = in_line(scheme.layout(x.shape)), scheme.number_format
     rows = rows_of_piece(layout, x.shape, asked)
@@ -396,7 +396,7 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
 
 
 def _chunked(x: Stored, asked: Asked, params: QParams, whole: Tally) -> Tally:
-    """Return the same by the reference's operations. The sums of a piece follow from the plan alone."""
+    """Return the sums of all cells by the reference's operations; the plan alone decides a piece's sums."""
     in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
@@ -413,12 +413,12 @@ def _chunked(x: Stored, asked: Asked, params: QParams, whole: Tally) -> Tally:
     return whole.join(tallies)
 
 
-#: Lines whose sums are kept at once by a thread: 16 bytes each.
+#: Number of lines whose sums a thread holds at a time: 16 bytes each.
 _MOST_LINES = 2**20
 
 
 def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | None = None) -> Measured:
-    """Return the same of a result that is there already: path "reference"."""
+    """Return the metrics of a quantized tensor, with "reference" as the path."""
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
@@ -474,7 +474,7 @@ def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
 
 
 def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
-    """Return the notes of NaN and Inf in a tensor; `QuantVizError` where the scheme refuses them."""
+    """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
     found = known.found
     if found is None:
         return ()

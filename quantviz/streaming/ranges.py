@@ -110,8 +110,8 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float =
 def _blocks(
     x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool, reads: bool = False
 ) -> BlockValues:
-    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them; `reads` is whether it
-    asks for the values themselves.
+    """Return the statistics of a tensor's blocks, or those of a band, for calibrations; `reads` is whether
+    the calibration reads the values themselves.
     """
     dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():

@@ -59,9 +59,7 @@ def layout_of_rows(layout: BlockLayout, first: int, last: int) -> BlockLayout:
 
 
 def in_line(layout: BlockLayout) -> BlockLayout:
-    """Return the layout of the flat elements where there is but one block: it has no lines to be kept
-    apart.
-    """
+    """Return the layout with one line of flat elements as its view if it has one block; else as it is."""
     count = math.prod(layout.view_shape)
     return (
         BlockLayout((count,), (count,), (1,), layout.tail)
@@ -80,7 +78,7 @@ def windows_of(
 ) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
     """Yield the view in windows of whole blocks of about `piece` elements.
 
-    Each comes with its layout, and where its blocks are in the grid.
+    Each comes with its layout, and the place of its blocks in the grid.
     """
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
     of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
@@ -99,7 +97,7 @@ def windows_of(
 
 
 def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
-    """Return a window of the view, which has one or two axes where it is not the tensor's shape."""
+    """Return a window of the view, which has one or two axes if it differs from the tensor's shape."""
     if layout.view_shape == x.shape and not isinstance(x, Band):
         return x.read(window)
     length = layout.view_shape[-1]

@@ -232,7 +232,7 @@ class StreamedBlocks:
         return answers
 
     def _in_windows(self, asked: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
-        """Hand over the blocks of one window after the other, and where they are in the grid."""
+        """Call a function with the blocks of one window after the other, and their place in the grid."""
 
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
             for window, layout, place in windows:

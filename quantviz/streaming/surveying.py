@@ -199,7 +199,7 @@ class _Plan:
 
     @cached_property
     def lines(self) -> tuple[BlockLayout | None, ...]:
-        """Return the lines along each axis, as blocks; none where they are too many to be kept."""
+        """Return the lines along each axis, as blocks; none for an axis with more than `MOST_KEPT` lines."""
         return tuple(
             _of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape)
         )
@@ -210,10 +210,10 @@ class _Plan:
         return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield from … to of each piece, of about `limits.CELLS_READ_AT_ONCE` cells.
+        """Yield start and stop of each piece, of about `limits.CELLS_READ_AT_ONCE` cells.
 
-        Many times as many cells as have sums of their own, so that joining takes no time; where not all
-        blocks are kept, whole rows of blocks.
+        A piece has many times as many cells as sums, so that joining takes hardly any time; if not all blocks
+        have sums, it is whole rows of blocks.
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most, count = (
@@ -228,7 +228,7 @@ class _Plan:
 
 
 class _SurveyTally:
-    """Everything that a survey counts and adds up of the cells from `start` to before `stop`."""
+    """The counts and sums of a survey over the cells from `start` to before `stop`."""
 
     def __init__(self, plan: _Plan, start: int, stop: int) -> None:
         self._plan, self._start, self._stop = plan, start, stop
@@ -348,7 +348,7 @@ class _WorstOfRun:
 
 
 class _Adder:
-    """Adds up by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
+    """Sums by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
     same rows of blocks.
     """
 
