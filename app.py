@@ -48,7 +48,7 @@ def show_page() -> None:
     words.begin()
     tab.begin()
     show_style()
-    with st.container(key="unseen"):  # what only runs
+    with st.container(key="unseen"):  # scripts without a picture
         tab.speak()
         keep_history()
         watch_connection()

@@ -51,12 +51,12 @@ class QuantVizError(ValueError):
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
         """Return the sentence in `language`."""
-        said = {
-            name: value.message(language)
-            if isinstance(value, QuantVizError)
-            else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
-            for name, value in self.params.items()
-        }
+        said: dict[str, object] = {}
+        for name, value in self.params.items():
+            if isinstance(value, QuantVizError):
+                said[name] = value.message(language)
+            else:
+                said[name] = _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
         sentence = text(f"errors.{self.key}", known_language(language), **said)
         nearest = self._nearest()
         return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
@@ -114,7 +114,8 @@ class _Shown:
     def __format__(self, spec: str) -> str:
         value = self._value
         if isinstance(value, str):
-            value = _cut(value, self._most)
+            # A file's name can have halves of characters, which no page and no terminal takes.
+            value = _cut(value, self._most).encode("utf-8", "backslashreplace").decode("utf-8")
         elif isinstance(value, int | list | tuple | dict | set | frozenset) and not spec:
             return repr(self)
         try:
@@ -137,7 +138,10 @@ class _ShortRepr(reprlib.Repr):
 
         Python refuses to write more than 4,300 digits.
         """
-        return repr(x) if abs(x) < 10**MOST_SHOWN else f"{'-' if x < 0 else ''}10^{math.log10(abs(x)):.0f}"
+        if abs(x) < 10**MOST_SHOWN:
+            return repr(x)
+        sign = "-" if x < 0 else ""
+        return f"{sign}10^{math.log10(abs(x)):.0f}"
 
 
 _short = _ShortRepr()

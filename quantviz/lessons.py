@@ -1,4 +1,4 @@
-"""`python -m quantviz.lessons [folder …]`: the command's first address, kept for who has written it down."""
+"""`python -m quantviz.lessons [folder …]`: the command's first address, kept for existing scripts."""
 
 import runpy
 

@@ -31,7 +31,7 @@ from quantviz.errors import QuantVizError
 
 T = TypeVar("T")
 
-#: Seconds between two checks whether somebody still waits.
+#: Seconds between two checks whether a caller still waits.
 _LOOK = 0.1
 #: Seconds until the process of dropped work is killed if the work does not reach its next check; and seconds
 #: that a process may take beyond the work's own: to start, to wait for the processor, to read.
@@ -126,7 +126,7 @@ class WorkProcess:
         except BrokenPipeError:  # it had waited for long, and has just ended
             self.close()
             return self._told(asked)
-        except BaseException:  # half a message would be taken for the beginning of the next
+        except BaseException:  # half a message would become the beginning of the next
             self.close()
             raise
         return running

@@ -205,29 +205,30 @@ ALLOWED = {
     "own_process": "",
     "door": "errors",
     "quoting": "",
+    "whole_files": "errors",
     "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
-    "sources": "errors own_folder schemes tensors text",
+    "sources": "errors own_folder schemes tensors text whole_files",
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
-    "compiled": "errors evaluation own_folder quantization schemes tensors",
+    "compiled": "errors evaluation own_folder quantization schemes tensors whole_files",
     "work_process": "budget compiled errors own_process",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
-    " quoting schemes sources streaming tensors text",
+    " quoting schemes sources streaming tensors text whole_files",
     "lab": "errors schemes sources tensors",
     "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
     "browser": "",
     "export": "checkpoints door errors evaluation figures lab quantization quoting schemes sources tensors"
-    " text",
+    " text whole_files",
     "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
     "lessons": "",
     "cli": "analysis checkpoints errors evaluation export figures lab own_process quoting schemes sources"
-    " streaming tensors text",
+    " streaming tensors text whole_files",
     "__main__": "cli",
     "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text work_process",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
@@ -236,7 +237,7 @@ ALLOWED = {
     "ui/lab": "analysis checkpoints errors evaluation export figures lab schemes sources streaming teaching"
     " tensors text ui/components ui/shell",
     "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources tensors text"
-    " ui/components ui/shell",
+    " ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",

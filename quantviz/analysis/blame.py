@@ -26,7 +26,7 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
@@ -145,6 +145,7 @@ class Remedy:
     is_deployable: bool = True
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class Blame:
@@ -274,8 +275,16 @@ def culprits(
     """Return the `blame` of the cells and of the channels of each axis, by the worth of their choices.
 
     The choice worth most comes first: it names the costliest parts. A choice is None if no part is worth its
-    bits; those come last, by how much their costliest part causes. `x`, `scheme`, `most` and `trials` are as
-    in `blame`.
+    bits; those come last, by how much their costliest part causes.
+
+    Args:
+        x: An input of `quantize`, or a `Stored`.
+        scheme: The scheme, a recipe or a text form.
+        most: How many parts are kept at most, as in `blame`.
+        trials: How many quantizations each search makes at most, as in `blame`.
+
+    Raises:
+        QuantVizError: As `quantize` does.
 
     >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
     >>> found = culprits(x, "int4_per_tensor")

@@ -25,7 +25,7 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.door import public, public_class
+from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.formats import FORMATS
@@ -80,6 +80,7 @@ class RateLine:
         return sqnr_db > self.at(bits) + _ABOVE_DB
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
 class RateDistortion:

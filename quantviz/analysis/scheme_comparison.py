@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import KeptHere, Study
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
@@ -45,6 +45,7 @@ TIE, NOTHING = -1, -2
 _AT_ONCE = 2**18
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class SchemeComparison:
     """Schemes of the smallest error, cell by cell and part by part. The first scheme is A, the second B."""

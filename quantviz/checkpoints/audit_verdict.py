@@ -139,7 +139,12 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
     leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
     for (here, there), count in leads.items():
         if here != there:
-            key = "both" if here and there else "quantized" if here else "original"
+            if here and there:
+                key = "both"
+            elif here:
+                key = "quantized"
+            else:
+                key = "original"
             yield Note.of(f"audit.matched.lead_{key}", count=count, here=here, there=there)
     inside = Counter(part for each in matches for part in each.inside)
     for part, count in inside.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.sources import LoudColumns, LoudRows, Normal, OneOutlier, Source, StudentT
+from quantviz.whole_files import put_whole
 
 #: What the example is called where a checkpoint is named; no file below a folder is called so.
 EXAMPLE = "example:"
@@ -56,9 +57,6 @@ def example_file() -> Path:
     Raises:
         QuantVizError: There is no folder that is this user's alone.
     """
-    import os
-    import tempfile
-
     folder = own_folder("example")
     if folder is None:
         raise QuantVizError("checkpoint.no_cache")
@@ -67,7 +65,5 @@ def example_file() -> Path:
         from safetensors.torch import save
 
         raw = save({name: source.tensor() for name, source in example_tensors().items()})
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as aside:
-            aside.write(raw)
-        os.replace(aside.name, file)
+        put_whole(file, raw)
     return file

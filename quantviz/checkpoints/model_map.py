@@ -320,7 +320,12 @@ def model_map(
             members.setdefault(place, []).append(tensor)
     for column, tensor in enumerate(strip):
         members[-1, column] = [tensor]
-    shown = "difference" if against else CHOICE if choice is not None else colour
+    if against:
+        shown = "difference"
+    elif choice is not None:
+        shown = CHOICE
+    else:
+        shown = colour
     squares = tuple(
         _square(model, recipe, shown, against, row, column, tensors, bool(layer))
         if choice is None

@@ -74,7 +74,12 @@ def _compared(
         why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
         return TensorAudit("", partner.name, "", status, why, partner.shape)
     weight = quantized.weights.get(item.name)
-    layout = weight.layout if weight else "plain" if item.kind in ("plain", "whole") else "unknown"
+    if weight:
+        layout = weight.layout
+    elif item.kind in ("plain", "whole"):
+        layout = "plain"
+    else:
+        layout = "unknown"
     problem = item.reason or next((each.reason for each in pair.partners if each.reason), None)
     if item.kind == "whole" and partner is not None and problem is None:
         problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)

@@ -14,7 +14,7 @@ from quantviz.quoting import option_parts
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation import Allocation
 
-#: What `export_allocation` writes; a test holds the two together.
+#: The tools that `export_allocation` writes files for; a test holds the two together.
 TOOLS = ("json", "llama", "llmcompressor", "modelopt")
 
 

@@ -108,7 +108,7 @@ def compare(
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what a person is shown of a row; a tensor of the original alone by its name there."""
+    """Return the row for display; a tensor of the original alone has its name there."""
     return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Where the app is unless it is said: Streamlit's own address.
 APP = "http://localhost:8501/"
 
-#: What is told of an address by the part of it that says so.
+#: The printed names of each part of an address.
 _SAID_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "link.names.t": ("source", "title", "shape", "cell", "view"),
@@ -153,7 +153,7 @@ def _read(address: str, output: Output) -> None:
 
 
 def _told(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
-    """Return what an address says; what is hidden from those who open it is named too."""
+    """Return the parts of an address by name, with the list of parts hidden from those who open it."""
     from quantviz.schemes.recipes import current_recipe
     from quantviz.sources import write_source
 

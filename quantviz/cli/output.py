@@ -29,6 +29,7 @@ from quantviz.cli.text_table import text_fields, text_table
 from quantviz.errors import Note, QuantVizError
 from quantviz.quoting import csv_text
 from quantviz.text import visible
+from quantviz.whole_files import cannot_write, write_file
 
 #: The forms of a table, each with the suffix of its files.
 FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
@@ -83,7 +84,7 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
 
 
 def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Output:
-    """Return what was asked for; `QuantVizError` where it cannot be had."""
+    """Return the output format and file that were chosen; `QuantVizError` where there is no such format."""
     path = Path(file) if file not in (None, "-") else None
     of_suffix = next((name for name, suffix in known.items() if path and path.suffix.lower() == suffix), None)
     if form and of_suffix and form != of_suffix:
@@ -96,7 +97,7 @@ def _chosen(form: str | None, file: str | None, known: Mapping[str, str]) -> Out
     if path is None and output.format not in _FOR_TERMINALS and sys.stdout.isatty():
         raise QuantVizError("cli.not_to_terminal", format=output.format)
     if path and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise _cannot_write(path, IsADirectoryError() if path.is_dir() else FileNotFoundError())
+        raise cannot_write(path, IsADirectoryError() if path.is_dir() else FileNotFoundError())
     return output
 
 
@@ -152,10 +153,8 @@ def put(output: Output, content: str | bytes) -> None:
     raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     if output.path is None:
         _to_stdout(raw)
-    elif _is_device(output.path):
-        output.path.write_bytes(raw)
     else:
-        _into_place(Path(os.path.realpath(output.path)), raw)
+        write_file(output.path, raw)
 
 
 def say(key: str, /, **params: object) -> None:
@@ -275,7 +274,7 @@ def _to_stdout(raw: bytes) -> None:
         stream.write(raw)
         stream.flush()
     except BrokenPipeError:
-        # What Python would flush at its end goes nowhere, so that it does not complain.
+        # Python flushes stdout at its end: that output goes nowhere, so that no error is printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise click.exceptions.Exit(CLOSED_PIPE) from None
 
@@ -283,25 +282,3 @@ def _to_stdout(raw: bytes) -> None:
 def _is_device(path: Path) -> bool:
     """Return whether it is there and no plain file: /dev/stdout, a named pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _into_place(path: Path, raw: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("xb") as file:
-            file.write(raw)
-        beside.replace(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _cannot_write(path: Path, error: OSError) -> QuantVizError:
-    reasons = {
-        IsADirectoryError: "is_folder",
-        FileNotFoundError: "no_folder",
-        PermissionError: "no_permission",
-    }
-    reason = QuantVizError(f"cli.{reasons.get(type(error), 'system')}", system=error.strerror or "")
-    return QuantVizError("cli.cannot_write", file=str(path), reason=reason)

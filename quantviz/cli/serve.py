@@ -15,7 +15,7 @@ import click
 import quantviz
 from quantviz.errors import QuantVizError
 
-#: What the app imports besides what the core needs.
+#: Packages that the app imports beyond those of the core.
 _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
 #: Streamlit's port, and how many after it are tried where it is taken.
 _PORT, _PORTS = 8501, 100
@@ -118,7 +118,7 @@ def _opening(
 
 
 def _setting(name: str, options: Sequence[str], environment: Mapping[str, str] | None = None) -> str | None:
-    """Return what the options, or else the environment, say of a setting of Streamlit's.
+    """Return the value of a Streamlit setting from the options, else from the environment; None without one.
 
     >>> _setting("server.port", ["--server.port=8600"], {}), _setting("server.port", [], {})
     ('8600', None)

@@ -35,7 +35,7 @@ def wait() -> None:
     import quantviz.cli.scan  # noqa: F401
     from quantviz.checkpoints.readiness import make_ready
 
-    # What is asked for meanwhile begins at once, beside what is still being compiled.
+    # A scan that is requested meanwhile begins at once, beside the rest of the compilation.
     threading.Thread(target=make_ready, args=(sys.argv[1:], came.is_set), daemon=True).start()
     sys.setswitchinterval(_SWITCH)
     if not came.wait(_PATIENCE) or not lines[0].strip():

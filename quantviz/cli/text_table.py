@@ -10,7 +10,7 @@ from quantviz.text import visible
 
 #: Significant digits of a number: enough to tell 6.5625 bits from 6.5.
 _DIGITS = 5
-#: What stands for no value.
+#: The sign of a missing value.
 _NONE = "–"
 _GAP = "  "
 
@@ -21,10 +21,8 @@ def display_width(words: str) -> int:
     >>> display_width("scale"), display_width("缩放"), display_width("e\u0301")
     (5, 4, 1)
     """
-    return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        for each in words
-    )
+    drawn = [each for each in words if not unicodedata.combining(each)]
+    return len(drawn) + sum(unicodedata.east_asian_width(each) in "WF" for each in drawn)
 
 
 def as_words(value: Any) -> str:

@@ -174,11 +174,17 @@ def _store_truth(address, index, value):
     address[index] = np.uint8(value)
 
 
-load, storer = (
-    (_load_apart, _store_apart)
-    if by_hand("addresses")
-    else (_load_plain, lambda of, name: _store_truth if of == b1 else _store_plain)
-)
+def _plain_storer(of: Any, name: Any) -> Any:
+    """Return the function that stores a value of a type with numba's own indexing."""
+    return _store_truth if of == b1 else _store_plain
+
+
+if by_hand("addresses"):
+    load = _load_apart
+    storer = _store_apart
+else:
+    load = _load_plain
+    storer = _plain_storer
 
 
 @inline_part

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -50,6 +48,7 @@ from quantviz.compiled.tracing import BlockCode, CellCode
 from quantviz.compiled.vector_searches import searching
 from quantviz.compiled.vector_sums import summing
 from quantviz.compiled.vector_trials import trying
+from quantviz.whole_files import put_whole
 
 #: Arguments of compiled arithmetic that are addresses, and the types of the numbers there; all others are
 #: whole numbers.
@@ -183,9 +182,7 @@ def _made(source: str) -> Any:
     """Return the compiled function of some source."""
     folder, path = cache_folder(), _path(source)
     if folder is not None and not Path(path).exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-            file.write(source)
-        os.replace(file.name, path)
+        put_whole(path, source)
     names = {
         **_NAMES,
         "summing": summing,

@@ -110,8 +110,10 @@ def write_program(scheme: Scheme) -> Program:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
 
-    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`,
-    also where an engine searches scales, for which there is no range.
+    A calibration that searches has no part from values to the scale: the browser gets its ranges.
+
+    Raises:
+        Untraceable: If an operation cannot be written down, or an engine searches scales without a range.
 
     >>> program = write_program(Scheme("int4", "asymmetric"))
     >>> program.text == write_program(Scheme("int8", "asymmetric")).text
@@ -475,4 +477,8 @@ def _truth(value: str) -> str:
 def _plain(value: float) -> float | str:
     if math.isfinite(value):
         return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    if value > 0:
+        return "Infinity"
+    return "-Infinity"

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from quantviz.compiled.hand_written import plain_pieces
 from quantviz.own_folder import own_folder
+from quantviz.whole_files import put_whole
 
 
 @cache
@@ -59,15 +59,9 @@ def kept_text(name: str, make: Callable[[], str]) -> str:
         return file.read_text(encoding="utf-8")
     made = make()
     if file is not None:
-        # Written aside and moved, so that nobody reads half of it. On a full disk the next process makes it
-        # again.
-        with (
-            contextlib.suppress(OSError),
-            tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as aside,
-        ):
-            aside.write(made)
-            aside.close()
-            Path(aside.name).replace(file)
+        # On a full disk the next process makes it again.
+        with contextlib.suppress(OSError):
+            put_whole(file, made)
     return made
 
 

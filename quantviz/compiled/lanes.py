@@ -40,11 +40,12 @@ def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callabl
 def _comparison(sign: str) -> Callable[[Any, Any], Any]:
     def run(self: Lanes, other: Any) -> Lanes:
         a, b = self._with(other)
-        compare = (
-            (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered)
-            if a.floating
-            else a.builder.icmp_signed
-        )
+        if not a.floating:
+            compare = a.builder.icmp_signed
+        elif sign == "!=":
+            compare = a.builder.fcmp_unordered
+        else:
+            compare = a.builder.fcmp_ordered
         return a.of("b1", compare(sign, a.value, b.value))
 
     return run
@@ -85,12 +86,20 @@ class Lanes:
         if kind == "b1":
             truth: Lanes = self != 0
             return truth
-        if self.floating:
-            cast = (b.fpext if kind == "f8" else b.fptrunc) if kind in ("f4", "f8") else b.fptosi
+        if self.floating and kind == "f8":
+            cast = b.fpext
+        elif self.floating and kind == "f4":
+            cast = b.fptrunc
+        elif self.floating:
+            cast = b.fptosi
         elif kind in ("f4", "f8"):
             cast = b.uitofp if self.kind == "b1" else b.sitofp
+        elif self.kind == "b1":
+            cast = b.zext
+        elif kind == "i4":
+            cast = b.trunc
         else:
-            cast = b.zext if self.kind == "b1" else b.trunc if kind == "i4" else b.sext
+            cast = b.sext
         return self.of(kind, cast(self.value, goal))
 
     def _with(self, other: Any) -> tuple[Lanes, Lanes]:

@@ -302,9 +302,10 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
             here = values[line * stride : line * stride + stride]
             for c in range(stride):
                 value = np.float64(here[c])
-                there = value == value
-                totals[c] += (value * value if squared else value) if there else 0.0
-                known[c] += 1.0 if there else 0.0
+                if value != value:
+                    continue
+                totals[c] += value * value if squared else value
+                known[c] += 1.0
         j, left = first, cells[0]
         while left < cells[1]:
             right = min(cell_edges[j + 1], cells[1])
@@ -416,7 +417,12 @@ def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_err
                 of_value[k] -= 1
     for k in range(len(x)):
         step = steps[k] if steps[k] == steps[k] else 0.0
-        part = np.int32(2) if clipped[k] else np.int32(1) if (x[k] != 0) & (x_hat[k] == 0) else np.int32(0)
+        if clipped[k]:
+            part = np.int32(2)
+        elif (x[k] != 0) & (x_hat[k] == 0):
+            part = np.int32(1)
+        else:
+            part = np.int32(0)
         inside = np.int32(1) + np.int32(min(max((step + 0.5) * ERROR_BINS, 0.0), ERROR_BINS - 1.0))
         outside = np.int32(0) if step < 0 else np.int32(ERROR_BINS + 1)
         of_value[k] += part * (last + np.int32(1))

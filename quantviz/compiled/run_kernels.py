@@ -182,7 +182,12 @@ def look(x, flat, state):
                 if size >= INFINITE:
                     if state[FIRST_BAD] < 0:
                         state[FIRST_BAD] = flat + done + j
-                    state[NAN if size > INFINITE else INF if raw > 0 else MINUS_INF] += 1
+                    if size > INFINITE:
+                        state[NAN] += 1
+                    elif raw > 0:
+                        state[INF] += 1
+                    else:
+                        state[MINUS_INF] += 1
                     continue
                 key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
                 state[LOW], state[HIGH] = min(state[LOW], key), max(state[HIGH], key)

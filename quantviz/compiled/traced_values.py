@@ -172,13 +172,11 @@ def _logic(sign: str) -> Callable[[Any, Any], Cell]:
             for one, other in ((left, right), (right, left)):
                 if one.name in ("True", "False"):
                     absorbing = "False" if sign == "&" else "True"
-                    return (
-                        one
-                        if one.name == absorbing and sign != "^"
-                        else other
-                        if sign != "^"
-                        else _binary_logic(sign, left, right)
-                    )
+                    if one.name == absorbing and sign != "^":
+                        return one
+                    if sign != "^":
+                        return other
+                    return _binary_logic(sign, left, right)
         return (
             _binary_logic(sign, left, right)
             if dtype == torch.bool

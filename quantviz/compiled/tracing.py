@@ -110,7 +110,10 @@ def _where_log2_reaches() -> torch.Tensor:
 
 
 def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
-    """Return the lines from a block's ends to its parameters `names`. Raises `Untraceable`.
+    """Return the lines from a block's ends to its parameters `names`.
+
+    Raises:
+        Untraceable: If an operation cannot be written down, or the calibration reads more than the ends.
 
     >>> code = trace_block(Scheme("int4"), ("scale",))
     >>> code.lines[:3]

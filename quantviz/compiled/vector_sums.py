@@ -143,7 +143,12 @@ class Summing(Loops):
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
         zero, zero_value = values == 0.0, x_hat == 0.0
-        out = zero if isinstance(clipped, bool) else clipped.spread() if wide else clipped
+        if isinstance(clipped, bool):
+            out = zero
+        elif wide:
+            out = clipped.spread()
+        else:
+            out = clipped
 
         gap = self.result("inverse_gap", found) if "inverse_gap" in code else None
 

@@ -201,13 +201,12 @@ def _telling(step: Step, why: Explanation) -> str:
         below, above = (end.item() for end in neighbours(read, fmt))
         side = "same" if below == above else _side(read.item() - below, above - read.item())
         nearest = {"below": below, "above": above, "same": below}.get(side, rounding.output)
-        wanted = (
-            rounding.output
-            if rounding.to_the_nearest
-            else rounding.below
-            if rounding.nearer == "below"
-            else rounding.above
-        )
+        if rounding.to_the_nearest:
+            wanted = rounding.output
+        elif rounding.nearer == "below":
+            wanted = rounding.below
+        else:
+            wanted = rounding.above
         return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
 
     digits = next((d for d in range(4, 10) if told(d)), 10)
@@ -215,7 +214,11 @@ def _telling(step: Step, why: Explanation) -> str:
 
 
 def _side(below: float, above: float) -> str:
-    return "tie" if below == above else "below" if below < above else "above"
+    if below == above:
+        return "tie"
+    if below < above:
+        return "below"
+    return "above"
 
 
 #: The steps that speak of codes and have other words where codes are no numbers.

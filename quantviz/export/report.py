@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from quantviz.door import public
@@ -15,6 +15,7 @@ from quantviz.export.html_page import escaped, html_page
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.whole_files import write_file
 
 #: Tensors that the verdict names, and that the table of the worst has.
 _NAMED, _WORST = 3, 20
@@ -101,7 +102,7 @@ def report(
 
 def _put(page: str, path: str | PurePath | None) -> str:
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8")
+        write_file(path, page)
     return page
 
 
@@ -327,7 +328,11 @@ class _Page:
 
 def _empty(columns: int) -> str:
     """Return a cell over so many columns in which there is nothing."""
-    return "" if not columns else "<td></td>" if columns == 1 else f'<td colspan="{columns}"></td>'
+    if not columns:
+        return ""
+    if columns == 1:
+        return "<td></td>"
+    return f'<td colspan="{columns}"></td>'
 
 
 def _written(digits: int) -> Callable[[float | None], str]:
@@ -339,9 +344,11 @@ _three, _four = _written(3), _written(4)
 
 def _one(value: float | None) -> str:
     """Return decibels with one decimal."""
-    return (
-        "–" if value is None else f"{value:.1f}".replace("-", "−") if math.isfinite(value) else number(value)
-    )
+    if value is None:
+        return "–"
+    if math.isfinite(value):
+        return f"{value:.1f}".replace("-", "−")
+    return number(value)
 
 
 def _db(row: Measurement) -> str:

@@ -185,7 +185,8 @@ def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
     name = f"#{at + 1}" if tensor is None else tensor
     shape = value("shape") or ()
     bits, own = number("bits"), number("effective_bits")
-    count = math.prod(shape) if shape else 0
+    if own is None and bits is not None and shape:
+        own = bits / math.prod(shape)
     status = "problem" if problem else value("status")
     return Measurement(
         tensor=name,
@@ -195,7 +196,7 @@ def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
         shape=" × ".join(map(str, shape)),
         content=value("content") or name,
         bits=bits,
-        bits_per_weight=own if own is not None else bits / count if bits is not None and count else None,
+        bits_per_weight=own,
         sqnr_db=number("sqnr_db") if status == "ok" else None,
         max_error=number("max_error"),
         kurtosis=number("kurtosis"),

@@ -93,12 +93,13 @@ class _LinePainter:
         few, full = len(marks.places) <= 64, bool(np.median(marks.counts) > 1) if len(marks.counts) else False
         foot = side * self._band
         nothing = np.full(len(marks.places), np.nan)
+        width = COLUMN if full else 1.2
         yield {
             "type": "scatter",
             "mode": "lines",
             "x": np.stack([marks.places, marks.places, nothing], axis=1).ravel(),
             "y": np.stack([np.full(len(tall), foot), tall, nothing], axis=1).ravel(),
-            "line": {"color": colour, "width": (2 if few else COLUMN if full else 1.2) * self.enlarge},
+            "line": {"color": colour, "width": (2 if few else width) * self.enlarge},
             "hoverinfo": "skip",
         }
         # A single value is its own number; of several the one nearest to 0 stands for all.
@@ -227,15 +228,16 @@ class _LinePainter:
         """Draw x itself, above everything else."""
         share = self._share(x)
         words = f"<b>x = {number(x, 6)}</b>"
-        words = f"{words} →" if share > 1 else f"← {words}" if share < 0 else words
-        yield self._note(
-            self._held(x),
-            _TOP - 0.13,
-            words,
-            self.theme.text,
-            13,
-            "left" if share < 0.06 else "right" if share > 0.94 else "center",
-        )
+        if share > 1:
+            words = f"{words} →"
+        elif share < 0:
+            words = f"← {words}"
+        anchor = "center"
+        if share < 0.06:
+            anchor = "left"
+        elif share > 0.94:
+            anchor = "right"
+        yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 13, anchor)
 
     def _way(self, y: float, landing: Landing) -> Iterator[dict[str, Any]]:
         """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
@@ -302,7 +304,12 @@ class _LinePainter:
         value, words = label
         share = self._share(value) * self.data.width
         half = half_width(words) - SIDE_MARGIN
-        anchor = "left" if share < half else "right" if share > self.data.width - half else "center"
+        if share < half:
+            anchor = "left"
+        elif share > self.data.width - half:
+            anchor = "right"
+        else:
+            anchor = "center"
         shift = {"left": -SIDE_MARGIN, "right": SIDE_MARGIN, "center": 0}[anchor]
         edge = {"left": self.data.axis.lo, "right": self.data.axis.hi, "center": self._at(value)}[anchor]
         return self._note(edge, y, f"<b>{words}</b>" if bold else words, colour, size, anchor) | {
@@ -351,7 +358,12 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
             least, lines = int(marks.counts.min()), len(marks.counts)
             part = "values_part" if sum(marks.out_of_view) else "values_all"
             values = text(f"formats.figure.{part}", language, shown=f"{marks.shown:,}", total=total)
-            words = "columns_one" if lines == 1 else "columns_alike" if least == marks.most else "columns"
+            if lines == 1:
+                words = "columns_one"
+            elif least == marks.most:
+                words = "columns_alike"
+            else:
+                words = "columns"
             params = {
                 "values": values,
                 "lines": f"{lines:,}",

@@ -142,9 +142,9 @@ def formats_data(
     if view not in VIEWS:
         raise QuantVizError("unknown_view", got=view, known=", ".join(VIEWS))
     formats = (first,) if second is None else (first, second)
-    landings = [
-        None if x is None else land(x, each, ties, reach(each) if to_one else 1.0) for each in formats
-    ]
+    landings: list[Landing | None] = [None] * len(formats)
+    if x is not None:
+        landings = [land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))

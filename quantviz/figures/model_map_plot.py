@@ -31,11 +31,11 @@ _MARGIN = (8, 8, 8, 8)
 _MOST_PRINTED = (9, 40)
 #: Colourings that have a colour for each recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
-#: How strong the grey of squares is that have no number.
+#: Opacity of the grey of squares without a number, by status.
 _GREY = MappingProxyType(
     {"waiting": 0.12, "left_aside": 0.16, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3}
 )
-#: What is printed into squares without a number, and in the corner of one that has another type.
+#: Signs in squares without a number, by status, and the sign in the corner of one that has another type.
 SIGNS = MappingProxyType({"left_aside": "=", "refused": "–", "problem": "!", "not_read": "?"})
 INSTEAD = "◥"
 #: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the

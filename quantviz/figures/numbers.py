@@ -67,13 +67,11 @@ def short_number(value: float, digits: int = 3) -> str:
     ('NaN', '1230', '2.12')
     """
     if not math.isfinite(value):
-        return (
-            WRITING.nan
-            if math.isnan(value)
-            else WRITING.infinite
-            if value > 0
-            else WRITING.minus + WRITING.infinite
-        )
+        if math.isnan(value):
+            return WRITING.nan
+        if value > 0:
+            return WRITING.infinite
+        return WRITING.minus + WRITING.infinite
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     rounded = float(f"{mantissa}e{exponent}")
     if value == round(value) and abs(value) < WRITING.most:
@@ -112,7 +110,11 @@ def _em(character: str) -> float:
         return 0
     if character > "\u2e7f":
         return 1
-    return 0.25 if character in " .,:|'·il()" else 0.8 if character in "mwMW%" else 0.5
+    if character in " .,:|'·il()":
+        return 0.25
+    if character in "mwMW%":
+        return 0.8
+    return 0.5
 
 
 def columns(words: str) -> int:

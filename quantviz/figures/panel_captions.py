@@ -100,7 +100,12 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
     first = data.top if down else data.left
     places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
-    side = "right" if down else "bottom" if across else "title"
+    if down:
+        side = "right"
+    elif across:
+        side = "bottom"
+    else:
+        side = "title"
     return EdgeScales(
         side,
         places,

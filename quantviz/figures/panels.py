@@ -166,13 +166,22 @@ def plot_quantization_errors(
 ) -> NotebookFigure:
     """Return the source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
-    The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
-    `n_bits` give the codes' colour range. The error is dequantized - original. `result`, the
-    `QuantResult` with these codes, adds block borders and scales, and each cell's block,
-    scale and cause where the pointer is; without it a line names them as missing. `selected`
-    is a cell (row, column) marked in all four. For a tensor with more cells a side than a screen has pixels,
-    the figure is a picture in which a pixel shows the largest of its cells. A notebook's front end that draws
-    no plotly shows a PNG. Raises `QuantVizError` where shapes differ, and for the result of other codes.
+    The error is dequantized - original. For a tensor with more cells a side than a screen has pixels, the
+    figure is a picture in which a pixel shows the largest of its cells. A notebook's front end that draws no
+    plotly shows a PNG.
+
+    Args:
+        original: A tensor or nested list of 1 to 4 axes.
+        quantized: Its codes, of the same shape.
+        dequantized: Its dequantized values, of the same shape.
+        dtype: The dtype of the codes, signed or not; with `n_bits` it sets the colour range of the codes.
+        n_bits: The bits of a code, 1 to 64.
+        result: The `QuantResult` with these codes. It adds block borders and scales, and each cell's block,
+            scale and cause on hover; without it a line names them as missing.
+        selected: A cell (row, column) that is marked in all four.
+
+    Raises:
+        QuantVizError: If shapes differ, if `dtype` or `n_bits` is not valid, or if `result` has other codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]
@@ -199,13 +208,12 @@ def plot_quantization_errors(
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None
-    notes = (
-        [text("panels.notebook.one_scale", scale=one)]
-        if one
-        else []
-        if result is not None
-        else [text("panels.no_result")]
-    )
+    if one:
+        notes = [text("panels.notebook.one_scale", scale=one)]
+    elif result is not None:
+        notes = []
+    else:
+        notes = [text("panels.no_result")]
     note = (
         " ".join([*notes, *([] if data.pixels is None else [pixel_words(data.pixels, DEFAULT_LANGUAGE)])])
         or None

@@ -287,11 +287,21 @@ def panels_data(
 ) -> PanelsData:
     """Return the four panels of a tensor (1 to 4 axes), its codes and its dequantized values.
 
-    `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
-    and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) the outcome of each cell.
-    `error_range` is the held end of the error's colours, in the unit of `error_view`; without it they
-    reach to the largest error. Raises `QuantVizError` if shapes differ, or if `error_view` needs a scale and
-    there is none.
+    Args:
+        x: A tensor or nested list of 1 to 4 axes.
+        q: Its codes, of the same shape.
+        x_hat: Its dequantized values, of the same shape.
+        scheme: The scheme of the codes. With `qparams` it adds block borders and scales.
+        qparams: Scale and zero point of each block.
+        cause: The outcome of each cell, as `explanation.causes` returns it.
+        view: The rows and columns that are shown of a tensor of more than two axes; by default the last two.
+        error_view: One of `ERROR_VIEWS`.
+        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
+            to the largest error.
+        code_range: The ends of the codes' colours; by default those of the scheme's or of the codes.
+
+    Raises:
+        QuantVizError: If shapes differ, or if `error_view` needs a scale and there is none.
 
     >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
     >>> data.shape, data.value_range, data.error_held

@@ -42,13 +42,11 @@ def encoded(array: Array) -> dict[str, str]:
 
 def _sent(value: Any) -> Any:
     # plotly takes bytes of no length for none at all.
-    return (
-        value
-        if not isinstance(value, np.ndarray)
-        else encoded(value)
-        if value.size and value.dtype.kind in "iufb"
-        else value.tolist()
-    )
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.size and value.dtype.kind in "iufb":
+        return encoded(value)
+    return value.tolist()
 
 
 class Drawn(Figure):

@@ -115,6 +115,11 @@ def overview_panels(
         overview.x_at if found else None,
         overview.error_at if found else None,
     )
+    unscaled = None
+    if found or scheme is None:
+        unscaled = decoded_values(overview.q, scheme)
+    elif scheme.number_format.kind != "integer":
+        unscaled = overview.q  # the means of codes that are no numbers are means of their values
     top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
     return PanelsData(
         x=overview.x,
@@ -132,11 +137,6 @@ def overview_panels(
         top=top,
         left=left,
         pixels=pixels,
-        # The mean of codes that are no numbers is that of their values.
-        unscaled=decoded_values(overview.q, scheme)
-        if found or scheme is None
-        else None
-        if scheme.number_format.kind == "integer"
-        else overview.q,
+        unscaled=unscaled,
         format_id=scheme.format if scheme else None,
     )

@@ -83,7 +83,7 @@ def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
         counts = of.bincount(minlength=found.extreme.numel())
         turns = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of]
         errors = torch.empty(len(of), dtype=torch.float64)
-        # Where a block has no more of them, from its value of largest magnitude to the same below 0.
+        # For blocks with no more ranges: from minus their largest magnitude to that.
         widest = found.extreme.abs().flatten()
         progress = Progress(int(counts.max()))
         for turn in range(int(counts.max())):
@@ -108,7 +108,7 @@ def errors_of_blocks(
     power: float = 2.0,
 ) -> torch.Tensor:
     """Return Σ |error|^`power` of each block with a range, float64; infinite where the range would be
-    refused, or the sum is no number.
+    refused, or the sum is NaN.
     """
     params, refused = params_to_try(found, absmax, scheme, layout)
     shape, counted = tuple(x.shape), counted_cells(x, scheme)
@@ -122,7 +122,7 @@ def errors_of_blocks(
     )
 
 
-#: How many cells are tried at once where many ranges are: it stays in the processor's cache.
+#: Number of cells that are tried at once with many ranges: they stay in the processor's cache.
 _CELLS_AT_ONCE = 2**16
 
 
@@ -168,7 +168,7 @@ class TrialByReference:
 
     @cached_property
     def _left_out(self) -> torch.Tensor | None:
-        """Return which elements of the rows do not count; none where all do."""
+        """Return whether each element of the rows is left out, bool; none if all count."""
         counted = counted_cells(self.x, self.scheme)
         counts = self._as_rows(torch.ones_like(self.x, dtype=torch.bool) if counted is None else counted)
         return None if bool(counts.all()) else ~counts

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 #: Divergences that differ by less count as equal: float64 is no more exact.
 _SAME = 1e-12
-#: How many cells of all clips that are tried are held at a time.
+#: Number of cells, of all clips to try, in memory at a time.
 _CELLS_TOGETHER = 2**21
 
 
@@ -46,11 +46,11 @@ def entropy_tensorrt(calibration: EntropyTensorRT, blocks: BlockValues, context:
 
 
 def _least_change(counts: Array, clips: Array, cells: int) -> Array:
-    """Return which of `clips`, the numbers of bins that are kept, changes each histogram least.
+    """Return the place in `clips` of the clip that changes each histogram least, int64 (k,).
 
-    What is kept, with all beyond in its last bin, is compared with the same merged into `cells` and spread
-    evenly over the bins that hold something. So a clip's divergence is made of sums up to the ends of its
-    cells, which are added up once for all clips.
+    A clip is the number of bins that it keeps. These bins, with all beyond added to the last one, are
+    compared with the same bins merged into `cells` and spread evenly over the bins that are not empty. So a
+    clip's divergence is made of sums up to the ends of its cells, which are added up once for all clips.
     """
     counts = counts.astype(np.float64)
     # As modelopt does: the first bin, of the values next to 0, counts as many as the second.

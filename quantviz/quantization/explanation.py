@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public_but, public_class
+from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
@@ -45,6 +45,7 @@ from quantviz.text.notebook_tables import table
 CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
+@checked_fields
 @dataclass(frozen=True)
 class Step(Picklable):
     """One line of a derivation."""
@@ -68,7 +69,7 @@ class Step(Picklable):
 
 @dataclass(frozen=True)
 class Rounding:
-    """The rounding of a cell's value to the grid. Every number is in units of the scale.
+    """The rounding of a cell's value to the grid, with all numbers in units of the scale.
 
     >>> from quantviz import Given, Scheme, quantize
     >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
@@ -76,15 +77,15 @@ class Rounding:
     (2.0, 3.0, (0.5, 0.5), 'tie', 2.0, 'even')
     """
 
-    #: x in units of the scale, as it was rounded; NaN where that was 0 / 0.
+    #: x in units of the scale, just before rounding; NaN for 0 / 0.
     y: float
-    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one
-    #: of them.
+    #: The grid's values around y, as if the grid continued beyond its ends; both are y itself if it is one of
+    #: them.
     below: float
     above: float
     #: Whether y lies exactly half-way.
     tie: bool
-    #: Which of them it became, before it was clipped.
+    #: The chosen one of them, before clipping.
     output: float
     #: The rule for a value exactly half-way, one of `grids.TIES`, "adding_half" or "stochastic".
     rule: str
@@ -95,19 +96,23 @@ class Rounding:
 
     @property
     def distances(self) -> tuple[float, float]:
-        """Return how far the two neighbours are away."""
+        """Return the distances of the two neighbours, in units of the scale."""
         return self.y - self.below, self.above - self.y
 
     @property
     def nearer(self) -> str:
-        """Return which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none"
-        where it is no number.
+        """Return the nearer neighbour: "below", "above" or "tie"; "same" if y is on the grid, "none" if y is
+        not finite.
         """
         if not math.isfinite(self.y):
             return "none"
         if self.below == self.above:
             return "same"
-        return "tie" if self.tie else "below" if self.share < 0.5 else "above"
+        if self.tie:
+            return "tie"
+        if self.share < 0.5:
+            return "below"
+        return "above"
 
     @property
     def to_the_nearest(self) -> bool:
@@ -133,6 +138,7 @@ class StoredScale:
     second_level: bool
 
 
+@checked_fields
 @public_class
 @dataclass(frozen=True)
 class Explanation(Picklable):
@@ -170,13 +176,13 @@ class Explanation(Picklable):
     extreme: float
     #: The largest magnitude of the whole tensor.
     tensor_absmax: float
-    #: How many blocks there are along each axis of the grid, and how many elements this one has.
+    #: The number of blocks along each axis of the grid and in all, and the number of elements of this one.
     grid_shape: Shape
     block_count: int
     block_size: int
-    #: How many of these are left out: NaN and Inf, where the scheme ignores them.
+    #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int
-    #: The scale's own rounding, where it is kept in a format of fewer bits.
+    #: The scale's own rounding, if it is stored in a format of fewer bits.
     stored_scale: StoredScale | None
 
     def __repr__(self) -> str:
@@ -212,7 +218,14 @@ class Explanation(Picklable):
 
 @public_but("index")
 def explain(r: QuantResult, index: Shape | int) -> Explanation:
-    """Return the derivation of the cell at `index`, which has one number an axis, negative ones from the end.
+    """Return the derivation of one cell's code, value and error.
+
+    Args:
+        r: A result of `quantize`.
+        index: The index of the cell, one number for each axis; negative ones count from the end.
+
+    Raises:
+        QuantVizError: `r` is not a result, or the index is outside of its shape.
 
     >>> from quantviz import Scheme, quantize
     >>> why = explain(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int4")), (0, 1))
@@ -261,9 +274,9 @@ class CellInput:
     extreme: torch.Tensor
     #: The largest magnitude of the tensor.
     tensor_absmax: torch.Tensor
-    #: How many elements its block has.
+    #: The number of elements of its block.
     block_size: int
-    #: How many of them are left out: NaN and Inf, where the scheme ignores them.
+    #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int = 0
     #: Its code, if an algorithm such as GPTQ chose it instead of the scheme's rounding.
     own_code: torch.Tensor | None = None
@@ -406,7 +419,7 @@ _OF_BLOCK: Mapping[str, str] = MappingProxyType(
 
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first value of largest magnitude; 0 where there is none."""
+    """Return the first value of largest magnitude; 0 if there are no values."""
     return values[values.abs().argmax()] if values.numel() else torch.zeros(())
 
 

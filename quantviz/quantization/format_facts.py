@@ -31,14 +31,14 @@ class FormatFacts:
     largest: float
     #: The most negative value, or the smallest one where there are no negative values.
     lowest: float
-    #: Next to 0 on the positive side.
+    #: The value next to 0 on the positive side.
     smallest_positive: float
-    #: Of float formats: the smallest value with a full mantissa, and the smallest one below it.
+    #: The smallest positive value with a full mantissa, and the smallest one below it; of float formats only.
     smallest_normal: float | None
     smallest_subnormal: float | None
-    #: How many finite values there are; 0 and -0 are one.
+    #: The number of finite values; 0 and -0 count as one.
     values: int
-    #: The codes that are no finite number, and those of 0, smallest first.
+    #: The codes of Inf, of NaN and of 0, smallest first.
     inf_codes: tuple[int, ...]
     nan_codes: tuple[int, ...]
     zero_codes: tuple[int, ...]
@@ -113,7 +113,7 @@ class End:
 
 @functools.cache
 def float_end(fmt: NumberFormat) -> End | None:
-    """Return why a float format has no value above its largest; none for other formats.
+    """Return the reason why a float format has no value above its largest; none for other formats.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> float_end(FORMATS["float8_e4m3fn"])
@@ -266,6 +266,9 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
     places = values if unit == 1 else tuple(value / unit for value in values)
     after = bisect.bisect_right(places, x)
     before = bisect.bisect_left(places, x)
+    beyond = "above" if wanted > held else ""
+    if wanted < held:
+        beyond = "below"
     return Landing(
         x=x,
         below=places[after - 1] if after else None,
@@ -273,7 +276,7 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
         value=held.item() / unit + 0.0,
         code=int(GRIDS[fmt.kind].encode(held, fmt)),
         tie=bool(nearest(y, fmt, "up") != nearest(y, fmt, "down")),
-        beyond="above" if wanted > held else "below" if wanted < held else "",
+        beyond=beyond,
     )
 
 

@@ -90,20 +90,22 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
 
 
 def nearest_by_coordinate(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the same by the operations of the format's grid, for a tensor as for a name in its place."""
+    """Return the nearest value by the operations of the format's grid, also for a name that stands for a
+    tensor.
+    """
     grid = GRIDS[fmt.kind]
     coordinate = grid.coordinate(y, fmt)
     if ties != "adding_half_away":
         return grid.value(TIES[ties](coordinate), y, fmt)
-    # A coordinate has more digits than y, and the sum is one of numbers like y, of float32 at most.
+    # A coordinate has more digits than y, but the sum is of numbers like y, of float32 at most.
     summed = torch.float32 if y.dtype == torch.float64 else y.dtype
     return grid.value(TIES[ties](coordinate.to(summed)).to(coordinate.dtype), y, fmt)
 
 
 def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.Tensor:
-    """Return one of the two values around `y`, by chance.
+    """Return one of the two values around `y`, chosen at random.
 
-    It is the upper one where `chance`, in [0, 1), is below the share of the gap that lies below `y`.
+    It is the upper one if `chance`, in [0, 1), is less than the share of the gap that lies below `y`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> dithered(torch.tensor([0.25, 0.25]), FORMATS["int4"], torch.tensor([0.2, 0.3])).tolist()
@@ -116,7 +118,7 @@ def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.
 
 
 def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the values of the unbounded grid below and above `y`; both are `y` where it is one of them.
+    """Return the values of the unbounded grid below and above `y`; both are `y` if it is one of them.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> below, above = neighbours(torch.tensor(300.0), FORMATS["float8_e4m3fn"])
@@ -129,8 +131,8 @@ def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """Return the step of each element: its scale, whatever the sign, times the gap between its two neighbours
-    on the grid. In the dtype of `scale`.
+    """Return the step of each element: the magnitude of its scale times the gap between its two neighbours on
+    the grid. In the dtype of `scale`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> local_step(torch.tensor([3.0, 0.1]), torch.tensor(0.5), FORMATS["float4_e2m1fn"]).tolist()
@@ -229,7 +231,7 @@ class _Codebook:
         place, low, width = self._around(y, fmt)
         wide = y.to(torch.float64)
         part = (wide - low) / width
-        # Half-way is where float32 has it.
+        # The middle of two values is the one in float32.
         cut = (low + width / 2).to(torch.float32).to(torch.float64)
         part = torch.where(
             wide < cut,
@@ -247,7 +249,8 @@ class _Codebook:
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         values, codes = _sorted_values(fmt)
-        # By the middles between them: in the dtype of `value` a value of the list can be a little off.
+        # Compare with the middles between values: in the dtype of `value`, a codebook's value can be a little
+        # off.
         code = codes[torch.searchsorted((values[1:] + values[:-1]) / 2, value.to(torch.float64).contiguous())]
         zeros = [code for value, code in fmt.finite if value == 0]
         if len(zeros) > 1:
@@ -309,7 +312,7 @@ def _sorted_values(fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _special_codes(fmt: NumberFormat) -> tuple[int, int]:
-    """Return the codes of Inf (NaN where there is none) and NaN, without the sign."""
+    """Return the codes of Inf (that of NaN in formats without Inf) and of NaN, without the sign."""
     assert fmt.float_bits
     layout = fmt.float_bits
     ones = (1 << (layout.exponent + layout.mantissa)) - 1

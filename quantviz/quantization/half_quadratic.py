@@ -14,9 +14,9 @@ from quantviz.schemes.calibration import BlockValues, Context, Part
 from quantviz.schemes.engine_calibrations import HQQ
 from quantviz.tensors.blocks import sums_of_rows
 
-#: How many blocks are looked at at a time.
+#: Number of blocks that are searched at a time.
 _BLOCKS = 2**16
-#: A block less wide than this has scale 1, and the inverse of a scale is no larger than this.
+#: The width below which a block has scale 1, and the largest inverse of a scale.
 _NARROW, _MOST_INVERSE = 1e-4, 2e4
 
 

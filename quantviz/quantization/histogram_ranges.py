@@ -1,7 +1,7 @@
 """Ranges that follow from a histogram of each block, as engines make and read it.
 
 Bins are those of the engine's own library, float32 in the same order of operations, so that a value lies in
-the same bin. Counts are whole numbers, and so the same whatever is read at once.
+the same bin. Counts are whole numbers, and so the same for any size of the parts that are read.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from quantviz.tensors.blocks import viewed
 
 Array = npt.NDArray[Any]
 
-#: How many bins of all blocks are held at a time.
+#: Number of bins, of all blocks, in memory at a time.
 BINS_TOGETHER = 2**22
 
 
 def blocks_together(bins: int) -> int:
-    """Return how many blocks are looked at at a time."""
+    """Return the number of blocks with `bins` bins each that are searched at a time."""
     return max(BINS_TOGETHER // bins, 1)
 
 
@@ -75,7 +75,7 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
         lo, hi = ends_of(part)
         known = torch.from_numpy(lo), torch.from_numpy(hi)
         counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *known)
-        # Of values as small as float32 has them, or as large, errors are no numbers, and end no search.
+        # For values near the ends of float32, errors overflow or are NaN, which must not end the search.
         with np.errstate(all="ignore"):
             first, last = _Quantiles(counts, lo, hi, cells).search()
             width = (hi - lo) / np.float32(bins)
@@ -88,7 +88,7 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
 def range_of(
     blocks: BlockValues, answer: Callable[[Part], tuple[torch.Tensor, torch.Tensor]], bins: int
 ) -> Range:
-    """Return the range whose ends `answer` gives, of blocks with so many bins each."""
+    """Return the ranges whose ends `answer` computes, for blocks with `bins` bins each."""
     extreme = blocks.extreme()
     lo, hi = (end.to(extreme.dtype) for end in blocks.by_parts(answer, 2, blocks_together(bins)))
     return Range(lo, hi, extreme)
@@ -141,7 +141,8 @@ def edges_of_torch(last: Array, bins: int) -> Array:
 
 
 def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
-    """Return how many values (or magnitudes) lie between edges as `numpy.histogram` counts, int64 (k, bins).
+    """Return the number of values (or magnitudes) between edges, as `numpy.histogram` counts, int64 (k,
+    bins).
 
     A value on an edge belongs to the bin that begins there, on the last edge to the last bin.
     """
@@ -161,7 +162,7 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
 
 
 def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
-    """Return how many magnitudes lie in each bin from 0 to the largest, as `torch.histc` counts, int64
+    """Return the number of magnitudes in each bin from 0 to the largest, as `torch.histc` counts, int64
     (k, bins).
     """
     # With nothing but zeros torch counts from -1 to 1.
@@ -232,7 +233,7 @@ class _Quantiles:
         """Return the first and the last bin of each block's range."""
         rows, bins = self._counts.shape
         first, last = np.zeros(rows, np.int64), np.full(rows, bins - 1)
-        # How many steps each quantile has made, and the least error so far.
+        # The number of steps of each quantile, and the least error so far.
         low, high, least = np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.full(rows, np.inf)
         live = np.flatnonzero((self._width > 0) & np.isfinite(self._width) & (self._total > 0))
         while len(live):

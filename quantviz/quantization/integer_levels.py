@@ -2,7 +2,7 @@
 numbers for the codes of the second.
 
 These are the steps of QServe's quantizer (deepcompressor, round to nearest), arXiv 2405.04532. The first
-level's codes are not rounded; how large they may be leaves room for what the second level makes of them.
+level's codes are not rounded; their largest magnitude leaves room for the rounding of the second level.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def requantize(
     number_format: str = "int8",
     arithmetic: str = "float32",
 ) -> torch.Tensor:
-    """Return the codes that sums of products become.
+    """Return the codes of sums of products, in an integer format.
 
     Args:
         accumulators: int32 sums of products of codes less their zero points: a tensor, nested list or array.
@@ -40,7 +40,7 @@ def requantize(
             kernels that are built with TFLITE_SINGLE_ROUNDING.
 
     Raises:
-        QuantVizError: Where an argument is none of these.
+        QuantVizError: An argument is not as described.
 
     0.011111 · 585 is 6.4999 and is rounded to 6; in fixed point it is 104.0 / 16 first:
 
@@ -81,7 +81,7 @@ def _in_fixed_point_once(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     if parts is None:
         return torch.zeros_like(sums)
     factor, exponent = parts
-    # What is shifted further to the left is beyond every format.
+    # A smaller shift would only lead to codes beyond every format.
     shift = max(31 - exponent, 1)
     return (sums * factor + (1 << (shift - 1))) >> shift
 
@@ -125,7 +125,7 @@ def add_codes(
         number_format: Id of the integer format of all three.
 
     Raises:
-        QuantVizError: Where codes or scales are none of these.
+        QuantVizError: Codes or scales are not as described.
 
     >>> nearly = QParams(0.02534690499305725, -106), QParams(0.035809919238090515, -120)
     >>> add_codes([-114], nearly[0], [-122], nearly[1], QParams(0.0365859717130661, -105)).tolist()
@@ -138,7 +138,7 @@ def add_codes(
     (a_scale, a_zero), (b_scale, b_zero) = _single(a_params), _single(b_params)
     ratio = {"a": a_scale / scale, "b": b_scale / scale}
     offset = {"a": ratio["a"] * a_zero, "b": ratio["b"] * b_zero}
-    # Which product is rounded by itself is the compiler's choice, in each of the three loops of its own.
+    # The compiler chose which product is rounded by itself, in each of its three loops.
     if alone == "a":
         total = zero - fma(ratio["b"], b_zero, offset["a"])
     else:

@@ -1,4 +1,4 @@
-"""Ranges that follow from a model of the error: OCTAV's of the values, ACIQ's of a family's."""
+"""Ranges from a model of the error: OCTAV models the values, ACIQ a family of distributions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from quantviz.schemes.engine_calibrations import OCTAV, ACIQGauss, ACIQLaplace
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors.blocks import sums_of_rows
 
-#: How many blocks are looked at at a time.
+#: Number of blocks that are searched at a time.
 _BLOCKS = 2**16
-#: Newton's steps are over when no clip moves by more than this part of it; most need eight.
+#: The relative change of every clip below which Newton's steps end; most need eight.
 _STILL, _MOST_STEPS = 1e-12, 100
 
 
 def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
-    """Return the clip at which Newton's steps stand still, from the mean |x| on."""
+    """Return the clip at which Newton's steps converge, from the mean |x| on."""
     fmt = context.format
     # The modelled error of a kept value, in units of s²: of steps as wide as s / 2^(b - 1), or s / 2^b.
     noise = 4.0**-fmt.bits / (3 if fmt.signed else 12)
@@ -51,7 +51,7 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
             before, clip = clip, found
             if bool(still.all()):
                 break
-        # Steps may go to and fro across a value for ever: of the two clips the better one.
+        # Steps may alternate across a value forever: take the better of the two clips.
         errors = part.added_up(error, before, clip)
         return (torch.where(errors[:, 0] < errors[:, 1], before, clip),)
 
@@ -59,7 +59,7 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
 
 
 def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Context) -> Range:
-    """Return the clip that is best for the family, with the spread that the values have."""
+    """Return the best clip for a family of distributions with the spread of the values."""
     symmetric, gaussian = context.mode == "symmetric", isinstance(calibration, ACIQGauss)
     factor = factor_of(context.format, gaussian=gaussian, symmetric=symmetric)
 
@@ -94,7 +94,7 @@ def factor_of(fmt: NumberFormat, *, gaussian: bool, symmetric: bool = False) -> 
     >>> [round(factor_of(FORMATS["int4"], gaussian=gaussian), 2) for gaussian in (True, False)]
     [2.56, 5.03]
     """
-    # Of a format without a sign all cells are on one side of 0.
+    # An unsigned format has all cells on one side of 0.
     cells = 4.0 ** (fmt.bits + (symmetric and not fmt.signed))
     return _of_gauss(cells) if gaussian else _of_laplace(cells)
 
@@ -118,7 +118,7 @@ def _of_gauss(cells: float) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Return where a rising function passes 0, by halving."""
+    """Return the zero of a rising function, by bisection."""
     low, high = 1e-3, 64.0
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)

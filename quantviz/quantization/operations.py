@@ -1,8 +1,9 @@
 """The arithmetic as a list of operations, each one line of Python that can be shown.
 
-`quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that what is
-explained is what was done. A convention, a mode and a number format select operations; no operation
-asks which engine it serves. The steps themselves, in the order in which they run, are in `range_to_scale.py`,
+`quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that the
+explanation cannot differ from the result. A convention, a mode and a number format select operations; no
+operation checks which engine it serves. The steps themselves, in the order in which they run, are in
+`range_to_scale.py`,
 `stored_scale.py`, `value_to_code.py` and `code_to_value.py`: add a step that engines share there.
 """
 

@@ -24,7 +24,7 @@ from quantviz.tensors.conversion import as_plain, torch_dtype
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """Return the largest finite |x|; 0 where none is finite.
+    """Return the largest finite |x|; 0 if none is finite.
 
     NaN and Inf are in `x` only where they are left out.
 
@@ -36,7 +36,7 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
 
 
 def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return the values that the operations on a range begin with; `absmax` is the tensor's
+    """Return the values that the operations on a range read, by their names; `absmax` is the tensor's
     `largest_magnitude`.
     """
     return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
@@ -81,7 +81,7 @@ def qparams_of_range(
 ) -> QParams:
     """Return scale and zero point of each block, as they are stored, by its clipping range.
 
-    Where the calibration gives scale and zero point instead of a range, these are stored.
+    If `found` are scale and zero point instead of ranges, these are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
@@ -109,7 +109,7 @@ def stored_qparams(
 
     Those that are stored already stay as they are; under `strict` they may be infinite or NaN.
 
-    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` if they are not numbers, or too many
     or too few.
     """
     refuse_other_than_qparams(params)
@@ -178,7 +178,7 @@ def given_qparams(
     stored: bool = False,
     any_number: bool = False,
 ) -> QParams:
-    """Return scale and zero point set by hand, checked and brought to the grid.
+    """Return scale and zero point set by hand, checked and in the shape of the grid.
 
     Scales `chosen` by an engine can be negative, or 0, and with `any_number` infinite or NaN; others are
     above 0, unless the convention itself makes negative ones. In symmetric mode a zero point of 0 is the
@@ -207,7 +207,7 @@ def given_qparams(
             "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
         )
     if scheme.from_lower_end:
-        # 0 stands for as many steps below 0 as above.
+        # A zero point of 0 means as many steps below 0 as above.
         lower_end = -grid_scale * scheme.steps_below
         grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
     elif scheme.mode == "symmetric":
@@ -218,7 +218,7 @@ def given_qparams(
             if bool(other.any()):
                 got = grid_zero[other][0].item()
                 raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
-            # 0 stands for the middle, unless an engine has made it the zero point of a positive range.
+            # 0 means the middle, unless an engine computed it as the zero point of a positive range.
             grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
         else:
             other = (grid_zero != 0) & (grid_zero != middle)

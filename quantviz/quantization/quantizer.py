@@ -33,8 +33,8 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_codes, as_input, torch_dtype
 
-#: The number of the reference's arithmetic, part of the key of every result that is kept from one version to
-#: the next. Raise it whenever a code, scale, zero point or value of any scheme changes: a test of recorded
+#: The version of the reference's arithmetic, part of the key of every result that is cached across versions
+#: of QuantViz. Raise it whenever a code, scale, zero point or value of any scheme changes: a test of recorded
 #: codes fails until that is done.
 ARITHMETIC = 2
 
@@ -43,7 +43,13 @@ ARITHMETIC = 2
 def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> QParams:
     """Return scale and zero point of each block of `x`, by the scheme's calibration and convention.
 
-    `x`, `scheme` and `importance` are as in `quantize`. Raises `QuantVizError` as `quantize` does.
+    Args:
+        x: The tensor, as in `quantize`.
+        scheme: The scheme, as in `quantize`.
+        importance: The weights of the errors by column, as in `quantize`.
+
+    Raises:
+        QuantVizError: The tensor cannot be quantized, or the scheme does not fit its shape.
 
     >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
     >>> params = choose_qparams(x, Scheme("int8", "asymmetric"))
@@ -71,17 +77,25 @@ def quantize(
 ) -> QuantResult:
     """Quantize and dequantize `x`: codes, values and error of every element.
 
-    `x` is a real tensor, nested list or NumPy array of 1 to 4 axes; a NumPy array in which something is
-    masked is refused, because there is no value to quantize. Its dtype is part of it: an engine that computes
-    in float16 or bfloat16 does so here, which the result's scheme names, as in
-    `torchao(input_dtype=bfloat16)`, and a note says where values are widened to float32 instead. `scheme` is
-    a `Scheme`, its text form, or a recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale
-    and zero point, one for all blocks or one a block, in place of the scheme's calibration: made by hand, or
-    those of `choose_qparams` or of another result, say of calibration data. `importance` has the weight of
-    the errors in each column, one number of 0 or more for each index of the last axis: llama.cpp's importance
-    matrix, for schemes whose engine searches scales. `strict` returns the arithmetic's own result where it
-    would be refused: a range wider than float32, an infinite value. Raises `QuantVizError` for input that
-    cannot be quantized and schemes that do not fit its shape.
+    Args:
+        x: A real tensor, nested list or NumPy array of 1 to 4 axes. A NumPy array with masked elements is
+            refused, because these have no value to quantize. The dtype matters: an engine that computes in
+            float16 or bfloat16 does so here, which the result's scheme names, as in
+            `torchao(input_dtype=bfloat16)`; if values are widened to float32 instead, the result has a note.
+        scheme: A `Scheme`, its text form, or a recipe by its id or name, such as "q4_0" or "MXFP4".
+        qparams: Scale and zero point, one for all blocks or one a block, in place of the scheme's
+            calibration: made by hand, or those of `choose_qparams` or of another result, for example of
+            calibration data.
+        importance: The weight of the errors in each column, one number of 0 or more for each index of the
+            last axis: llama.cpp's importance matrix, for schemes whose engine searches scales.
+        strict: Whether to return the arithmetic's own result where it would be refused: for a range wider
+            than float32, or an infinite value.
+
+    Returns:
+        The result: codes, values and errors of the input's shape, and the scale and zero point of each block.
+
+    Raises:
+        QuantVizError: The input cannot be quantized, or the scheme does not fit its shape.
 
     Source notebook 000, cell 61:
 
@@ -141,10 +155,15 @@ def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) 
 
 @public
 def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
-    """Return the values that codes stand for: float32 of the shape of `q`.
+    """Return the values of codes: float32 of the shape of `q`.
 
-    `q` are whole numbers, a tensor, nested list or NumPy array of 1 to 4 axes; `scheme` is as in `quantize`.
-    Raises `QuantVizError` for a code that the format has not, and where scales do not fit.
+    Args:
+        q: The codes: a tensor, nested list or NumPy array of whole numbers, of 1 to 4 axes.
+        scheme: The scheme, as in `quantize`.
+        qparams: Scale and zero point, one for all blocks or one a block.
+
+    Raises:
+        QuantVizError: A code is not in the format, or the scales do not fit.
 
     >>> dequantize(torch.tensor([-15, 127]), Scheme("int8", "asymmetric"), QParams(3.5, -70)).tolist()
     [192.5, 689.5]
@@ -156,7 +175,7 @@ def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
 def values_of_codes(
     q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_scale: bool = True
 ) -> torch.Tensor:
-    """Return the same as `dequantize`, without checking that the format has such codes.
+    """Return the values of codes, as `dequantize` does, without a check that the format has such codes.
 
     Any number is a code of an integer format. With `any_scale`, scales need not be above 0.
 
@@ -187,7 +206,7 @@ def values_of_codes(
 def infinite_value(
     value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
 ) -> QuantVizError:
-    """Return the error to raise where the cell at `index` has become `value`, or its error is infinite."""
+    """Return the error for a cell at `index` whose value, `value`, or whose error is not finite."""
     block, name = layout.block_of(index, shape), str(scheme.chosen)
     if torch.isnan(params.scale[block]):
         return QuantVizError("scale_is_nan", convention=name, index=index, block=block)

@@ -1,8 +1,8 @@
 """The search for the clipping range of each block whose squared error is least.
 
-Errors are tried, not modelled: a trial is the reference quantizer under the very scheme, so that what is
-found is right for float formats, codebooks and scales that are powers of two, too. Blocks are searched side
-by side, each in its own places.
+Errors are measured, not modelled: a trial runs the reference quantizer under the very scheme, so that the
+ranges are right for float formats, codebooks and scales that are powers of two, too. Blocks are searched side
+by side, each at its own places.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from quantviz.budget import Progress
 from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
-#: A range is better where it takes off more than this part of the error: far more than sums differ by,
-#: whatever order they are added in.
+#: The part of the error by which a better range has to reduce it: far more than sums differ by in any order
+#: of addition.
 LESS = 2.0**-20
-#: A round over both ends that takes off less than this part of every block's error is the last.
+#: The last round over both ends is one that reduces every block's error by less than this part.
 _LESS_OF_ROUND = 1e-3
-#: A value's own share of a block's error counts as more than the error where it is by this much, and it is
-#: clipped by so much less of it, whatever its own rounding.
+#: The part by which one value's squared clipping error must exceed a block's error to count as larger, and
+#: the part of the value that is taken off its clipping, for its own rounding.
 _MARGIN, _ROUNDED = 1e-3, 2.0**-20
-#: Into how many parts the way to the whole range is cut at first, and that of one end in a round.
+#: Number of parts of the way to the whole range at first, and of the way of one end in a round.
 _FIRST, _OF_END = 200, 40
-#: Into how many a part is cut in which less error may be.
+#: Number of parts into which a part is cut that may have less error.
 _FINER = 10
-#: How many ranges are tried at once, those of all blocks taken together: more are no quicker, and a step is
-#: short enough for work within a budget to look at it.
+#: Number of ranges that are tried at once, of all blocks together: more are no faster, and a step is short
+#: enough to check a budget between two.
 _AT_ONCE = 2**16
 
-#: So many parts before the whole range it is looked whether a range clips too much; and so many points before
-#: a part of the way the curve's bend there is seen.
+#: The numbers of parts before the whole range at which a check shows whether a range clips too much; and the
+#: number of points before a part of the way that its curve's bend needs.
 _LOOKED_AT, _BEND = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1), 3
 
-#: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at
-#: once.
+#: Returns the ends to try from places along the way, 0 to 1, and the numbers of their blocks.
 _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -48,7 +47,7 @@ def least_error(calibration: MSE, blocks: BlockValues, context: Context) -> Rang
 
     Symmetric, both ends are multiplied by one factor. Asymmetric, both are first drawn in towards 0, or
     towards the end nearest to it; then the range is moved and each end drawn in by itself, round after round.
-    Of the ranges tried the first is the whole one, and only a smaller error takes its place.
+    The first trial is the whole range, and only a smaller error replaces it.
     """
     search = _Search(Range(*blocks.min_max(), blocks.extreme()), context)
     (lo, hi), falling = (end.to(torch.float64) for end in search.ends), search.error > 0
@@ -108,8 +107,8 @@ class _Search:
         return Range(lo, hi, self._whole.extreme)
 
     def outwards(self, way: _Way, falling: torch.Tensor) -> None:
-        """Try the way from 0 to the whole range, but for its beginning where a block's largest value alone is
-        clipped by more than the error of the whole range: nothing there is better.
+        """Try the way from 0 to the whole range, without the beginning at which the clipping of a block's
+        largest value alone exceeds the error of the whole range.
         """
         begin = self._first_worth_a_trial(way)
         for first in sorted(set(begin[falling].tolist())):
@@ -140,9 +139,9 @@ class _Search:
         """Try a way at equal distances, from its part `begin` on, then more finely wherever the error may be
         less, until a block's error no longer falls.
 
-        A curve of errors can have many minima: of few values each is a sum of few arcs. So each part is
-        looked at by itself, and all in which the curve may go below the best are gone through. Only blocks
-        that are `falling` take part; no block's answer depends on the others that are looked at with it.
+        A curve of errors can have many minima: with few values it is a sum of few arcs. So each part is
+        checked by itself, and all parts in which the curve may fall below the best error are searched. Only
+        blocks that are `falling` take part; no block's result depends on the others beside it.
         """
         # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both
         # ends and between.
@@ -206,7 +205,7 @@ class _Search:
 
 
 def _short(value: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
-    """Return by how much a value lies beyond what is reached, at least."""
+    """Return the least distance by which a value lies beyond the reached value; 0 if it does not."""
     return (value - _ROUNDED * value.abs() - reached).clamp(min=0)
 
 

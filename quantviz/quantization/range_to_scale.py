@@ -54,8 +54,8 @@ def range_operations(scheme: Scheme) -> Operations:
 
 
 def _leading_to(wanted: set[str], operations: Operations) -> Operations:
-    """Return only the operations that lead to the `wanted` values: an explanation shows no line without a
-    use.
+    """Return only the operations that lead to the `wanted` values, so that an explanation shows no unused
+    line.
     """
     kept: list[Operation] = []
     for operation in reversed(operations):
@@ -72,7 +72,7 @@ _ZERO_IN_RANGE: Operations = (
 
 
 def _in_half(dtype: str) -> Operations:
-    """Return the operations that bring a range, which is float32 between the steps, to half precision."""
+    """Return the operations that round a range, which is float32 between the steps, to half precision."""
 
     def cast(name: str) -> Operation:
         return Operation(
@@ -589,7 +589,9 @@ def _largest_exponent(scheme: Scheme) -> int:
 def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
     layout = scheme.number_format.float_bits
     # absmax is rounded, half up, to the digits that an element has: 1.11...b goes to the next power of two.
-    lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
+    if digits is None:
+        digits = layout.mantissa if layout else 0
+    lift = 2.0 ** -(digits + 1)
 
     def exponent(absmax: torch.Tensor) -> torch.Tensor:
         power = _floor_log2(absmax)
@@ -644,7 +646,7 @@ def floor_of_log2(x: torch.Tensor) -> torch.Tensor:
 
 
 def log2_floored(x: torch.Tensor) -> torch.Tensor:
-    """Return the same by these very operations, for a tensor as for a name in its place."""
+    """Return the floor by these very operations, also for a name that stands for a tensor."""
     return torch.floor(_log2(x))
 
 

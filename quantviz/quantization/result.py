@@ -32,7 +32,7 @@ class QParams(Picklable):
 
     #: Effective scale of each block, of the layout's `grid_shape`.
     scale: Any
-    #: The code (or shift) that stands for 0, of the same shape.
+    #: The code (or shift) of the value 0, of the same shape.
     zero_point: Any = 0
     #: The scale's own codes, where the scale is itself quantized.
     scale_codes: Any = None
@@ -72,7 +72,7 @@ class QuantResult(Picklable):
     error: torch.Tensor
     #: Whether saturation changed the code of a cell that counts.
     clipped: torch.Tensor
-    #: Which elements share a scale.
+    #: The blocks of elements that share a scale.
     layout: BlockLayout
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
@@ -114,7 +114,7 @@ class QuantResult(Picklable):
 
     @cached_property
     def counted(self) -> torch.Tensor | None:
-        """Return which cells count, bool of `shape`; none where all of them do.
+        """Return whether each cell counts, bool of `shape`; None if all of them do.
 
         NaN and Inf in the input are left out.
         """
@@ -169,7 +169,7 @@ def block_values(params: QParams) -> NamedTensors:
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
-#: Elements of a result that are looked at together.
+#: Elements of a result that are compared at a time.
 _AT_ONCE = 2**15
 
 

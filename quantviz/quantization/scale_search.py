@@ -55,7 +55,7 @@ class _Kept:
     #: The codes of the blocks' scales, and the scale of each run, a float16.
     codes: torch.Tensor
     run: torch.Tensor
-    #: The same of the smallest values, with the sign turned; none where they are not searched for.
+    #: The codes and run scales of the negated smallest values; none if these are not searched.
     minimum_codes: torch.Tensor | None = None
     minimum_run: torch.Tensor | None = None
     #: The scale before it was stored, if codes are computed with that.
@@ -66,7 +66,7 @@ class _Kept:
 
 
 def searched(calibration: Calibration, blocks: BlockValues, context: Context) -> QParams:
-    """Return scale and zero point of each block as the convention's engine finds and stores them.
+    """Return scale and zero point of each block, searched and stored as the convention's engine does.
 
     >>> from quantviz import Scheme, choose_qparams
     >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
@@ -184,7 +184,7 @@ def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | No
 
 
 def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> torch.Tensor | None:
-    """Return the weights of one line's columns as its runs have them, in blocks of `size` elements."""
+    """Return the weights of one line's columns in the layout of its runs, in blocks of `size` elements."""
     if importance is None:
         return None
     return Blocks(importance, PerGroup(size).layout(tuple(importance.shape)), torch.float32).runs(run_blocks)
@@ -204,7 +204,7 @@ def _nearest(values: torch.Tensor) -> torch.Tensor:
 
 
 def _over(number: Any, values: torch.Tensor) -> torch.Tensor:
-    """Return a number over values: one division, which Python's own `/` is not."""
+    """Return a number divided by values in one division, which Python's own `/` does not do."""
     return (torch.full_like(values, number) if isinstance(number, int | float) else number) / values
 
 
@@ -269,8 +269,8 @@ def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 def _least_squares(
     steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Found:
-    """Return the scale and minus the smallest value of each block that give the least error among some, and
-    what its codes were made with: the inverse of a scale, and a smallest value.
+    """Return the scale and minus the smallest value of each block with the least error among some tries, and
+    the values that its codes were computed with: the inverse of a scale, and a smallest value.
 
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
@@ -374,8 +374,8 @@ def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 def _descent(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
 ) -> _Found:
-    """Return the scale of each block, found code by code where no weights of columns are given; where they
-    are, also their sum: Q3_K.
+    """Return the scale of each block, searched code by code without weights of columns; with weights also
+    their sum: Q3_K.
     """
     if of_columns is not None:
         weight = _weighted(steps, x, of_columns, search)
@@ -391,12 +391,12 @@ def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
         scale, total = found
         run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
-        # Where there is nothing, every code is the smallest: inverse and scale are 0.
+        # In a run of zeros, every code is the smallest: inverse and scale are 0.
         nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
         codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
         codes = codes.masked_fill_(nothing, search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
-    # Of zeros each byte is 0, which is read as the smallest code.
+    # A block of zeros has bytes of 0, which the engine reads as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
@@ -404,7 +404,7 @@ def _best_scale(
     steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the scale of least weighted squared error among nineteen, and the inverse that its codes are
-    made with: the value of largest magnitude has the code `-top`, or one a little beside it.
+    computed with: the value of largest magnitude has the code `-top`, or one close to it.
     """
     extreme, weighted = steps.extreme(x), steps.kept(weight * x)
 
@@ -438,8 +438,8 @@ def _descended(
     *,
     rest_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Move one code after the other to where the weighted squared error is least, five rounds at most; return
-    the codes and the scale.
+    """Return the codes and the scale after moves of one code after the other to the least weighted squared
+    error, in at most five rounds.
 
     `rest_first` chooses the sum of squares that must be above 0 for a move: that without the code, or that
     with the new code.
@@ -558,8 +558,8 @@ def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
 
 @functools.cache
 def _by_halves(fmt: NumberFormat) -> torch.Tensor:
-    """Return the nearest value, half up, of each number of halves from the smallest value of a codebook on,
-    which has whole numbers only: the middles between them are halves.
+    """Return the nearest value, half up, of each multiple of 1/2 from the smallest value of a codebook to its
+    largest. The codebook has whole numbers only, so that the middles between them are multiples of 1/2.
     """
     values = torch.tensor(fmt.codebook)
     halves = torch.arange(2 * fmt.value_min, 2 * fmt.value_max + 1) / 2
@@ -574,7 +574,7 @@ class _Method:
     find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
     #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Found, ScaleSearch, bool], _Kept]
-    #: How many blocks are searched at a time.
+    #: Number of blocks that are searched at a time.
     at_once: int = _AT_ONCE
 
 

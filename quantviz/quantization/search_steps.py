@@ -17,7 +17,7 @@ class Steps(Protocol):
     """The steps. Values of elements have one axis more, the first, than values of blocks."""
 
     def count(self, x: Any) -> Any:
-        """Return how many elements a block has."""
+        """Return the number of elements of a block."""
 
     def sums(self, *terms: Any) -> tuple[Any, ...]:
         """Return the sum of each of some terms, one element after the other."""

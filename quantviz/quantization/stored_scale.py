@@ -27,7 +27,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     spec = convention.scale
     kept = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
     last_digit = _last_digit(scheme)
-    # The scale that is stored is that of the number, the one given is that of its last digit.
+    # The stored scale belongs to the whole number, the given one to its last digit.
     whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
     exact = Operation("code_scale", "code_scale = scale", lambda v: v["scale"])
     if last_digit > 1:
@@ -198,7 +198,7 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
     >>> round_to_format(torch.tensor([1.0625, 1e6]), FORMATS["float8_e4m3fn"]).tolist()
     [1.0, 448.0]
     """
-    # Far beyond its end all are alike, Inf among them.
+    # Far beyond the format's end all values have the same result, Inf included.
     rounded = nearest(values.to(torch.float64).clamp(-2 * fmt.value_max, 2 * fmt.value_max), fmt, "even").to(
         values.dtype
     )
@@ -298,7 +298,7 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
         Operation(
             "scale_in_global",
             "scale_code = global_inverse * scale",
-            # One number gives way to the dtype of several, but it is float32 in the engine too.
+            # A tensor of one number takes the dtype of a larger one, but it is float32 in the engine too.
             lambda v: v["global_inverse"] * v["scale"].to(_wider(v["global_inverse"], v["scale"])),
         ),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),

@@ -361,8 +361,8 @@ def _cast(scheme: Scheme) -> Operations:
 def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tensor:
     """Return the codes of the values `q` that `code_operations` made of `x`.
 
-    NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; of a
-    quotient without an answer, such as 0 / 0, it is set, as x86 sets it.
+    NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; for an
+    undefined quotient, such as 0 / 0, the sign bit is set, as on x86.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> x = torch.tensor([math.nan, -math.nan, 0.0])

@@ -1,6 +1,6 @@
 """The fields of an engine's arithmetic: each selects or sets one of the steps that all engines share.
 
-The steps are the operations of `quantviz/quantization`; no code asks which engine it is.
+The steps are the operations of `quantviz/quantization`; no code checks for an engine.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ class ScaleSpec:
     ends_format: str | None = None
     #: A range of asymmetric mode that is no wider than this is widened by as much at each end; 0 for none.
     widened_up_to: float = 0.0
-    #: The least part of the tensor's largest magnitude that is taken for a block's, where the rule makes a
-    #: range of it; 0 for none.
+    #: The least largest magnitude of a block, as a part of the tensor's, for rules that make a range of it; 0
+    #: for none.
     tensor_floor: float = 0.0
     #: The largest magnitude that the value of a code may have, of integer formats; 0 for no limit.
     value_limit: float = 0.0
     #: The smallest scale allowed, used by `floor_rule`.
     floor: float = 0.0
-    #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
-    #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
-    #: "absmax_one_up_to", "inverse_one_up_to": the same for the number behind the scale; "codes_zero_up_to":
-    #: up to the floor every code is 0, and the scale 1; "range_stretched": max(scale, floor), with the range
-    #: that the zero point is made of stretched as much as the scale; "magnitude_below": a scale of either
-    #: sign whose magnitude is below the floor becomes the floor.
+    #: The use of `floor`. "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor,
+    #: after the zero point was made with it; "one_below": a scale below the floor becomes 1;
+    #: "width_at_least", "absmax_replace_zero", "absmax_one_up_to", "inverse_one_up_to": the same for the
+    #: number behind the scale; "codes_zero_up_to": up to the floor every code is 0, and the scale 1;
+    #: "range_stretched": max(scale, floor), with the range that the zero point is made of stretched as much
+    #: as the scale; "magnitude_below": a scale of either sign whose magnitude is below the floor becomes the
+    #: floor.
     floor_rule: str = "at_least"
     #: The scale that replaces one whose inverse is beyond float32, before any floor; 0 keeps it.
     without_inverse: float = 0.0
@@ -105,7 +106,7 @@ class Offer:
     granularities: tuple[str, ...] = ()
     #: Elements along the axis of a group or a flat block.
     sizes: tuple[int, ...] = ()
-    #: Of those the ones that go with a format, by its id, where not all do.
+    #: The sizes that go with a format, by its id, if not all do.
     format_sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     #: The engine's default size; 0 for none.
     usual_size: int = 0
@@ -160,19 +161,18 @@ class Arithmetic:
 
     #: Permanent id, lower_snake: it is in people's links.
     id: str
-    #: Range to scale.
+    #: The rules from range to scale.
     scale: ScaleSpec = field(default_factory=ScaleSpec)
-    #: How the engine itself finds scales, a name in `scale_search.SEARCHES`; none where they follow from a
-    #: range.
+    #: The engine's own search of scales, a name in `scale_search.SEARCHES`; none if they follow from a range.
     search: str | None = None
-    #: The same where columns have weights, of an engine that only searches then; codes are made with the
+    #: The search for columns with weights, of an engine that only searches then; codes are computed with the
     #: inverse that was found, half to even.
     weighted_search: str | None = None
     #: Dtype in which range, scale and zero point are computed.
     scale_math: str = "float32"
-    #: Dtype in which one scale for the whole tensor is kept.
+    #: Dtype in which one scale for the whole tensor is stored.
     scale_dtype: str = "float32"
-    #: Dtype in which the scales of several blocks are kept.
+    #: Dtype in which the scales of several blocks are stored.
     block_scale_dtype: str = "float32"
     #: Dtype of the steps from x to the code.
     apply_dtype: str = "float32"
@@ -182,28 +182,28 @@ class Arithmetic:
     result_dtype: str = "same"
     #: Whether the range is widened until it holds 0.
     zero_in_range: bool = False
-    #: Where the zero point of asymmetric mode lives: "code_int", a whole number among the codes;
+    #: The domain of the zero point of asymmetric mode: "code_int", a whole number among the codes;
     #: "code_float", any number among them; "value", the value of code 0; "value_middle", the value of the
     #: middle code.
     zero_domain: str = "code_int"
-    #: "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min - round(lo / s), which differs
-    #: on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width); "nearer_end": from the lower
-    #: or the upper end, whichever adds up to smaller numbers.
+    #: The rule for the zero point. "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min -
+    #: round(lo / s), which differs on ties; "ends_weighted": round((code_min · hi - code_max · lo) / width);
+    #: "nearer_end": from the lower or the upper end, whichever adds up to smaller numbers.
     zero_point_rule: str = "shift_rounded"
-    #: Where the zero point lies exactly between two codes.
+    #: The rule for a zero point exactly between two codes.
     zero_point_ties: str = "even"
     #: Dtype in which the zero point is computed.
     zero_point_math: str = "scale_math"
     #: The scale that the zero point is computed with: "exact", as it was computed; "single", once it has been
     #: rounded to float32.
     zero_point_scale: str = "exact"
-    #: Whether the zero point is clamped to the codes there are.
+    #: Whether the zero point is clamped to the format's codes.
     zero_point_clamp: bool = True
     #: The zero point where the scale is 0: "as_any", that of any block, and code 0 for 0 / 0; "smallest" or
     #: "largest", that code.
     zero_point_of_zero_scale: str = "as_any"
-    #: Element format in which the zero point is stored, where it is no code; codes are made with it as it was
-    #: before.
+    #: Element format in which the zero point is stored, if it is not a code; codes are computed with the
+    #: value before that rounding.
     zero_point_format: str | None = None
     #: Zero point of symmetric unsigned: "none", negatives clip; "middle", the upper of the two middle codes;
     #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one;
@@ -223,7 +223,7 @@ class Arithmetic:
     block_order: str = "same"
     #: Whether a short last block is divided by its scale where others are multiplied by the inverse.
     tail_divides: bool = False
-    #: How many equal steps from -1 to 1 x / s is brought to before its code is looked up; 0 for none.
+    #: Number of equal steps from -1 to 1 to which x / s is rounded before its code is looked up; 0 for none.
     lattice: int = 0
     #: Order of the steps back: "subtract_multiply", s · (q - z); "divide_inverse", q / (1 / s);
     #: "multiply_absmax", (q · absmax) · (1 / code_max); "multiply_levels", ((q · the block's stored scale) ·

@@ -37,7 +37,7 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 @dataclass(frozen=True)
 class MinMax:
-    """From the smallest to the largest value of the block."""
+    """The range from the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
     of_values: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class MinMax:
 
 @dataclass(frozen=True)
 class Percentile:
-    """Leaves out the values beyond the `p`-th percentile, 50 < p ≤ 100.
+    """The range up to the `p`-th percentile, 50 < p ≤ 100, which clips the values beyond.
 
     Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
     values the percentile is interpolated linearly.
@@ -120,11 +120,11 @@ class AbsMean:
 class MSE(Computed):
     """The range of least squared error, found by trying many, and more finely around the best.
 
-    The ranges tried lie within the smallest to the largest value.
+    The ranges tried lie between the smallest and the largest value.
 
-    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
-    an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes
-    a difference, and it stays from the smallest to the largest value.
+    Each trial runs the scheme itself, so that the range fits its format and its engine's arithmetic. If an
+    engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes a
+    difference, and it stays from the smallest to the largest value.
     """
 
     id: ClassVar[str] = "mse"
@@ -132,8 +132,8 @@ class MSE(Computed):
 
 @dataclass(frozen=True)
 class Searched(Computed):
-    """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and each is
-    kept as a small code of one that several blocks share.
+    """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and stores
+    each as a small code in units of a scale that several blocks share.
     """
 
     id: ClassVar[str] = "searched"
@@ -173,7 +173,7 @@ class Given:
     """
 
     scale: float
-    #: A code; where the convention's zero point is a value or a code with a fraction, any number.
+    #: A code; for conventions whose zero point is a value or a code with a fraction, any number.
     zero_point: int | float = 0
     id: ClassVar[str] = "given"
     of_values: ClassVar[bool] = False
@@ -207,7 +207,7 @@ class Given:
 
 @dataclass(frozen=True)
 class External:
-    """Scale and zero point were handed to `quantize(..., qparams=...)`: no text form, no cache."""
+    """Scale and zero point from `quantize(..., qparams=...)`: no text form, no cache."""
 
     id: ClassVar[str] = "external"
     of_values: ClassVar[bool] = False

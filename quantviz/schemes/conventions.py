@@ -1,4 +1,4 @@
-"""Conventions: one engine's arithmetic as a value, which rules hold between its fields, and its text form.
+"""Conventions: one engine's arithmetic as a value, the rules between its fields, and its text form.
 
 The fields are in `arithmetic.py`, the engines in `engines.py`.
 """
@@ -34,9 +34,11 @@ class Convention(Arithmetic):
     """
 
     def replace(self, **changes: object) -> Convention:
-        """Return the same arithmetic but for `changes`; `QuantVizError` names the allowed values.
+        """Return this arithmetic with `changes`, fields by name; one of `scale` as `**{"scale.floor":
+        1e-08}`.
 
-        A field of `scale` is changed as `**{"scale.floor": 1e-08}`.
+        Raises:
+            QuantVizError: A field or a value is unknown; the message lists the allowed ones.
         """
         nested = {
             name.removeprefix("scale."): changes.pop(name)
@@ -73,11 +75,11 @@ class Convention(Arithmetic):
         return _field_of(self, name)
 
     def granularity_like(self, granularity: Granularity, shape: Shape, format_id: str) -> Granularity:
-        """Return `granularity` where the engine offers it with a format and it fits a tensor of `shape`, else
-        the nearest offered one.
+        """Return `granularity` if the engine supports it with a format and it fits a tensor of `shape`, else
+        the nearest supported one.
 
-        The nearest is the one whose blocks are the most alike. A granularity without a size becomes blocks of
-        the engine's usual size. Raises `QuantVizError` where nothing that is offered fits.
+        The nearest is the one with the most similar blocks. A granularity without a size becomes blocks of
+        the engine's usual size. Raises `QuantVizError` if no supported one fits.
 
         >>> CONVENTIONS["bitsandbytes"].granularity_like(GRANULARITIES["per_tensor"](), (4, 64), "nf4")
         Flat(size=64, strided=False)
@@ -129,7 +131,7 @@ class Convention(Arithmetic):
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether there is no problem."""
+        """Whether all fields are valid."""
         return not any(self._wrong_fields())
 
     def _wrong_fields(self) -> Iterator[QuantVizError]:
@@ -415,7 +417,7 @@ _ORDERS = (
     "divide_level_multiply_round",
 )
 
-#: The values a field can take, where they are names of shared steps.
+#: The allowed values of fields that name shared steps.
 CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {
         "scale.rule": (
@@ -581,7 +583,7 @@ def find_convention(convention_id: str, format_id: str | None = None) -> Convent
 
 
 def engine_names(convention: Convention) -> tuple[str, ...]:
-    """Return what a convention is called: its id, the engine's name in each language, and other names.
+    """Return the names of a convention: its id, the engine's name in each language, and other names.
 
     >>> engine_names(CONVENTIONS["qserve"])[:2]
     ('qserve', 'QServe')
@@ -591,7 +593,7 @@ def engine_names(convention: Convention) -> tuple[str, ...]:
 
 
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions that a name is of: the engine's own name, else one that is shared."""
+    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 

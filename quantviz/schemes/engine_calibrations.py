@@ -59,7 +59,7 @@ class MSETorch(_Computed):
     """torch's `HistogramObserver`: ends move in, by quantiles, until the modelled error first rises.
 
     It models 256 cells, or 65536 for formats of more than 8 bits, however few codes there are: the range for
-    4 bits is that for 8. Of few values it takes off one bin at most.
+    4 bits is that for 8. With few values it removes one bin at most.
     """
 
     bins: int = 2048
@@ -94,7 +94,7 @@ class MSELLMCompressor(_Computed):
 
     @property
     def steps(self) -> int:
-        """Return how many ranges are tried at most."""
+        """Return the largest number of ranges to try."""
         return int(self.maxshrink * self.grid)
 
     def problems(
@@ -145,8 +145,8 @@ class EntropyTensorRT(_Computed):
     """TensorRT's search as modelopt has it: the clip of the histogram of |x| that changes its distribution
     least (Kullback–Leibler).
 
-    Of several least divergences the last is taken, the first bin is overwritten by the second, and a clip
-    below which there is no value has no divergence, which counts as the least.
+    The last of several least divergences counts, the first bin is overwritten by the second, and a clip
+    without values below it has no divergence, which counts as the least.
     """
 
     bins: int = 2048
@@ -238,7 +238,7 @@ class OCTAV(_Computed):
     """The clip of least modelled error, by Newton's steps (Sakr et al. 2022): s ← Σ|x|[|x| > s] / (4^-b / 3 ·
     #(0 < |x| ≤ s) + #(|x| > s)), a twelfth for formats without a sign.
 
-    Steps that go to and fro between two clips for ever end at the one with the smaller modelled error. With
+    Steps that alternate between two clips forever end at the one with the smaller modelled error. With
     `count_zeros` zeros are among those kept, as in ai-edge-quantizer, which takes 10 steps from s = 1 and
     ends at either of two such clips.
     """

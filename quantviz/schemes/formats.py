@@ -22,7 +22,7 @@ from quantviz.schemes.names import ids_named
 @checked_fields
 @dataclass(frozen=True)
 class FloatBits:
-    """How the bits of a float format are read.
+    """The layout of the bits of a float format.
 
     A code is sign, exponent field E and mantissa field M, from the highest bit down. Its value is
     2^(E - bias) · (1 + M / 2^m), and 2^(1 - bias) · (M / 2^m), subnormal, where E is 0.
@@ -32,10 +32,10 @@ class FloatBits:
     exponent: int
     mantissa: int
     bias: int
-    #: Codes that are no numbers. "ieee": the largest exponent is Inf and NaN; "fn": all ones is NaN, no Inf;
+    #: The codes of Inf and NaN. "ieee": the largest exponent is Inf and NaN; "fn": all ones is NaN, no Inf;
     #: "fnuz": -0 is NaN, no Inf; "finite": there are none.
     special: str = "ieee"
-    #: Whether E = 0 is subnormal, 0 among it; else it is an exponent like any other.
+    #: Whether codes with E = 0 are 0 and the subnormal values; otherwise 0 is an exponent like any other.
     subnormal: bool = True
 
     @property
@@ -58,7 +58,7 @@ class NumberFormat:
 
     #: Permanent id, lower_snake: it is in people's links.
     id: str
-    #: Which grid arithmetic rounds to it: "integer", "float" or "codebook".
+    #: The kind of grid arithmetic that rounds to it: "integer", "float" or "codebook".
     kind: str
     #: Bits of one code.
     bits: int
@@ -69,14 +69,14 @@ class NumberFormat:
     #: Smallest and largest code, as numbers.
     code_min: int
     code_max: int
-    #: Of a float grid.
+    #: The layout of the bits of a float grid.
     float_bits: FloatBits | None = None
-    #: Of a codebook: the value of each code.
+    #: The value of each code of a codebook.
     codebook: tuple[float, ...] = ()
 
     @property
     def levels(self) -> int:
-        """Return how many codes there are."""
+        """Return the number of codes."""
         return self.code_max - self.code_min + 1
 
     @property
@@ -129,8 +129,8 @@ class NumberFormat:
 
     @property
     def family(self) -> str:
-        """Return how people choose it: "integer" has every whole number of its bits, "float", and "codebook"
-        a list of few values.
+        """Return the family under which people choose it: "integer" has every whole number of its bits,
+        "float", and "codebook" a list of few values.
 
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')
@@ -138,7 +138,7 @@ class NumberFormat:
         return "codebook" if self.kind == "integer" and self.levels < 1 << self.bits else self.kind
 
     def distance(self, other: NumberFormat) -> tuple[float, bool, bool, bool]:
-        """Return how far `other` is from being alike: first the ratio of bits, then family and sign.
+        """Return the distance of `other`, a sort key: first the log2 ratio of bits, then family and sign.
 
         >>> others = [FORMATS[name] for name in ("int3", "uint4", "float4_e2m1fn")]
         >>> min(others, key=FORMATS["int4"].distance).id
@@ -153,7 +153,7 @@ class NumberFormat:
 
     @property
     def has_nan(self) -> bool:
-        """Whether there is a code that is no number.
+        """Whether one of its codes is NaN.
 
         >>> [name for name in ("int8", "nf4", "float4_e2m1fn", "float8_e4m3fn") if FORMATS[name].has_nan]
         ['float8_e4m3fn']

@@ -1,4 +1,4 @@
-"""Granularities: which elements share one scale.
+"""Granularities: the sets of elements that share one scale.
 
 A granularity is added here: one class in `GRANULARITIES` and its words in each language.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from quantviz.door import public_class
+from quantviz.door import check_fields, public_class
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
@@ -47,7 +47,7 @@ class BlockLayout:
     BlockLayout(view_shape=(6, 6), block_shape=(1, 3), grid_shape=(6, 2), tail='refuse')
     """
 
-    #: The shape the tensor is looked at in; blocks over a flattened tensor have `(numel,)`.
+    #: The shape in which the tensor is viewed; blocks over a flattened tensor have `(numel,)`.
     view_shape: Shape
     #: The elements of one block along each axis of the view.
     block_shape: Shape
@@ -57,19 +57,25 @@ class BlockLayout:
     #: fill it).
     tail: str = "refuse"
 
+    def __post_init__(self) -> None:
+        # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
+        for shape in (self.view_shape, self.block_shape, self.grid_shape):
+            if type(shape) is not tuple or any(type(length) is not int for length in shape):
+                check_fields(self)
+
     @property
     def block_count(self) -> int:
-        """Return how many blocks there are."""
+        """Return the number of blocks."""
         return math.prod(self.grid_shape)
 
     @property
     def padded_size(self) -> int:
-        """Return how many elements the blocks have if all of them are full."""
+        """Return the number of elements of all blocks, with padding."""
         return self.block_count * self.block_size
 
     @property
     def block_size(self) -> int:
-        """Return how many elements a block has."""
+        """Return the number of elements of a full block."""
         return math.prod(self.block_shape)
 
     def window(self, block: Shape) -> tuple[slice, ...]:
@@ -84,8 +90,8 @@ class BlockLayout:
         )
 
     def size_of(self, block: Shape) -> int:
-        """Return how many elements of the tensor the block at `block` of the grid has: fewer where the last
-        ones do not fill up.
+        """Return the number of the tensor's elements in the block at `block` of the grid, which is smaller
+        for a last block that does not fill up.
 
         >>> Flat(4).layout((2, 3), "short").size_of((1,))
         2
@@ -113,7 +119,7 @@ class Granularity(Protocol):
     """The protocol of every granularity."""
 
     id: ClassVar[str]
-    #: Whether there is one scale by its nature, whatever the shape.
+    #: Whether it has one scale for a tensor of any shape.
     single: ClassVar[bool]
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -126,18 +132,18 @@ class Granularity(Protocol):
         """Return the elements of one block along each axis of the view of a tensor of `shape`."""
 
     def view_shape(self, shape: Shape) -> Shape:
-        """Return the shape that a tensor of `shape` is looked at in."""
+        """Return the shape in which a tensor of `shape` is viewed."""
 
     def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; `QuantVizError` where there are none."""
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
 
     def fitted(self, shape: Shape) -> Granularity:
         """Return the nearest granularity that fits a tensor of `shape`."""
 
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Yield those of its kind worth offering for a tensor of `shape`, the usual one first; only those of
-        `sizes` where any are named.
+        """Yield the useful granularities of its kind for a tensor of `shape`, the usual one first; only those
+        of `sizes` if any are given.
         """
 
 
@@ -177,7 +183,8 @@ class _ByBlockShape:
         view, block = self.view_shape(shape), self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
         full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
-        return BlockLayout(view, block, grid, "refuse" if full else "pad" if tail == "pad" else "short")
+        short = "pad" if tail == "pad" else "short"
+        return BlockLayout(view, block, grid, "refuse" if full else short)
 
 
 @public_class
@@ -376,11 +383,11 @@ class Flat(_ByBlockShape):
 def nearest_granularity(
     wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0
 ) -> Granularity:
-    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of its
-    own kind where there is one.
+    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of the
+    same kind if possible.
 
-    Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the
-    shape.
+    If `wanted` has no size, blocks of `usual_size` come before others. Raises `QuantVizError` if none fits
+    the shape.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
     PerGroup(size=32, axis=-1)

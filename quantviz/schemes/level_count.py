@@ -1,4 +1,4 @@
-"""How many levels a scheme has: not all of a format's codes can occur under every rule for the scale."""
+"""The number of a scheme's levels: not all of a format's codes can occur under every rule for the scale."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from quantviz.schemes.scheme import Scheme
 
 @functools.lru_cache(maxsize=512)
 def level_count(scheme: Scheme) -> int:
-    """Return how many different values the codes that can occur stand for, before any scale.
+    """Return the number of different values of the codes that can occur.
 
-    A symmetric scale that is made of the largest magnitude leaves no value for the last code below 0 of an
-    integer; a range that leaves values out clips some to it.
+    A symmetric scale from the largest magnitude leaves no value for the last code below 0 of an integer
+    format; a range that leaves values out clips some to it.
 
     >>> level_count(Scheme("int4")), level_count(Scheme("int4", "asymmetric")), level_count(Scheme("uint4"))
     (15, 16, 16)
@@ -58,7 +58,7 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
 
 
 def _reach(scheme: Scheme) -> float:
-    """Return how many scales below 0 a value can lie; infinity where there is no limit."""
+    """Return the largest distance of a value below 0, in scales; infinity if there is no limit."""
     spec = scheme.arithmetic.scale
     if scheme.mode == "asymmetric" or not isinstance(scheme.calibration, MinMax):
         return math.inf
@@ -76,7 +76,7 @@ def _reach(scheme: Scheme) -> float:
 
 
 def _lost_of_scales(scheme: Scheme) -> float:
-    """Return which part of a scale can be lost where it is rounded to a format."""
+    """Return the largest relative error of a scale that is rounded to its format."""
     spec = scheme.arithmetic.scale
     if spec.format is None or spec.codes_from == "exact":
         return 0.0
@@ -94,7 +94,7 @@ def _is_reached(scheme: Scheme, level: float, above: float, reach: float) -> boo
 
 
 def _on_lattice(levels: tuple[float, ...], count: int) -> int:
-    """Return how many levels are the nearest to one of `count` points, evenly spread from -1 to 1."""
+    """Return the number of levels that are nearest to one of `count` points, evenly spread from -1 to 1."""
     middles = [(low + high) / 2 for low, high in itertools.pairwise(levels)]
     found = 0
     for low, high in zip((-1.0, *middles), (*middles, 1.0), strict=True):

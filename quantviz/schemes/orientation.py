@@ -1,6 +1,6 @@
-"""Which axes of a weight are its outputs: every scale "for each row" and every group follows from it.
+"""The axes of a weight that are its outputs: every scale "for each row" and every group depends on them.
 
-Engines quantize a weight as a matrix, outputs × inputs, whatever way round it lies in a file. PyTorch's
+Engines quantize a weight as a matrix, outputs × inputs, in whatever order a file stores it. PyTorch's
 linear layer stores it so; GPT-2's Conv1D, ONNX's MatMul, Keras and JAX store inputs × outputs.
 """
 
@@ -93,27 +93,32 @@ class Orientation:
 
     @classmethod
     def parse(cls, form: str) -> Orientation | None:
-        """Return the orientation that somebody wrote: axes with points between; none for anything else."""
+        """Return the orientation in a text of axes with points between; none for any other text."""
         parts = form.split(".")
         if not 0 < len(parts) <= 3 or not all(part in ("0", "1", "2", "3") for part in parts):
             return None
         return cls(tuple(map(int, parts)), "user")
 
 
-#: Axes of outputs that somebody names: of all weights, or by name, in which `*` stands for any text.
+#: Axes of outputs chosen by the user: of all weights, or by name, in which `*` matches any text.
 Named: TypeAlias = int | tuple[int, ...] | Mapping[str, int | tuple[int, ...]] | None
 
 
 def named_outputs(named: Named) -> Mapping[str, Orientation]:
-    """Return the orientations that somebody names, by patterns of names.
+    """Return the user's orientations, by patterns of names.
 
     Raises:
-        QuantVizError: An axis is none.
+        QuantVizError: An axis is not a whole number from 0 to 3.
 
     >>> named_outputs(1) == named_outputs({"*": (1,)}) == {"*": Orientation((1,), "user")}
     True
     """
-    given = named if isinstance(named, Mapping) else {} if named is None else {"*": named}
+    if isinstance(named, Mapping):
+        given = named
+    elif named is None:
+        given = {}
+    else:
+        given = {"*": named}
     found = {}
     for pattern, axes in given.items():
         each = axes if isinstance(axes, tuple) else (axes,)

@@ -257,14 +257,14 @@ RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 #: Every recipe by id, those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
-#: The axes of a tensor that is not at hand.
+#: The axes of a matrix, for recipes without a tensor.
 MATRIX = Axes((1, 1))
 
 
 def recipe_name(
     recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False
 ) -> str:
-    """Return the recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
+    """Return the name of a recipe in words, on a tensor of these `axes`; the shortest name with `short`.
 
     >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh")
     ('int4 in groups of 32', 'int4，逐行')

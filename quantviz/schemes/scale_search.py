@@ -1,7 +1,7 @@
-"""Searches for scales as values: how an engine finds the scale and smallest value of each block, and in how
-many bits it keeps them.
+"""Searches for scales as values: an engine's search of the scale and smallest value of each block, and the
+bits in which it stores them.
 
-A search is added here: one entry in `SEARCHES`. What it does is the table of methods in
+A search is added here: one entry in `SEARCHES`. Its steps are in the table of methods in
 `quantviz/quantization/scale_search.py`.
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Tries:
-    """Which scales are tried: range / (first + step · i + largest code), for i from 0 to `count` - 1."""
+    """The scales to try: range / (first + step · i + largest code), for i from 0 to `count` - 1."""
 
     first: float
     step: float

@@ -1,4 +1,4 @@
-"""`Scheme`: everything that is chosen about a quantization, and its text form."""
+"""`Scheme`: all choices that describe a quantization, and its text form."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Scheme:
     format: str = "int8"
     #: "symmetric" or "asymmetric".
     mode: str = "symmetric"
-    #: Which elements share one scale.
+    #: The elements that share one scale.
     granularity: Granularity = PerTensor()
-    #: How the clipping range is found.
+    #: The rule for the clipping range.
     calibration: Calibration = MinMax()
     #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
     convention: str | Convention = "course"
@@ -110,7 +110,7 @@ class Scheme:
 
     @property
     def code_min(self) -> int:
-        """Return smallest code in use: the format's, or one above it under a narrow range.
+        """Return the smallest code in use: the format's, or one above it under a narrow range.
 
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
@@ -119,7 +119,7 @@ class Scheme:
 
     @property
     def code_max(self) -> int:
-        """Return largest code in use: the format's, or one below it under a narrow range without a sign whose
+        """Return the largest code in use: the format's, or one below it under a narrow unsigned range whose
         zero point is the middle of the rest.
 
         >>> Scheme("uint8", convention=find_convention("coreml")).code_max
@@ -168,9 +168,7 @@ class Scheme:
 
     @property
     def _reduced(self) -> bool:
-        """Return whether the range is made for half of the codes. Of three codes or less none can be
-        spared.
-        """
+        """Return whether the range is made for half of the codes; at most three codes have none to spare."""
         fmt = self.number_format
         reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
         return reduced and fmt.kind == "integer" and fmt.levels > 3
@@ -270,8 +268,8 @@ class Scheme:
 
     @property
     def steps_below(self) -> int:
-        """Return how many steps below 0 the lower end of a symmetric range lies, where codes are counted from
-        it.
+        """Return the number of steps from the lower end of a symmetric range to 0, where codes are counted
+        from that end.
 
         >>> Scheme.parse("uint8,symmetric,per_tensor,min_max,openvino_fake_quantize").steps_below
         128
@@ -293,7 +291,7 @@ class Scheme:
 
     @property
     def weighs_columns(self) -> bool:
-        """Whether the engine heeds weights of columns with this format.
+        """Whether the engine uses weights of columns with this format.
 
         >>> Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighs_columns
         True
@@ -304,7 +302,7 @@ class Scheme:
 
     @property
     def weighted(self) -> Scheme:
-        """Return the scheme whose codes are those of scales found by weights of columns.
+        """Return the scheme with the engine's arithmetic for scales that were searched by weights of columns.
 
         >>> print(Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed").weighted.arithmetic)
         gguf_signed(ties=even,scale.first=inverse)
@@ -328,7 +326,7 @@ class Scheme:
 
     @property
     def search(self) -> ScaleSearch | None:
-        """Return how the engine finds scales of this format by itself; none where they follow from a range.
+        """Return the engine's own search of scales of this format; none if they follow from a range.
 
         >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
         >>> scheme.search.run, Scheme().search
@@ -337,11 +335,11 @@ class Scheme:
         return SEARCHES.get(self.arithmetic.search or "", {}).get(self.format)
 
     def replace(self, **changes: object) -> Scheme:
-        """Return the same scheme but for `changes`."""
+        """Return this scheme with `changes`, fields by name; raise `QuantVizError` if they do not fit."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def with_every_value(self) -> Scheme:
-        """Return the same scheme with ranges from the smallest to the largest value, and without a search.
+        """Return this scheme with ranges from the smallest to the largest value, and without a search.
 
         >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
         iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
@@ -350,9 +348,10 @@ class Scheme:
         return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
-        """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
+        """Return the errors for which this scheme cannot be used, on a tensor of `shape` if given; empty if
+        there are none.
 
-        The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
+        The one validity rule: the constructor, the controls, the links and `quantize` all use it.
 
         >>> scheme = Scheme(granularity=GRANULARITIES["per_group"](size=5))
         >>> [problem.key for problem in scheme.problems((4, 6))]
@@ -367,15 +366,15 @@ class Scheme:
         return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
-        """Return the blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
         return self.granularity.layout(shape, self.arithmetic.tail)
 
     def fitted(self, shape: Shape) -> Scheme:
-        """Return this scheme where it fits `shape`, else the same with the nearest granularity that does and
-        is offered.
+        """Return this scheme if it fits `shape`, else the same with the nearest supported granularity that
+        does.
 
-        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape
-        that no tensor to be quantized has, such as (0, 4) or (), it stays as it is.
+        If its convention supports none for this shape, the result has the source notebooks' arithmetic; for a
+        shape that cannot be quantized, such as (0, 4) or (), the scheme stays as it is.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
@@ -444,8 +443,8 @@ class Scheme:
         return self._nearest((self.format,), (mode,))
 
     def for_picture(self) -> Scheme:
-        """Return this scheme with codes that have no sign, as a picture's values have none; this one where
-        its engine offers no such codes, or lays them around a zero point in the middle.
+        """Return this scheme with unsigned codes, for values such as a picture's; this scheme itself if its
+        engine does not support such codes, or puts their zero point in the middle.
 
         >>> print(Scheme("int4").for_picture())
         uint4,symmetric,per_tensor,min_max,course
@@ -454,7 +453,7 @@ class Scheme:
         return unsigned if unsigned.symmetric_zero_point == 0 else self
 
     def for_both_signs(self) -> Scheme:
-        """Return this scheme with codes for values below 0 too, where it has a sign to gain.
+        """Return this scheme with signed codes if its own cannot represent values below 0.
 
         >>> print(Scheme("uint4").for_both_signs())
         int4,symmetric,per_tensor,min_max,course
@@ -462,8 +461,8 @@ class Scheme:
         return self if self.shifted else self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return this scheme with the whole numbers of as many bits that have a sign, or have none; this one
-        where it has no whole numbers or they are not offered.
+        """Return this scheme with the signed, or unsigned, integer format of as many bits; this scheme itself
+        if it has no integer format, or the engine does not support the other one.
         """
         now = self.number_format
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", now.bits))
@@ -508,8 +507,8 @@ class Scheme:
     def _granularity_like(
         self, fmt: NumberFormat, convention: Convention, shape: Shape | None
     ) -> Granularity:
-        """Return the nearest granularity that goes with a format; where no shape is known, this one in the
-        nearest size.
+        """Return the nearest granularity that goes with a format; without a shape, this one in the nearest
+        size.
         """
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
@@ -519,8 +518,8 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the modes offered, this one's first; where the codes lose their sign, the one with a zero
-        point first.
+        """Return the engine's modes, with this scheme's first; if the codes lose their sign, the mode with a
+        zero point comes first.
         """
         wanted = (
             "asymmetric"
@@ -530,7 +529,7 @@ class Scheme:
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
     def _own_problems(self) -> Iterator[QuantVizError]:
-        """Yield why it can be used on no tensor."""
+        """Yield an error for each reason why it cannot be used on any tensor."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
@@ -613,7 +612,7 @@ class Scheme:
         yield from self.granularity.problems()
 
     def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield why it cannot be used on a tensor of `shape`."""
+        """Yield an error for each reason why it cannot be used on a tensor of `shape`."""
         if not 1 <= len(shape) <= 4:
             yield QuantVizError("input_dims", got=len(shape), shape=shape)
         elif 0 in shape:
@@ -623,8 +622,8 @@ class Scheme:
             yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error where the calibration is the engine's own search and there is none, or where there
-        is one and the calibration is another.
+        """Yield an error if the calibration is the engine's own search and the engine has none, or if the
+        engine has one and the calibration is another.
         """
         search, name = self.search, self.arithmetic.id
         if search is None:
@@ -641,7 +640,7 @@ class Scheme:
             )
 
     def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield an error where the blocks do not fall into whole runs that share a scale of scales."""
+        """Yield an error if the blocks do not divide into whole runs that share a scale of scales."""
         search = self.search
         if search is None or search.run < 2:
             return
@@ -658,7 +657,7 @@ class Scheme:
                 )
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """Yield an error for each choice that the convention's engine does not offer."""
+        """Yield an error for each choice that the convention's engine does not support."""
         assert isinstance(self.convention, Convention)
         offer, name = self.convention.offer, self.convention.id
         size = getattr(self.granularity, "size", None)
@@ -686,7 +685,7 @@ class Scheme:
             return f"{self.replace(calibration=calibration)!r}.replace(calibration=External())"
         try:
             return f"Scheme.parse({str(self)!r})"
-        except QuantVizError:  # of a convention that was made by hand
+        except QuantVizError:  # the convention was made by hand
             return (
                 f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, "
                 f"{self.convention!r}, {self.nonfinite!r})"

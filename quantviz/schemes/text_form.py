@@ -146,8 +146,8 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
 
 @cache
 def _fields_of(kind: Any) -> Mapping[str, Any]:
-    """Return the type of each field that a form can name. Annotations are resolved once: that was most of
-    what reading a form took.
+    """Return the type of each field that a form can name. Annotations are resolved once, which took most of
+    the time of reading a form.
     """
     kinds = get_type_hints(kind)
     return MappingProxyType({f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"})

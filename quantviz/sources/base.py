@@ -176,7 +176,7 @@ class Source(Protocol):
 
     @property
     def unedited(self) -> Source:
-        """Return the source without its edits: itself if there are none."""
+        """Return the source without its edits: itself if it has none."""
         return self
 
     @property

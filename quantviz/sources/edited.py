@@ -51,10 +51,11 @@ class Edited(Source):
 
     @classmethod
     def of(cls, source: Source, changed: dict[Shape, float]) -> Source:
-        """Return `source` with these cells changed; itself where there are none.
+        """Return `source` with these cells changed; `source` itself if there are none.
 
-        `QuantVizError` where the tensor is too large, or for too many cells, a cell outside of it, or a value
-        that is no finite float32.
+        Raises:
+            QuantVizError: The tensor is too large, the cells are too many, a cell lies outside of the tensor,
+                or a value is not a finite float32.
         """
         if not changed:
             return source
@@ -171,7 +172,7 @@ class Edited(Source):
         return f"{self.id}({self.source.link_text()},{self._cells_text()})"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it; none if a link can."""
         return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:

@@ -61,7 +61,7 @@ class HubTensor(Source):
     id: ClassVar[str] = "hub"
     kind: ClassVar[str] = "hub"
     in_file: ClassVar[bool] = True
-    #: Its file has to be looked at.
+    #: Its values have to be read to find out.
     finite: ClassVar[bool] = False
 
     @classmethod

@@ -143,7 +143,7 @@ def _without_transparency(picture: Any) -> Any:
     from PIL import Image
 
     if picture.mode.startswith("I"):
-        # 16 bits a pixel: the upper 8 are kept. Pillow would cut off what is above 255.
+        # 16 bits a pixel: keep the upper 8. Pillow would clip values above 255.
         picture = picture.convert("I").point(lambda level: level / 256).convert("L")
     if "A" in picture.getbands() or "transparency" in picture.info:
         coloured = picture if picture.mode == "RGBA" else picture.convert("RGBA")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 #: Rows and columns.
 SHAPE = (128, 192)
-#: Where the water begins, from the top; where the sun stands, across and down. The height is 1.
+#: The top of the water, from the top; the place of the sun, across and down. The height is 1.
 _HORIZON, _SUN = 0.64, (0.98, 0.40)
-#: How far an edge is blended: one and a half pixels.
+#: The width over which an edge is blended: about one and a half pixels.
 _SOFT = 1.4 / SHAPE[0]
 #: The balls that make up the tree's crown: across, down, radius.
 _CROWN = (

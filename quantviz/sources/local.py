@@ -1,8 +1,8 @@
 """Tensors in a folder of the server, which the environment names: read-only, and nothing outside of it.
 
-Everybody who uses the server may look at them, and a link to one opens it again on the same server. Names
-are strangers' text: of a file's name only what is below the folder counts, and it is looked for there step
-by step, so that no link of the file system, however late it was put there, leads out.
+All users of the server may read them, and a link to one opens it again on the same server. Names are
+untrusted text: only the part of a file's path below the folder counts, and it is resolved there step by step,
+so that no link of the file system, however late it was created, leads out.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 #: The environment variable with the folder's path.
 FOLDER = "QUANTVIZ_DATA_DIR"
 
-#: Most files that are listed, how deep below the folder, and how many entries of folders are looked at for
-#: it.
+#: Most files in a list, most levels of folders below the folder, and most entries of folders that are read.
 MOST_LISTED = 2_000
 DEEPEST = 8
 _MOST_LOOKED_AT = 100_000
-#: Characters of a file's path that are looked for at all.
+#: Most characters of a file's path.
 _LONGEST_PATH = 1024
 
 
@@ -49,7 +48,7 @@ class Listing:
 
     #: Their paths below it, with "/", sorted.
     files: tuple[str, ...]
-    #: Whether there are more than were looked at.
+    #: Whether there are more files than the list has.
     cut_short: bool
     #: Files that cannot be read though their names promise tensors, and folders that cannot be listed: links
     #: that lead nowhere, in a circle or out, and paths that the server may not open.
@@ -130,9 +129,10 @@ def open_local(file: str, read_as: str = "") -> Catalog:
 
     `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`.
 
-    The file stays open as long as somebody keeps this or one of its tensors.
+    The file stays open as long as the catalogue or one of its tensors exists.
 
-    `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
+    Raises:
+        QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
     """
     from quantviz.sources.files import catalog_of
     from quantviz.sources.layouts.decoded import model_tensors
@@ -143,11 +143,12 @@ def open_local(file: str, read_as: str = "") -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Return a text that changes when the file at that path does, or one that holds its tensors.
+    """Return a text that changes with the file at that path, and with other files that hold its tensors.
 
     Those are the shards of an index, and the data beside an ONNX model.
 
-    `QuantVizError` where it is gone.
+    Raises:
+        QuantVizError: The file is gone.
     """
     from quantviz.sources.files import is_index, reader_of
     from quantviz.sources.files.npy import STORED_AS
@@ -157,7 +158,7 @@ def local_version(file: str) -> str:
     # A link keeps its name, by which the others are found.
     beside = folder / path.parent
     if is_index(path.name):
-        # Whatever may be a shard of it.
+        # Every file that may be a shard of it.
         paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
     elif path.suffix == ".onnx":
         paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
@@ -194,15 +195,16 @@ def _open(file: str) -> FileData:
 
 
 def real_path(file: str) -> Path:
-    """Return where a file or folder below the folder lies when all links are followed.
+    """Return the real path of a file or folder below the folder, with all links resolved.
 
-    `QuantVizError` where it is not there, or lies elsewhere.
+    Raises:
+        QuantVizError: It does not exist, or lies outside of the folder.
     """
     return _real_path(file)
 
 
 def _real_path(file: str) -> Path:
-    """Return where the file lies when all links are followed, if that is below the folder."""
+    """Return the file's real path with all links resolved, after a check that it is below the folder."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -289,7 +291,8 @@ class LocalTensor(Source):
     def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
         """Return the tensor of that name, with its shape from the file's header.
 
-        The open file is reused where it is at hand. `QuantVizError` if it cannot be read.
+        `catalog` is the open file, if there is one already. Raises `QuantVizError` if the tensor cannot be
+        read.
         """
         info = (catalog or open_local(file, read_as)).info(name)
         if info.problem:
@@ -308,14 +311,11 @@ class LocalTensor(Source):
             yield problem
 
     def stored(self, catalog: Catalog | None = None) -> Stored:
-        """Return the tensor, mapped from its file where that is possible.
-
-        An open file that is at hand is reused.
-        """
+        """Return the tensor, mapped from its file if possible; `catalog` is the open file, if any."""
         return self._catalog(catalog).stored(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor where it lies."""
+        """Return the tensor, mapped from its file if possible."""
         return self.stored(at_hand.catalog(self.file, self.read_as))
 
     @property

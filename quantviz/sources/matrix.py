@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
 _CONVOLUTION = 4
-#: How a link names the outputs.
+#: The name of the outputs' field in a link.
 _OUTPUTS = "outputs_axis"
 
 
@@ -163,7 +163,7 @@ class AsMatrix(Source):
         return own, found.outputs
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it; none if a link can."""
         return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:

@@ -10,9 +10,9 @@ from typing import Any
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
-#: Most axes of a tensor that is typed or given as lists.
+#: Most axes of a tensor in typed text or in lists.
 MOST_TYPED_AXES = 4
-#: From here on float32 rounds to infinity.
+#: The smallest number that float32 rounds to infinity.
 BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
 
@@ -43,13 +43,11 @@ def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
 
 def _shown(item: Any) -> Any:
     """Return a wrong item in place of a number, shortened for a message; of a list only its type."""
-    return (
-        clipped_word(item)
-        if isinstance(item, str)
-        else item
-        if item is None or isinstance(item, bool | int | float)
-        else type(item).__name__
-    )
+    if isinstance(item, str):
+        return clipped_word(item)
+    if item is None or isinstance(item, bool | int | float):
+        return item
+    return type(item).__name__
 
 
 def _check_growth(shape: Shape, length: int, most: int) -> None:

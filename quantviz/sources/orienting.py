@@ -1,6 +1,6 @@
-"""How it is found which axes of a file's weights are outputs: by names, biases, shapes and the configuration.
+"""The search for the axes of a file's weights that are outputs: by names, biases, shapes and configuration.
 
-A format whose file holds the model's graph answers by that (`Catalog._told_orientation`).
+A format whose file contains the model's graph uses that first (`Catalog._told_orientation`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Seeded random tensors: the same text form gives the same tensor on every machine.
 
 All values are drawn in float64 and rounded to float32 at the end. `torch.randn` in float32 takes a
-vectorised path whose last bits depend on the processor; in float64 it does not, and what a
-mathematical library may differ by there is lost in the rounding.
+vectorised path whose last bits depend on the processor; in float64 it does not, and the tiny
+differences between mathematical libraries there are lost in the rounding.
 
 A distribution is added here: one class, its entry in `SOURCES`, its words in each language.
 """
@@ -302,7 +302,7 @@ class OneOutlier(_Random):
 
     @property
     def place(self) -> Shape:
-        """Return where the outlier is, (row, col)."""
+        """Return the index of the outlier, (row, col)."""
         return (
             self.rows // 2 if self.row is None else self.row,
             self.cols // 2 if self.col is None else self.col,

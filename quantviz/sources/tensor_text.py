@@ -1,7 +1,7 @@
-"""Read tensors as people type and paste them: lists, tables, spreadsheets' cells, prints of numpy and torch.
+"""Read typed and pasted tensors: lists, tables, spreadsheets' cells, prints of NumPy and torch.
 
-Nothing of what was typed is evaluated. The text is looked at a constant number of times from front to back,
-so a long paste takes time in proportion to its length. A place in it is looked up for an error alone.
+The text is never evaluated. It is scanned a constant number of times from front to back, so a long paste
+takes time in proportion to its length. Places in it are computed for errors alone.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _LETTER = r"[^\s,，、;\[\]()]"
 _WORD = re.compile(rf"{_LETTER}+")
 #: The same with a comma between digits taken as part of the number.
 _WORD_DECIMAL = re.compile(rf"{_LETTER}+(?:(?<=\d),(?=\d){_LETTER}*)*")
-#: Space that separates words and stands for nothing else.
+#: Space that only separates words.
 _SPACE = re.compile(r"[^\S\t\n]+")
 _BETWEEN_WORDS = re.compile("[^w]+")
 #: Two words, and no `;` or end of a line between them.
@@ -180,9 +180,8 @@ def is_number(word: str) -> bool:
 
 
 def _inside(page: _Page) -> tuple[int, int]:
-    """Return where the numbers of `x = tensor(…, dtype=…)` start and end.
-
-    Without such a wrapping that is the whole text.
+    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`; without such a call, of the whole
+    text.
     """
     head = _PRINT_HEAD.match(page.text)
     assert head
@@ -291,7 +290,7 @@ def _table_shape(line: _Line) -> Shape:
 
 
 def _cells(line: _Line, row: str, start: int) -> int:
-    """Return how many words a row has; an empty cell between two separators is an error."""
+    """Return the number of words of a row; an empty cell between two separators is an error."""
     cells, pending = 0, ""
     for place, kind in enumerate(row, start):
         if kind == "w":

@@ -115,7 +115,7 @@ class Typed(Source):
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return why a link cannot hold it: more values than a link has room for."""
+        """Return the error for more values than a link has room for; none if they fit."""
         return (
             QuantVizError("link.typed_too_large", count=len(self.values))
             if len(self.values) > MOST_IN_LINK

@@ -108,7 +108,7 @@ class Upload(Source):
         return self.id
 
     def link_problem(self) -> QuantVizError:
-        """Return why a link cannot carry it."""
+        """Return the reason why a link cannot contain it."""
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Codes and values that a file has, compared with those nearest to the original: a band of rows at a time."""
+"""Comparison of a file's codes and values with those nearest to the original, a band of rows at a time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
 
 
 def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
-    """Return which cells are in blocks all of whose codes stand for one value; none where there is none."""
+    """Return whether each cell's block has one value for all codes, bool; none if there is no such block."""
     stored = blocks.to_grid(band.scale, like.layout)
     if stored is None or not bool((stored == 0).any()):
         return None
@@ -100,7 +100,7 @@ def compared(band: Band, *, finite: bool, count: int) -> Compared:
 
 
 def by_reference(band: Band) -> Compared:
-    """Return the same by the reference."""
+    """Return the comparison of a band, computed by the reference."""
     r, as_near = result_of_band(band)
     saturated = int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
     return Compared(Moments.of(r), as_near.sum(0), r.layout.block_count, saturated)
@@ -108,13 +108,13 @@ def by_reference(band: Band) -> Compared:
 
 @lru_cache(maxsize=64)
 def _given(scheme: Scheme, shape: Shape) -> Scheme | None:
-    """Return a scheme whose scales are given; none where kernels do not compare under it."""
+    """Return the scheme with given scales; none if kernels cannot compare under it."""
     given = scheme.replace(nonfinite="ignore", calibration=External())
     return None if given.number_format.bits > 8 or any(given.problems(shape)) else given
 
 
 def _by_kernel(band: Band) -> Compared | None:
-    """Return the same by compiled code; none where there is none, or something is not finite on the way."""
+    """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
     scheme = _given(band.scheme, tuple(band.x.shape))
     if scheme is None:
         return None

@@ -1,4 +1,4 @@
-"""How the pixels of a patch lie in a tensor, and the parts it is read in."""
+"""The places of a patch's pixels in a tensor, and the parts in which the patch is read."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Patch:
-    """The part of a matrix that is looked at."""
+    """The part of a matrix on the screen."""
 
     #: The first row and column.
     top: int
     left: int
-    #: How many of them.
+    #: The number of rows and columns.
     rows: int
     cols: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute, from … to
-    before.
+    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute indices of the
+    first and of the one after the last.
     """
 
     lines: tuple[int, int]
@@ -45,10 +45,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """How the pixels of a patch lie in a tensor.
+    """The places of a patch's pixels in a tensor.
 
-    Looked at in the order of memory: lines of cells that are neighbours, which are rows, or columns where the
-    last axis is shown downwards. Only where the last axis is not shown at all are neighbours apart.
+    Cells are read in the order of memory, in lines of neighbours: these are rows, or columns if the last axis
+    is shown downwards. Cells of a line are apart in memory only if the last axis is not shown at all.
     """
 
     shape: Shape
@@ -58,7 +58,7 @@ class Frame:
     at: Shape
     #: Whether lines are columns.
     turned: bool
-    #: Where each pixel begins along the axes, and the end; absolute.
+    #: The first index of each pixel along the axes, and the end; absolute.
     line_edges: Array
     cell_edges: Array
 
@@ -164,13 +164,13 @@ class Frame:
 
 
 def _edges(first: int, count: int, pixels: int) -> Array:
-    """Return where each pixel begins, and the end: int64, absolute."""
+    """Return the first index of each pixel, and the end: int64 (pixels + 1,), absolute."""
     pixels = min(pixels, count)
     return first + np.arange(pixels + 1, dtype=np.int64) * count // pixels
 
 
 def _stretches(edges: Array, pixels: int) -> Iterator[tuple[int, int]]:
-    """Yield from … to, `pixels` pixels at a time."""
+    """Yield start and stop of stretches of `pixels` pixels."""
     last = len(edges) - 1
     for i in range(0, last, pixels):
         yield int(edges[i]), int(edges[min(i + pixels, last)])

@@ -1,7 +1,7 @@
 """Metrics of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within
-1e-6 of the mean magnitude of what they add (`vector_sums.TERMS`), most of them to far less.
+Each pass yields the results of the reference (`quantize`, `metrics`): codes and values bit for bit, sums to
+within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
-from quantviz.door import public
+from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
@@ -55,6 +55,7 @@ from quantviz.text.notebook_tables import table
 Array = npt.NDArray[Any]
 
 
+@checked_fields
 @dataclass(frozen=True, eq=False)
 class Measured(Picklable):
     """The metrics of a scheme on a tensor, and the way they were computed."""
@@ -76,11 +77,12 @@ class Measured(Picklable):
     moments: Moments
     #: Σx² and Σe² of each index of each axis of the tensor, with `by_axis`.
     axes: tuple[Moments, ...]
-    #: How many elements were counted: all but NaN and Inf that are left out.
+    #: The number of elements that count: all but NaN and Inf that are left out.
     counted: int
 
     def __repr__(self) -> str:
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
         return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
 
     def _repr_html_(self) -> str:
@@ -107,7 +109,7 @@ def measure(
     threads: int | None = None,
     known: Facts | None = None,
 ) -> Measured:
-    """Return the metrics of a scheme on a tensor, without making anything as large as it.
+    """Return the metrics of a scheme on a tensor, without allocating anything as large as it.
 
     Args:
         x: A tensor, nested list or array, as in `quantize`, or a `Stored`.
@@ -119,8 +121,8 @@ def measure(
             the tensor yields: others, such as those that count each code, take one more.
         path: One of "reference", "fused" and "chunked", to force it.
         piece: About how many elements are read at a time. Sums depend on it, in their last digits.
-        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits
-            for any number.
+        threads: The number of threads; by default `default_threads()`. The result has the same bits for any
+            number.
         known: The `facts` of `x`, where they are known.
 
     Raises:
@@ -210,13 +212,13 @@ def measure(
     )
 
 
-#: The fields of `Moments` that the one pass over a tensor gives.
+#: The fields of `Moments` that one pass over a tensor computes.
 ONE_PASS = frozenset(
     each.name
     for each in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), each.name) is not None
 )
-#: Those of its other fields that codes or errors are made again for.
+#: Those of its other fields for which codes or errors are computed again.
 OF_CELLS = frozenset({"abs_e", "code_counts"})
 
 
@@ -236,8 +238,8 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Return whether compiled kernels answer sooner: for large tensors, and from `limits.FUSED` elements on
-    where nothing need be compiled or imported for it.
+    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
+    nothing has to be compiled or imported for it.
     """
     count = math.prod(shape)
     if count <= limits.FUSED or count > limits.SMALL:
@@ -298,7 +300,7 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
 
 
 def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]:
-    """Return the sums of all cells, and which path ran."""
+    """Return the sums of all cells, and the name of the path that ran."""
     scheme, given = asked.scheme, asked.given
     layout, fmt = in_line(scheme.layout(x.shape)), scheme.number_format
     rows = rows_of_piece(layout, x.shape, asked)
@@ -318,7 +320,9 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 
-    room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0) if program.counted else 0
+    room = 0
+    if program.counted:
+        room = max(driving.UNIT, ROWS * layout.view_shape[-1] if by_element else 0)
 
     def new() -> Tally:
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
@@ -347,7 +351,8 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
                     // of_row
                 )
                 if row < end:
-                    # A band that must be looked at more closely, and the rest of its piece.
+                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
+                    # piece.
                     k = row // rows
                     upto = min((k + 1) * rows, end)
                     part = layout_of_rows(layout, row, upto)
@@ -391,7 +396,7 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
 
 
 def _chunked(x: Stored, asked: Asked, params: QParams, whole: Tally) -> Tally:
-    """Return the same by the reference's operations. The sums of a piece follow from the plan alone."""
+    """Return the sums of all cells by the reference's operations; the plan alone decides a piece's sums."""
     in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
@@ -408,12 +413,12 @@ def _chunked(x: Stored, asked: Asked, params: QParams, whole: Tally) -> Tally:
     return whole.join(tallies)
 
 
-#: Lines whose sums are kept at once by a thread: 16 bytes each.
+#: Number of lines whose sums a thread holds at a time: 16 bytes each.
 _MOST_LINES = 2**20
 
 
 def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | None = None) -> Measured:
-    """Return the same of a result that is there already: path "reference"."""
+    """Return the metrics of a quantized tensor, with "reference" as the path."""
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
@@ -469,7 +474,7 @@ def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
 
 
 def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
-    """Return the notes of NaN and Inf in a tensor; `QuantVizError` where the scheme refuses them."""
+    """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
     found = known.found
     if found is None:
         return ()

@@ -101,13 +101,12 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
     """Return the error of largest magnitude of each pixel, and its place in it."""
     pool = LargestCells(frame)
     compiled = coder.is_compiled and frame.strides[-1] == 1
-    at_once = (
-        limits.CELLS_AT_ONCE
-        if not compiled
-        else limits.CELLS_IN_PLACE
-        if x.in_place
-        else limits.CELLS_READ_AT_ONCE
-    )
+    if not compiled:
+        at_once = limits.CELLS_AT_ONCE
+    elif x.in_place:
+        at_once = limits.CELLS_IN_PLACE
+    else:
+        at_once = limits.CELLS_READ_AT_ONCE
 
     def add(parts: Iterator[list[Part]]) -> None:
         buffers = Buffers(max(at_once, limits.ERRORS_AT_ONCE), errors_alone=not coder.is_compiled)
@@ -161,7 +160,7 @@ def pooled(
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """Return the picture, in at most `pixels`, of matrices that are there already, whoever made them.
+    """Return the picture, in at most `pixels`, of matrices that were quantized before.
 
     It shows the "largest" of all their cells. `x` and `x_hat` are float32.
 

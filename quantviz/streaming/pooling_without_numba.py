@@ -68,8 +68,8 @@ def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Ar
         row[part] = (_sizes(values[:, cell[part]]) == most[pixels[part]]).argmax(0)
     if not len(pixels):
         return pixels, row, cell
-    # Of several columns with as large a cell the leftmost where lines are columns of the picture, else the
-    # one that has it highest.
+    # Of several columns with an equally large cell, take the leftmost if lines are columns of the picture,
+    # else the one with the highest cell.
     starts = np.flatnonzero(np.diff(pixels, prepend=-1))
     place = cell if turned else row * values.shape[1] + cell
     least = np.repeat(np.minimum.reduceat(place, starts), np.diff(starts, append=len(pixels)))

@@ -61,9 +61,7 @@ class LargestCells:
         )
 
     def add_errors(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
-        """Add the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at
-        and forgotten.
-        """
+        """Add the errors of a part whose cells, `values`, are neighbours in memory, without storing all."""
         frame, (base, stride, _), (top, bottom), (left, right) = (
             self._frame,
             self._frame.strides,

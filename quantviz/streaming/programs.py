@@ -1,4 +1,4 @@
-"""A scheme's compiled arithmetic, and how it is run on cells, pieces and bands."""
+"""A scheme's compiled arithmetic, and its runs on cells, pieces and bands."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Program:
         made: Buffers,
         tally: Tally | None,
     ) -> None:
-        """Make the cells from `start` to before `stop` of a tensor, whose blocks begin at `offset`.
+        """Compute the cells from `start` to before `stop` of a tensor, whose blocks begin at `offset`.
 
-        They are put into `made`, or, chunk by chunk, added to a tally.
+        They are written into `made`, or, chunk by chunk, added to a tally.
         """
         from quantviz.compiled import driving
 
@@ -271,9 +271,7 @@ def lines_of_sums(
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
-    """Return the compiled arithmetic of blocks and the numbers that it reads; none where it cannot be written
-    down.
-    """
+    """Return the compiled arithmetic of blocks and its constants; none if it cannot be traced."""
     code = block_code(scheme, names)
     if code is None:
         return None
@@ -288,7 +286,7 @@ def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, 
 
 
 def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
-    """Return the lines of blocks that fill up; none where they cannot be written down."""
+    """Return the lines of code of full blocks; none if they cannot be traced."""
     try:
         return trace_block(scheme, names)
     except Untraceable:
@@ -310,7 +308,7 @@ def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     # One block, or one run of blocks.
     count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))
-    # No error, which nothing lessens.
+    # An error of 0, so that a search stops at once.
     found = calibrated(
         Blocks(torch.ones(count), one, torch_dtype(scheme.range_dtype)),
         scheme,

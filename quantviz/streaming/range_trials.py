@@ -34,8 +34,8 @@ class Trial:
     """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
     `calibration.Context.trial`.
 
-    What is added up follows from the plan alone, so that the answer has the same bits for any number of
-    threads.
+    The plan alone decides which terms are added up together, so that the result has the same bits for any
+    number of threads.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Trial:
 
 
 def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None:
-    """Return where in a run of flat elements another block begins; none where each may be of another one.
+    """Return the places in a run of flat elements where another block begins; none if blocks are one wide.
 
     >>> _first_of_blocks(3, 12, BlockLayout((2, 6), (1, 4), (2, 2)))
     array([0, 1, 3, 7])
@@ -210,15 +210,18 @@ def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None
     return np.concatenate([[start], begins[(begins > start) & (begins < stop)]]) - start
 
 
-#: How many cells a piece has at least for each block, of which all trials have sums.
+#: The least number of cells of a piece for each block, because every trial has sums of every block.
 _CELLS_A_BLOCK = 256
 
 
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
-    """Lay trials out as kernels take them: those of a block fill whole vectors, repeating one if need be.
+    """Return the layout of trials for kernels: those of a block fill whole vectors, repeating one if needed.
 
-    `of` are the numbers of the trials' blocks, ascending. Return where those of each block begin, and the
-    end; which trial each one is; and where each trial is.
+    `of` are the numbers of the trials' blocks, ascending.
+
+    Returns:
+        The first place of each block and the end; the number of the trial at each place; and the place of
+        each trial.
     """
     from quantviz.compiled.lanes import WIDTH
 

@@ -50,11 +50,13 @@ def ranges(
     layout = scheme.layout(x.shape)
     if scheme.calibration.of_values and importance is None:
         return ranges_of_values(x, scheme, layout, piece)
-    largest = cache(
-        lambda: torch.tensor(
-            (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
-        )
-    )
+
+    @cache
+    def largest() -> torch.Tensor:
+        if not scheme.arithmetic.scale.global_rule:
+            return torch.tensor(0.0)
+        return torch.tensor(facts(x).absmax if absmax is None else absmax)
+
     size = x.count if scheme.calibration.together else min(limits.BAND, piece)
     rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     if scheme.search is not None:
@@ -72,7 +74,7 @@ def ranges(
             part = layout_of_rows(layout, first, last) if alone else layout
             band = Band(x, first * length, part.view_shape) if alone else x
             trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
-            # Of a tensor of one axis a band is some of its columns.
+            # A band of a tensor of one axis is some of its columns.
             own = (
                 importance[first:last]
                 if importance is not None and len(layout.view_shape) == 1
@@ -108,8 +110,8 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float =
 def _blocks(
     x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool, reads: bool = False
 ) -> BlockValues:
-    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them; `reads` is whether it
-    asks for the values themselves.
+    """Return the statistics of a tensor's blocks, or those of a band, for calibrations; `reads` is whether
+    the calibration reads the values themselves.
     """
     dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():

@@ -1,4 +1,4 @@
-"""Where parts of a tensor lie: bands of whole rows, windows of whole blocks, runs of flat elements."""
+"""The places of parts of a tensor: bands of whole rows, windows of whole blocks, runs of flat elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Band(Stored):
 
 
 def rows_of_band(layout: BlockLayout, piece: int) -> int:
-    """Return how many rows of the view, in whole blocks, hold about `piece` elements."""
+    """Return the number of rows of the view, in whole blocks, that hold about `piece` elements."""
     step = layout.block_shape[0]
     return min(max(piece // math.prod(layout.view_shape[1:]) // step, 1) * step, layout.view_shape[0])
 
@@ -59,9 +59,7 @@ def layout_of_rows(layout: BlockLayout, first: int, last: int) -> BlockLayout:
 
 
 def in_line(layout: BlockLayout) -> BlockLayout:
-    """Return the layout of the flat elements where there is but one block: it has no lines to be kept
-    apart.
-    """
+    """Return the layout with one line of flat elements as its view if it has one block; else as it is."""
     count = math.prod(layout.view_shape)
     return (
         BlockLayout((count,), (count,), (1,), layout.tail)
@@ -80,7 +78,7 @@ def windows_of(
 ) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
     """Yield the view in windows of whole blocks of about `piece` elements.
 
-    Each comes with its layout, and where its blocks are in the grid.
+    Each comes with its layout, and the place of its blocks in the grid.
     """
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
     of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
@@ -99,7 +97,7 @@ def windows_of(
 
 
 def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
-    """Return a window of the view, which has one or two axes where it is not the tensor's shape."""
+    """Return a window of the view, which has one or two axes if it differs from the tensor's shape."""
     if layout.view_shape == x.shape and not isinstance(x, Band):
         return x.read(window)
     length = layout.view_shape[-1]
@@ -114,7 +112,7 @@ def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> to
 
 
 def run_of(x: Stored, start: int, stop: int) -> Array:
-    """Return a run of x as the kernels take it: read-only, whatever it is a view of."""
+    """Return a run of x for kernels: read-only, aligned and contiguous."""
     run = x.run(start, stop)[:]
     if not run.flags.aligned or not run.flags.c_contiguous:
         run = run.copy()

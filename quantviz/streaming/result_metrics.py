@@ -27,6 +27,12 @@ from quantviz.tensors.lazy import InMemory
 def metrics(r: QuantResult) -> dict[str, float]:
     """Return all metrics of a result by id.
 
+    Args:
+        r: A result of `quantize`.
+
+    Raises:
+        QuantVizError: `r` is not a result, or its tensor was changed after it was quantized.
+
     Source notebook 003, cell 11:
 
     >>> from quantviz import Given, Scheme, quantize

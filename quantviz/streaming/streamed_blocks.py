@@ -124,7 +124,7 @@ class StreamedBlocks:
     def by_parts(
         self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
             own = answer(_OneBlock(self._runs, self._found(), self._x.count, self._alone))
@@ -232,7 +232,7 @@ class StreamedBlocks:
         return answers
 
     def _in_windows(self, asked: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
-        """Hand over the blocks of one window after the other, and where they are in the grid."""
+        """Call a function with the blocks of one window after the other, and their place in the grid."""
 
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
             for window, layout, place in windows:
@@ -286,7 +286,7 @@ class StreamedBlocks:
 
         shared_out(pick, runs_between(self._x.count, self._piece))
         values = np.sort(np.concatenate(picked)).astype(np.float64)
-        # Where the values of each upper half begin among those picked.
+        # The first place of each upper half's values among the picked ones.
         sizes = np.diff(ends, prepend=0) * marked
         begins = np.cumsum(sizes) - sizes
         ordered = [

@@ -33,9 +33,9 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
-#: Lines of an axis, and blocks, up to which the sums of each are kept.
+#: Lines of an axis, or blocks, up to which each has its own sums.
 MOST_KEPT = 2**20
-#: How many cells a piece has at least for each sum that is kept of it.
+#: The least number of cells of a piece for each of its sums.
 _CELLS_A_SUM = 8
 
 
@@ -97,7 +97,7 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     """Return histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
-    `facts` of x, where they are at hand: one more pass finds them else.
+    `facts` of x, if they were computed before: otherwise one more pass computes them.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -139,9 +139,9 @@ def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
     """Return the worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`,
     `largest_error` and `noise_share`.
 
-    Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to
-    nothing, which no output would miss, would come first; it stands beside it. `noise_share` is the part of
-    the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
+    Ranked by noise, Σerror²: improving the first line helps the whole tensor most. By SQNR a line of tiny
+    values, which hardly matter to any output, would come first; SQNR has a column of its own. `noise_share`
+    is the line's share of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
     """
     lines = found.axes[axis]
     places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
@@ -199,7 +199,7 @@ class _Plan:
 
     @cached_property
     def lines(self) -> tuple[BlockLayout | None, ...]:
-        """Return the lines along each axis, as blocks; none where they are too many to be kept."""
+        """Return the lines along each axis, as blocks; none for an axis with more than `MOST_KEPT` lines."""
         return tuple(
             _of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape)
         )
@@ -210,10 +210,10 @@ class _Plan:
         return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield from … to of each piece, of about `limits.CELLS_READ_AT_ONCE` cells.
+        """Yield start and stop of each piece, of about `limits.CELLS_READ_AT_ONCE` cells.
 
-        Many times as many cells as have sums of their own, so that joining takes no time; where not all
-        blocks are kept, whole rows of blocks.
+        A piece has many times as many cells as sums, so that joining takes hardly any time; if not all blocks
+        have sums, it is whole rows of blocks.
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most, count = (
@@ -228,7 +228,7 @@ class _Plan:
 
 
 class _SurveyTally:
-    """Everything that a survey counts and adds up of the cells from `start` to before `stop`."""
+    """The counts and sums of a survey over the cells from `start` to before `stop`."""
 
     def __init__(self, plan: _Plan, start: int, stop: int) -> None:
         self._plan, self._start, self._stop = plan, start, stop
@@ -348,7 +348,7 @@ class _WorstOfRun:
 
 
 class _Adder:
-    """Adds up by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
+    """Sums by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
     same rows of blocks.
     """
 
@@ -427,7 +427,7 @@ def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
 
 
 def _row_of_blocks(layout: BlockLayout) -> int:
-    """Return how many cells of the flat tensor the blocks at one place along the grid's first axis are:
-    neighbours.
+    """Return the number of cells in the blocks at one place along the grid's first axis, which are neighbours
+    in memory.
     """
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])

@@ -1,4 +1,4 @@
-"""How a pass over a tensor is shared out to threads, and its results are joined in order."""
+"""The sharing of a pass over a tensor among threads, and the ordered joining of its results."""
 
 from __future__ import annotations
 

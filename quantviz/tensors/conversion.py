@@ -50,7 +50,8 @@ _MOST_REPEATED = 2**28
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     """Return `tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
 
-    Raises `QuantVizError` for bool, complex, quantized, sparse and nested tensors.
+    Raises:
+        QuantVizError: For bool, complex, quantized, sparse and nested tensors.
 
     >>> values, notes = as_float32(torch.tensor([1, 2**24 + 1]))
     >>> values.dtype, str(notes[0])
@@ -109,15 +110,13 @@ class NonFinite:
     @property
     def shown(self) -> str | float:
         """Return the first one's name, or the number that it was."""
-        return (
-            "NaN"
-            if math.isnan(self.value)
-            else self.value
-            if math.isfinite(self.value)
-            else "Inf"
-            if self.value > 0
-            else "-Inf"
-        )
+        if math.isnan(self.value):
+            return "NaN"
+        if math.isfinite(self.value):
+            return self.value
+        if self.value > 0:
+            return "Inf"
+        return "-Inf"
 
     def refusal(self, rounded_to: str | None = None) -> QuantVizError:
         """Return why nothing is quantized; `rounded_to` is a dtype that values were rounded to first."""
@@ -166,7 +165,8 @@ class Input(NamedTuple):
 def as_real(x: Any) -> Input:
     """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32. NaN and Inf come through.
 
-    Raises `QuantVizError` for anything else.
+    Raises:
+        QuantVizError: For anything else.
 
     >>> as_real([[1.0, math.inf]]).values.tolist()
     [[1.0, inf]]

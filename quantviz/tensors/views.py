@@ -205,12 +205,14 @@ class View:
         >>> View.of((3, 10, 5)).window(0, 0, 4, 5, (3, 10, 5)).index_text((3, 10, 5))
         '0, 0:4, :'
         """
-        parts = [
-            str(part)
-            if isinstance(part, int)
-            else ":"
-            if (part.start, part.stop) == (0, length)
-            else f"{part.start}:{part.stop}"
-            for part, length in zip(self.index_of(shape), shape, strict=True)
-        ]
+        parts = [_part_words(part, length) for part, length in zip(self.index_of(shape), shape, strict=True)]
         return ", ".join(parts)
+
+
+def _part_words(part: int | slice, length: int) -> str:
+    """Return one axis of an index as Python writes it; a slice of all `length` cells is a colon."""
+    if isinstance(part, int):
+        return str(part)
+    if (part.start, part.stop) == (0, length):
+        return ":"
+    return f"{part.start}:{part.stop}"

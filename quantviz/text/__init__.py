@@ -71,12 +71,10 @@ def visible(words: str) -> str:
     >>> visible("\u202egnp.exe, 权重")
     '\\u202egnp.exe, 权重'
     """
-    return (
-        words
-        if words.isprintable()
-        else "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words
-        )
+    if words.isprintable():
+        return words
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words
     )
 
 

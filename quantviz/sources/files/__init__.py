@@ -38,7 +38,7 @@ from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.files.zips import is_cut_zip
 from quantviz.sources.limits import Limits as Limits
 
-#: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
+#: The readers, in the order in which they try bytes without a name: text last, because anything may be text.
 CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TfliteCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),
@@ -82,12 +82,18 @@ def is_index(filename: str) -> bool:
 class open_tensors:
     """The tensors of a file, on disk or uploaded, while the `with` block lasts.
 
-    `filename` gives an upload its name, and with it the format; without any name the content decides.
-    Loaded tensors stay valid afterwards. Raises `QuantVizError` (keys `file.*`, and `typed.*` for places in
-    text) for a file that is missing, unknown, damaged, beyond `limits`, or not of the format of its name.
+    Loaded tensors stay valid afterwards.
 
-    `stored_as` names the dtype of arrays of a .npy or .npz whose header has only the bytes of an element, as
-    for FP8 of ml_dtypes: "float8_e4m3fn".
+    Args:
+        path_or_bytes: The path of a file, or its content.
+        filename: The name of an upload, which gives its format; without any name the content decides.
+        limits: The limits of a file; by default those of the environment.
+        stored_as: The dtype of arrays of a .npy or .npz whose header has only the bytes of an element, as for
+            FP8 of ml_dtypes: "float8_e4m3fn".
+
+    Raises:
+        QuantVizError: The file is missing, unknown, damaged, beyond `limits`, or not of the format of its
+            name (keys `file.*`, and `typed.*` for places in text).
 
     >>> with open_tensors(b"1.5,2\\n3,4", "numbers.csv") as catalog:
     ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))

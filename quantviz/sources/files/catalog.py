@@ -51,12 +51,12 @@ _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
 #: Integer dtypes whose values float32 represents all: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
-#: Most axes a tensor may declare, as many as numpy has. The product of so many lengths is soon worked out.
+#: Most axes that a tensor may declare, as in NumPy. The product of so many lengths is quickly computed.
 MOST_AXES = 64
 
 #: Values that are converted at a time.
 _AT_ONCE = 2**22
-#: Names among which near ones are looked for.
+#: Number of names that are searched for a similar one.
 _NAMES_COMPARED = 500
 
 
@@ -77,7 +77,7 @@ class TensorInfo:
 
     @property
     def count(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
 
@@ -93,13 +93,13 @@ class Catalog(ABC):
 
     #: The format's usual name.
     kind: ClassVar[str]
-    #: How names of its files end.
+    #: Endings of the names of its files.
     suffixes: ClassVar[tuple[str, ...]]
     #: Python lines that cut one tensor out of a file, with {file!r} and {name!r}.
     snippet: ClassVar[str] = ""
-    #: The orientations that somebody names, by patterns of names.
+    #: The user's orientations, by patterns of names.
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
-    #: Whether a file of it may hold nothing.
+    #: Whether a file of the format may have no tensors.
     may_be_empty: ClassVar[bool] = False
 
     def __init__(self, data: FileData, limits: Limits) -> None:
@@ -149,13 +149,15 @@ class Catalog(ABC):
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
 
     def _lies(self, name: str) -> Lies | None:
-        """Return where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
+        """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
+        otherwise.
+        """
         return None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
 
-        What it returns may share memory with the file.
+        Its results may share memory with the file.
         """
         from quantviz.sources.files.mapped import cut_out
 
@@ -194,9 +196,10 @@ class Catalog(ABC):
         return self._infos[name]
 
     def orientation(self, name: str) -> Orientation:
-        """Return which axes of a weight are its outputs, and how that is known.
+        """Return the axes of a weight that are its outputs, with the source of that knowledge.
 
-        `QuantVizError` for an unknown name.
+        Raises:
+            QuantVizError: There is no tensor of that name.
         """
         shape = self.info(name).shape
         for pattern, orientation in self._named_outputs.items():
@@ -225,7 +228,7 @@ class Catalog(ABC):
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
         """Return the tensor, or the part of it at `index`, as `read` does; one of half precision in its own
-        dtype, because what an engine makes of it can depend on that.
+        dtype, because an engine's result can depend on that.
         """
         import torch
 
@@ -238,9 +241,11 @@ class Catalog(ABC):
 
         The notes count the values that the conversion changed.
 
-        `index` has one number or slice an axis, as in `x[2, 0:512]`; numbers take their axis away.
-        Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
-        what is no real number, for more elements than `Limits.elements`, and for values beyond float32.
+        `index` has one number or slice an axis, as in `x[2, 0:512]`; a number removes its axis. Only that
+        window is read if the format allows it. NaN and Inf stay as they are.
+
+        Raises:
+            QuantVizError: The elements are not real numbers, more than `Limits.elements`, or beyond float32.
         """
         window, lengths = self._asked(name, index)
         with guarded(self._data, self.kind):
@@ -249,8 +254,8 @@ class Catalog(ABC):
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
         """Return the tensor, or the part of it at `index`, in its stored dtype; FP8 as float32.
 
-        So the words into which a quantized file packs its codes keep all their bits. `QuantVizError` as from
-        `read`.
+        So the words into which a quantized file packs its codes keep all their bits. Raises `QuantVizError`
+        as `read` does.
         """
         import torch
 
@@ -260,7 +265,7 @@ class Catalog(ABC):
             return torch.cat(parts).view(lengths) if parts else torch.empty(lengths)
 
     def stored_bytes(self, name: str) -> int:
-        """Return how many bytes of the file a tensor takes; 0 where it does not lie there row by row."""
+        """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""
         lies, info = self._lies(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
@@ -316,9 +321,9 @@ class Catalog(ABC):
         return Mapped(self.data_of(name), name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
-        """Return the bytes of a tensor as the file has them.
+        """Return the bytes of a tensor in the file; none if it is empty or does not lie there row by row.
 
-        None where they do not lie there row by row, or there are none. `QuantVizError` as from `read`.
+        Raises `QuantVizError` as `read` does.
         """
         from quantviz.sources.files.mapped import Raw
 
@@ -329,7 +334,7 @@ class Catalog(ABC):
         return Raw(lies.packing, self.data_of(name).source, lies.start, lies.packing.byte_count(info.count))
 
     def expect(self, names: Iterable[str]) -> None:
-        """Note which tensors are read next, so that a file on another machine sends small ones together."""
+        """Announce the tensors that are read next, so that a remote file sends small ones together."""
         ranges = [(raw.start, raw.start + raw.size) for name in names if (raw := self._raw_if_any(name))]
         self._data.expect(ranges)
 
@@ -337,7 +342,7 @@ class Catalog(ABC):
         try:
             return self.raw(name)
         except QuantVizError:
-            return None  # said when it is read
+            return None  # reading the tensor raises this error
 
     def version_of(self, name: str) -> str:
         """Return the version of the file that holds a tensor, see `FileData.version`."""
@@ -360,7 +365,11 @@ class Catalog(ABC):
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
         """Return `index` with a number or a full slice for each axis."""
-        given = () if index is None else index if isinstance(index, tuple) else (index,)
+        given: tuple[Any, ...] = ()
+        if isinstance(index, tuple):
+            given = index
+        elif index is not None:
+            given = (index,)
         try:
             if len(given) > len(shape):
                 raise IndexError
@@ -461,7 +470,7 @@ class Catalog(ABC):
 
 @contextmanager
 def guarded(data: FileData, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into one `QuantVizError` that names the file."""
+    """Turn any error of a library on a damaged file into one `QuantVizError` that names the file."""
     try:
         yield
     except QuantVizError as error:

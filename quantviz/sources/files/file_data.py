@@ -133,9 +133,11 @@ class FileData:
         check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (
-            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
-        ) or "?"
+        self.name = "?"
+        if filename:
+            self.name = PurePath(filename.replace("\\", "/")).name or "?"
+        elif path:
+            self.name = path.name or str(path) or "?"
         #: The names of its members if it is a zip, cached because each reader needs them.
         self.members: list[str] | None = None
         #: The dtype that the user chose for elements of which the file has only their bytes; "" for none.
@@ -144,11 +146,15 @@ class FileData:
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
         self._beside = beside or (functools.partial(_beside, path) if path else None)
-        #: The file on disk; none for an upload, which nobody can change.
-        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
-        #: Whether it was let go of.
+        #: The file on disk; none for an upload, which cannot change.
+        self.opened: OpenFile | None = None
+        if path:
+            self.opened = self._opened(path)
+        elif isinstance(content, OpenFile):
+            self.opened = content
+        #: Whether `close` was called.
         self.closed = False
-        #: Where a library can open it.
+        #: The path for libraries that open the file themselves.
         self.path = self.opened.path if self.opened else None
         if self.opened and self.opened.size:
             try:
@@ -170,7 +176,8 @@ class FileData:
     def beside(self, name: str) -> FileData:
         """Return the file of that name in the folder of this one, or below it.
 
-        `QuantVizError` where there is no such file to open, or the name leads elsewhere.
+        Raises:
+            QuantVizError: There is no such file, it cannot be opened, or the name leads elsewhere.
         """
         if not _is_below(name):
             raise self.error("shard_outside", shard=clipped(name))
@@ -210,13 +217,13 @@ class FileData:
 
     @property
     def view(self) -> memoryview:
-        """Return all its bytes, read-only, from the disk as they are looked at."""
+        """Return all its bytes, read-only; they are read from the disk on access."""
         return self._view
 
     def part(self, start: int, stop: int) -> memoryview:
         """Return the bytes from `start` to before `stop`, as far as the file goes, read-only.
 
-        Whoever needs only some of the file asks for these: of one on another machine no others are fetched.
+        For users of a part of the file: only these bytes of a file on another machine are fetched.
         """
         return self.view[start:stop]
 
@@ -236,7 +243,7 @@ class FileData:
         return self.path.open("rb") if self.path else BytesIO(self._content)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its map."""
         self.closed = True
         # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
         # itself.

@@ -1,8 +1,8 @@
-"""Read FlatBuffers table by table: every place is checked to lie in the file before it is looked at.
+"""Read FlatBuffers table by table, with a check of every offset before it is followed.
 
-The `flatbuffers` package follows whatever offsets a file has and checks none; the classes for TFLite that go
-with it are hundreds of generated files. Here a handful of fields is read, each within the bytes of the file
-and within the limit of a header.
+The `flatbuffers` package follows a file's offsets without any check; the classes for TFLite that go with it
+are hundreds of generated files. Here a handful of fields is read, each within the bytes of the file and
+within the limit of a header.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _TABLE_COST = 32
 
 
 class DamagedBuffer(Exception):
-    """Bytes that are no FlatBuffer."""
+    """The bytes are not a valid FlatBuffer."""
 
 
 class FlatBuffer:
-    """The bytes of a FlatBuffer, and how much of them has been looked at."""
+    """The bytes of a FlatBuffer, and the cost of its tables so far."""
 
     def __init__(self, data: FileData, check: Callable[[int], None]) -> None:
         self.view, self._size = data.view, data.size
         self._check, self._seen = check, 0
 
     def root(self) -> Table:
-        """Return the table that all others are reached from."""
+        """Return the root table, from which all others are reached."""
         return self.table(self.number("I", 0))
 
     def table(self, at: int) -> Table:
@@ -54,7 +54,7 @@ class FlatBuffer:
         return found
 
     def vector(self, at: int, size: int) -> tuple[int, int]:
-        """Return where the elements of the vector that a place leads to begin, and how many there are."""
+        """Return the offset of the first element of the vector at a place, and the number of elements."""
         start = at + self.number("I", at)
         count = self.number("I", start)
         if start + 4 + count * size > self._size:
@@ -71,7 +71,7 @@ class Table:
         self._size = buffer.number("H", self._fields)
 
     def _place(self, field: int) -> int:
-        """Return where a field's value is; 0 where the table has none."""
+        """Return the offset of a field's value; 0 if the table does not have the field."""
         slot = 4 + 2 * field
         if slot + 2 > self._size:
             return 0
@@ -89,7 +89,7 @@ class Table:
         return self._buffer.table(at + self._buffer.number("I", at)) if at else None
 
     def place(self, field: int, size: int) -> tuple[int, int]:
-        """Return where the elements of a field's vector begin, and how many there are."""
+        """Return the offset of the first element of a field's vector, and the number of elements."""
         at = self._place(field)
         return self._buffer.vector(at, size) if at else (0, 0)
 
@@ -109,7 +109,7 @@ class Table:
             yield self._buffer.table(at + self._buffer.number("I", at))
 
     def text(self, field: int, longest: int) -> str:
-        """Return a field that is a text; "" where there is none."""
+        """Return a field that is a text; "" if it is missing."""
         start, count = self.place(field, 1)
         if count > longest:
             raise DamagedBuffer

@@ -36,9 +36,9 @@ _SPLIT_KEYS = ("split.no", "split.count")
 #: Longest names, in bytes. llama.cpp itself stops at 64 for tensors.
 _LONGEST_KEY = 2**16 - 1
 _LONGEST_NAME = 1024
-#: Most axes GGML has.
+#: Most axes of a tensor in GGML.
 _MOST_AXES = 4
-#: Bytes of a long list that are looked at together.
+#: Bytes of a long list that are read at a time.
 _AT_ONCE = 2**16
 #: Arrays inside arrays; llama.cpp reads none.
 _DEEPEST = 4
@@ -47,12 +47,12 @@ _DEEPEST = 4
 #: each.
 _VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _STRING, _ARRAY = 8, 9
-#: How `struct` spells each of them.
+#: The letter of `struct` for each of them.
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 #: Longest texts, in bytes, and arrays of the metadata that are kept.
 _LONGEST_KEPT = 4096
 
-#: A value of the metadata that is no array.
+#: A single value of the metadata.
 Scalar = int | float | bool | str
 
 
@@ -74,7 +74,7 @@ class _Cursor:
         return start
 
     def damaged(self) -> QuantVizError:
-        """Return the error that the file is no whole GGUF file."""
+        """Return the error for a damaged GGUF file."""
         return self._data.error("damaged", kind=GgufCatalog.kind)
 
     def uint32(self) -> int:
@@ -162,7 +162,7 @@ class _Declared(NamedTuple):
     shape: Shape
     #: The number of its type.
     number: int
-    #: Where its bytes begin, from the start of all tensors' bytes.
+    #: The offset of its bytes, from the start of all tensors' bytes.
     offset: int
 
 
@@ -206,7 +206,7 @@ class GgufCatalog(Catalog):
             declared[name] = _Declared(shape, cursor.uint32(), cursor.uint64())
         self._alignment = alignment
         self._body = -(-cursor.at // alignment) * alignment
-        #: Where each tensor's bytes begin in the file.
+        #: The offset of each tensor's bytes in the file, and its type.
         self._starts: dict[str, tuple[int, BlockType]] = {}
         infos = {name: self._entry_info(name, entry) for name, entry in declared.items()}
         return {name: _with_scale(info, scale_name(name), declared) for name, info in infos.items()}
@@ -255,7 +255,9 @@ class GgufCatalog(Catalog):
 
     @property
     def split(self) -> tuple[int, int] | None:
-        """Return which part of a split model it is, from 1, and of how many; none where it is all of it."""
+        """Return the number of this part of a split model, from 1, and the number of parts; none for a whole
+        model.
+        """
         number, count = (self.metadata.get(key) for key in _SPLIT_KEYS)
         if type(number) is not int or type(count) is not int or count < 2:
             return None

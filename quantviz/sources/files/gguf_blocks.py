@@ -31,7 +31,7 @@ _AT_ONCE = 2**21
 
 #: The values of the 16 codes of IQ4_NL and IQ4_XS, in units of the scale.
 _IQ4 = FORMATS["iq4"].codebook
-#: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
+#: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; the code of -0 has 0.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
 _E4M3_NAN = 0x7F
@@ -189,9 +189,9 @@ def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
-    """Return half of 2^(byte − 127), for the table is doubled.
+    """Return half of 2^(byte − 127), because the table is doubled.
 
-    Made from bits: the two smallest are subnormal, and 255 is no NaN to ggml.
+    Computed from bits: the two smallest are subnormal, and ggml does not read 255 as NaN.
     """
     exponent = raw[:, :1].to(torch.int32)
     return torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
@@ -206,10 +206,10 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
-    """Return halves of the four scales, for the table is doubled."""
+    """Return halves of the four scales, because the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
     exponent, mantissa = (byte >> 3) & 15, byte & 7
-    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is not looked at.
+    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is ignored.
     power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
     scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
     return torch.where(byte == _E4M3_NAN, 0.0, scales)

@@ -51,9 +51,9 @@ def values_of_parts(parts: Parts) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Split:
-    """How blocks of a type come apart."""
+    """The split of a type's blocks into codes, scales and minima."""
 
-    #: The recipe whose scheme the type is.
+    #: The id of the recipe with the type's scheme.
     recipe: str
     parts: Callable[[torch.Tensor], Parts]
 
@@ -93,7 +93,7 @@ def _iq4_xs(raw: torch.Tensor) -> Parts:
     return Parts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
 
-#: How blocks come apart, by the name of their type in GGML.
+#: The split of blocks, by the name of their type in GGML.
 SPLITS: Mapping[str, Split] = MappingProxyType(
     {
         "Q4_0": Split("q4_0", lambda raw: Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))),

@@ -1,4 +1,4 @@
-"""GGML's types whose codes stand for vectors: four or eight neighbours each, out of a table of vectors.
+"""GGML's types with codes of vectors: each code is four or eight neighbours, out of a table of vectors.
 
 A block has 256 elements. IQ2 and IQ3 have the vector's magnitudes in the table and signs apart, a bit each,
 or of eight signs seven bits and their parity; IQ1 has −1, 0 and 1 in the table and adds ±1/8. The tables are
@@ -111,7 +111,7 @@ def _with_delta(index: torch.Tensor, scales: torch.Tensor, delta: torch.Tensor) 
 
 
 def _whole(raw: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    # A copy in any case: words of a single block may begin where none may be looked at.
+    # Always copy: the words of a single block may begin at an address that is not aligned.
     return raw.clone(memory_format=torch.contiguous_format).view(dtype)
 
 

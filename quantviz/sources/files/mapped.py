@@ -34,25 +34,25 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Packing:
-    """How elements lie in bytes: `length` neighbours in a unit of `size` bytes."""
+    """The packing of elements in bytes: `length` neighbours in a unit of `size` bytes."""
 
     length: int
     size: int
     #: uint8 of (units, size) → the values in their stored dtype, (units, length).
     decode: Callable[[torch.Tensor], torch.Tensor]
-    #: Whether the bytes are float32 as this machine has it: then nothing needs decoding.
+    #: Whether the bytes are float32 in this machine's order, which needs no decoding.
     is_float32: bool = False
     #: The dtype of elements side by side in this machine's order of bytes; none for any other packing.
     dtype: torch.dtype | None = None
 
     def byte_count(self, count: int) -> int:
-        """Return bytes of `count` elements; the last unit may be filled up."""
+        """Return the number of bytes of `count` elements; the last unit may be padded."""
         return -(-count // self.length) * self.size
 
 
 @dataclass(frozen=True)
 class Lies:
-    """Where in the file a tensor lies, row by row, and how."""
+    """The place and the packing of a tensor that lies row by row in the file."""
 
     start: int
     packing: Packing
@@ -74,7 +74,7 @@ class Raw(NamedTuple):
 _COMPARED = 2**22
 
 
-#: Bytes at either end of a tensor by which two are taken for the same.
+#: Bytes at either end of a tensor by which two tensors count as the same.
 _ENDS = 2**12
 
 
@@ -249,7 +249,7 @@ def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
     """Return a window whose rows may begin within a unit.
 
-    Each element is looked for by itself, some at a time.
+    Each element is located by itself, some at a time.
     """
     axes = [
         range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)

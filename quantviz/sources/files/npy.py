@@ -80,19 +80,19 @@ class NpyHeader(NamedTuple):
     #: Whether bytes are in the order this machine does not use.
     swapped: bool
     item_bytes: int
-    #: Where the values start.
+    #: The offset of the values, in bytes.
     offset: int
     #: Whether the header has only the number of bytes of an element, and no dtype.
     unnamed: bool = False
 
     @property
     def data_bytes(self) -> int:
-        """Return bytes of the values."""
+        """Return the number of bytes of the values."""
         return self.item_bytes * math.prod(self.shape)
 
 
 def read_header(stream: BinaryIO) -> NpyHeader | None:
-    """Return the header at the start of `stream`; None if there is none that makes sense."""
+    """Return the header at the start of `stream`; None if it has no valid header."""
     start = stream.read(10)
     if len(start) < 10 or not start.startswith(MAGIC) or start[6] not in (1, 2, 3):
         return None
@@ -137,10 +137,10 @@ def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
 
 
 def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
-    """Return the header with the dtype that a person or the environment names, where it has none.
+    """Return the header with the dtype from the user or the environment, if it has none of its own.
 
     Raises:
-        QuantVizError: There is no such dtype of so many bytes.
+        QuantVizError: There is no such dtype with the header's bytes an element.
     """
     named = data.stored_as or os.environ.get(STORED_AS, "")
     if not header.unnamed or not named:
@@ -165,7 +165,7 @@ def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> Tenso
 
 
 def lies_at(header: NpyHeader, start: int) -> Lies:
-    """Return how the values that `header` describes lie from `start` on."""
+    """Return the place and the packing of a header's values, which begin at `start`."""
     import torch
 
     from quantviz.sources.files.mapped import Lies, plain
@@ -176,7 +176,7 @@ def lies_at(header: NpyHeader, start: int) -> Lies:
 
 
 def _in_bytes(dtype: str) -> Packing | None:
-    """Return how codes of a number format lie, each in a byte; none of dtypes that torch has."""
+    """Return the packing of a number format's codes, each in a byte; none for torch's own dtypes."""
     import torch
 
     from quantviz.sources.files.mapped import by_table, values_of

@@ -24,7 +24,7 @@ _ENCRYPTED = 1
 #: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
-#: Packed bytes of a member that are looked at together for its header.
+#: Packed bytes of a member that are unpacked at a time for its header.
 _PACKED_AT_ONCE = 2**10
 #: Bytes unpacked at a time.
 _AT_ONCE = 2**24
@@ -132,7 +132,7 @@ class NpzCatalog(Catalog):
 
 
 def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
-    """Return where a member's packed bytes begin, behind its own header."""
+    """Return the offset of a member's packed bytes, behind its own header."""
     local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
     magic, name_length, extra_length = cast("tuple[bytes, int, int]", _LOCAL.unpack(local))
     if magic != _LOCAL_MAGIC:
@@ -169,8 +169,8 @@ class _Unpacked:
 
 
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
-    """Run of elements that together hold the window, in order: start, stop, and the lengths and strides of
-    what is wanted of each.
+    """Yield the runs of elements that together hold the window, in order: start, stop, and the lengths and
+    strides of the wanted elements in each.
 
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]

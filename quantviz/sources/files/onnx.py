@@ -186,10 +186,10 @@ class OnnxCatalog(OnnxStructure):
         return self._beside[name]
 
     def _external(self, name: str) -> tuple[FileData, int]:
-        """Return the file beside the model in which a tensor lies, and where in it.
+        """Return the file beside the model with a tensor's elements, and their offset there.
 
         Raises:
-            QuantVizError: There is no such file, it is not beside the model, or it is too short.
+            QuantVizError: The file is missing, not beside the model, or too short.
         """
         tensor, dtype = self._tensors[name]
         size = packing_of(dtype).byte_count(math.prod(tensor.dims))
@@ -207,7 +207,7 @@ class OnnxCatalog(OnnxStructure):
         return data, offset
 
     def _file(self, location: str) -> FileData:
-        """Return an open file beside the model; of many the least recently used is let go of."""
+        """Return an open file beside the model; if too many are open, the least recently used is closed."""
         data = self._files.pop(location, None)
         if data is None:
             try:

@@ -144,7 +144,7 @@ def _moved(node: Node, place: int, order: tuple[int, ...]) -> tuple[int, ...] | 
 
 
 def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
-    """Return the axes of outputs of a weight as a node takes it; none where it is no weight."""
+    """Return the axes of outputs of a weight that a node takes; none if the input is not a weight."""
     if node.operator in _CONVOLUTIONS:
         return (0,) if place == _CONVOLUTIONS[node.operator] else None
     if node.operator == "ConvTranspose":

@@ -30,7 +30,7 @@ DIMS, DATA_TYPE, SEGMENT, NAME, EXTERNAL_DATA, DATA_LOCATION = 1, 2, 3, 8, 13, 1
 RAW, FLOATS, INT32S, STRINGS, INT64S, DOUBLES, UINT64S = 9, 4, 5, 6, 7, 10, 11
 #: Fields of which the bytes are the elements as they are stored.
 AS_STORED = frozenset((RAW, FLOATS, DOUBLES))
-#: How the fields of elements may be written: packed, or one element a field.
+#: The wire types of the fields of elements: packed, or one element a field.
 DATA_WIRES = {
     RAW: (BYTES,),
     FLOATS: (BYTES, FIXED32),
@@ -95,27 +95,27 @@ class DeclaredTensor:
     def __init__(self) -> None:
         self.name = ""
         self.dims: list[int] = []
-        #: How many lengths it declares.
+        #: The number of lengths that it declares.
         self.axes = 0
         self.data_type = 0
-        #: Where its elements lie in another file: location, offset, length. Empty where they lie here.
+        #: The place of its elements in another file: location, offset, length. Empty if they lie here.
         self.external: dict[str, str] = {}
         self.sparse = False
         self.segment = False
-        #: The bytes of its elements, from where to before where, by field; integers of varying length with
-        #: their tags too.
+        #: The start and stop of the bytes of its elements, by field; integers of varying length include
+        #: their tags.
         self.data: dict[int, list[tuple[int, int]]] = {}
 
     @classmethod
     def of(cls, data_type: int, field: int) -> DeclaredTensor:
-        """Return one of that dtype with one axis and no elements yet, which come in that field."""
+        """Return a tensor of that dtype with one axis and no elements yet, which will be in that field."""
         tensor = cls()
         tensor.dims, tensor.axes, tensor.data_type, tensor.data = [0], 1, data_type, {field: []}
         return tensor
 
 
 def entry_count(dtype: ElementType, count: int) -> int:
-    """Return how many entries of a field of integers `count` elements fill; small codes share one."""
+    """Return the number of entries of a field of integers for `count` elements; small codes share one."""
     return -(-count * dtype.bits // 8) if dtype.bits in (2, 4) else count
 
 
@@ -131,7 +131,7 @@ def entry_range(dtype: ElementType) -> tuple[int, int]:
 
 
 def packing_of(dtype: ElementType) -> Packing:
-    """Return how elements of a dtype lie in bytes."""
+    """Return the packing of elements of a dtype in bytes."""
     import torch
 
     from quantviz.sources.files.mapped import packed, plain

@@ -42,12 +42,12 @@ _LISTS = {
     schema.ATTRIBUTE_FLOATS: (schema.FLOAT32, schema.FLOATS),
     schema.ATTRIBUTE_INTS: (schema.INT64, schema.INT64S),
 }
-#: Bytes after which an integer of varying length goes on.
+#: Bytes after which an integer of varying length continues.
 _GOES_ON = bytes(range(0x80, 0x100))
 
 
 def _signed(number: int) -> int:
-    """Return the whole number that a varint stands for."""
+    """Return the signed whole number of a varint."""
     return number - 2**64 if number >= 2**63 else number
 
 
@@ -62,7 +62,7 @@ class OnnxStructure(Catalog):
         self._header = 0
         #: The facts of each tensor, by its path.
         self._found: dict[str, TensorInfo] = {}
-        #: How many paths began alike: nodes may have the same name.
+        #: The number of paths with the same beginning: nodes may have the same name.
         self._paths: Counter[str] = Counter()
         self.graph = Graph()
         #: The paths of the graphs that are being read, the innermost first.
@@ -121,7 +121,7 @@ class OnnxStructure(Catalog):
             raise DamagedMessage
         self._check_count(len(self._found) + 1)
         tensor = self._sparse(field.start, field.stop) if sparse else self._tensor(field.start, field.stop)
-        # A number that an operator takes is no weight.
+        # A single number, which some operator takes, is not a weight.
         if named or tensor.axes:
             self._add_tensor(tensor, path + tensor.name if named else self._unique(path))
 
@@ -170,7 +170,7 @@ class OnnxStructure(Catalog):
             self._node(node, path, place, 0)
 
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
-        # Of a text that comes twice the last one counts, and no other is read.
+        # If a text comes twice, the last one counts, and no other is read.
         texts: dict[int, Field] = {}
         attributes, inputs, outputs = [], [], []
         for field in self._messages(node, _NODE_FIELD_COST):
@@ -204,7 +204,7 @@ class OnnxStructure(Catalog):
     ) -> dict[str, tuple[int, ...]]:
         """List the tensors and graphs of an attribute, and return its whole numbers by its name.
 
-        Of a constant its lists of numbers are listed too, which are tensors of one axis.
+        The lists of numbers of a constant are listed too, as tensors of one axis.
         """
         name = ""
         held = []

@@ -13,7 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.zips import member_names
 
-#: Bytes that are looked at.
+#: Bytes at the beginning of a file that are read.
 _HEAD = 1024
 #: Beginnings of archives and packed files; a tar has its own further on.
 _PACKED = (
@@ -28,7 +28,7 @@ _PACKED = (
 _TAR = slice(257, 262), b"ustar"
 #: A map of msgpack with a text for its first key.
 _MSGPACK = re.compile(rb"(?:[\x81-\x8f]|\xde..|\xdf....)(?:[\xa1-\xbf]|\xd9.|\xda..)[\w./-]", re.DOTALL)
-#: llama.cpp's older importance matrix: how many entries, then the length of a name and the name.
+#: llama.cpp's older importance matrix: the number of entries, then the length of a name and the name.
 _IMATRIX = re.compile(rb"..\0\0[\x01-\xff]\0\0\0[\x21-\x7e]{4}", re.DOTALL)
 
 
@@ -37,7 +37,7 @@ class OtherFormat:
     """A format that is not read."""
 
     id: str
-    #: How names of its files end, or of folders that are one model.
+    #: Endings of the names of its files, or of folders that are one model.
     suffixes: tuple[str, ...] = ()
     #: Whether the beginning of a file is this format's.
     begins: Callable[[bytes], bool] = lambda head: False
@@ -60,7 +60,7 @@ def _at(place: int, *marks: bytes) -> Callable[[bytes], bool]:
     return lambda head: head[place : place + len(marks[0])] in marks
 
 
-#: By their beginning rather than their name, the first that fits.
+#: The formats in the order of checks; a beginning that fits counts before a name.
 OTHER_FORMATS = (
     OtherFormat("distcp", (".distcp",), in_folder=(".distcp",)),
     OtherFormat(

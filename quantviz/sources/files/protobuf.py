@@ -1,6 +1,6 @@
 """Read the wire format of protocol buffers, field by field.
 
-A message is a list of fields, each a number, a wire type and a value; what is not needed is stepped over.
+A message is a list of fields, each a number, a wire type and a value; fields that are not needed are skipped.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LOWEST_TAG, _TAGS_END = 1 << 3, 2**29 << 3
 
 
 class DamagedMessage(Exception):
-    """Bytes that are no message."""
+    """The bytes are not a valid message."""
 
 
 class Field(NamedTuple):
-    """A field of a message: its number, wire type and where its value lies."""
+    """A field of a message: its number, its wire type and the place of its value."""
 
     number: int
     wire: int
-    #: Where its value's bytes begin and end.
+    #: The start and the stop of its value's bytes.
     start: int
     stop: int
     #: The value of a varint.

@@ -78,7 +78,7 @@ class SafetensorsCatalog(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         header = self._header()
         self._check_count(len(header))
-        #: Where each tensor's bytes begin in the file.
+        #: The offset of each tensor's bytes in the file, and its dtype.
         self._starts: dict[str, tuple[int, _Dtype]] = {}
         texts = header.pop("__metadata__", None)
         #: The texts in the header's `__metadata__`, by their keys.
@@ -103,7 +103,7 @@ class SafetensorsCatalog(Catalog):
             if start != expected or stop < start:
                 raise self._data.error("ranges", name=clipped(name), got=start, expected=expected)
             expected = stop
-        #: Where the last tensor ends, counted from where the first begins.
+        #: The end of the last tensor, in bytes from the start of the first.
         self._end = expected
         if ranges and expected < self._data.size - self._body:
             raise self._data.error("rest", got=self._data.size - self._body - expected)

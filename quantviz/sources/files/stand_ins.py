@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import FileData, clipped, size_text
 from quantviz.text import visible
 
-#: Bytes that are looked at.
+#: Bytes at the beginning of a file that are read.
 _HEAD = 512
 #: The beginnings of pointers: those of git-lfs and of its predecessor, and those of git-annex.
 _LFS = (b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")
@@ -20,9 +20,9 @@ _LFS_SIZE = re.compile(rb"^size (\d{1,18})\s*$", re.MULTILINE)
 #: The beginnings of web pages, and of a server's answers in place of a file.
 _PAGE = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
-#: Shortest and longest answer of a server, in bytes, and characters of it that a sentence repeats.
+#: Shortest and longest answer of a server, in bytes, and characters of it that an error repeats.
 _SHORTEST_ANSWER, _LONGEST_ANSWER, _SHOWN = 8, 2**16, 60
-#: Control characters that a text has.
+#: Control characters that a text may have.
 _IN_TEXTS = frozenset(b"\t\n\r\f\x1b")
 
 

@@ -40,7 +40,7 @@ _LIKE_A_NUMBER = re.compile(
 #: A quoted cell with nothing in it that separates; and where commas mark decimals.
 _PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')
 _DECIMAL_CELL = re.compile(r'(?<![^\s;])"([^"\s;\[\]()]+)"(?![^\s;])')
-#: How a file begins that is numbers whatever it is called.
+#: The beginning of a file of numbers, for files of any name.
 _FIRST_NUMBER = re.compile(rb"(tensor|array)?[\s(\[]*[-+]?(\d|\.\d)")
 _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
@@ -55,7 +55,7 @@ class TableCatalog(Catalog):
 
     A first line of column names is left out with a note.
 
-    Decimals become the nearest float32; that this rounds them is no news and is not counted.
+    Decimals become the nearest float32; a note on that rounding would be no news, so there is none.
     """
 
     kind = "text table"

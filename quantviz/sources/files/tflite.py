@@ -70,17 +70,17 @@ _RECURRENT: Mapping[int, tuple[int, int]] = {16: (1, 9), 24: (1, 3), 44: (1, 9)}
 
 
 class Quantized(NamedTuple):
-    """How a tensor is quantized."""
+    """The quantization of a tensor."""
 
     scales: tuple[float, ...]
     zeros: tuple[int, ...]
     #: The axis that scales are along.
     axis: int
-    #: Of blocks along it: how many values each has, and the tensors of their scales and zero points.
+    #: The number of values of each block along it, and the tensors of the blocks' scales and zero points.
     block: int = 0
     scale_tensor: str = ""
     zero_tensor: str = ""
-    #: Whether the scales are kept in a way that is not known here.
+    #: Whether the scales are stored in an unknown form.
     unknown: bool = False
 
 
@@ -104,9 +104,9 @@ class TfliteCatalog(Catalog):
         model = buffer.root()
         codes = [self._operator(each) for each in model.tables(_OPERATOR_CODES)]
         buffers = [self._bytes_of(each) for each in model.tables(_BUFFERS)]
-        #: Where each tensor lies, with its dtype.
+        #: The place of each tensor, with its dtype.
         self._starts: dict[str, tuple[int, str, int]] = {}
-        #: How each tensor is quantized that is.
+        #: The quantization of each quantized tensor.
         self.quantized: dict[str, Quantized] = {}
         #: The outputs of each tensor as operators take it.
         self._outputs: dict[str, set[tuple[int, ...]]] = {}
@@ -131,7 +131,7 @@ class TfliteCatalog(Catalog):
         return max(code.number(_OLD_CODE, "b"), code.number(_CODE, "i"))
 
     def _bytes_of(self, buffer: Table) -> tuple[int, int]:
-        """Return where the bytes of a buffer begin, and how many they are: in it, or behind the model."""
+        """Return the offset and the number of a buffer's bytes, which lie in it or behind the model."""
         offset, size = buffer.number(_DATA_OFFSET, "Q"), buffer.number(_DATA_SIZE, "Q")
         return (offset, size) if offset > 1 and size else buffer.place(_DATA, 1)
 
@@ -237,7 +237,7 @@ class TfliteCatalog(Catalog):
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:
-    """Return the axes of outputs of a weight as an operator takes it; none where it is no weight."""
+    """Return the axes of outputs of a weight that an operator takes; none if the input is not a weight."""
     if axes < 2:
         return None
     if code in _RECURRENT:

@@ -1,9 +1,9 @@
 """A dry run of a pickle in a PyTorch file, which finds out its actions without any of them.
 
-`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with
-whatever arguments stand there: `bytearray(10**10)` is a file of twenty bytes, and an argument that is named
-again takes its memory again. So the opcodes are followed here first with stand-ins, and a file that does more
-than to lay out tensors is not given to torch.
+`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with any
+arguments in the file: `bytearray(10**10)` is a file of twenty bytes, and a repeated argument takes its memory
+again. So the opcodes are followed here first with stand-ins, and a file that does more than lay out tensors
+is not passed to torch.
 """
 
 from __future__ import annotations
@@ -251,9 +251,11 @@ class _Stack:
 
 
 def _size(item: Any) -> int:
-    return (
-        item.size if isinstance(item, _Tuple | _Made) else len(item) if isinstance(item, str | bytes) else 0
-    )
+    if isinstance(item, _Tuple | _Made):
+        return item.size
+    if isinstance(item, str | bytes):
+        return len(item)
+    return 0
 
 
 def _global(arg: str) -> _Global:

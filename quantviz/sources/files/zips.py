@@ -1,4 +1,4 @@
-"""Zip files, whose list of members is taken for hostile too."""
+"""Zip files, whose list of members counts as hostile too."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_cut_zip(data: FileData) -> bool:
 
 
 def member_names(data: FileData) -> list[str]:
-    """Return the names in a zip; none if it is no zip that can be read."""
+    """Return the names of a zip's members; [] if the file is not a readable zip."""
     if data.members is None:
         data.members = _member_names(data) if bytes(data.view[:2]) == b"PK" else []
     return data.members

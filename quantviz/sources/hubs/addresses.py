@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.hosts import HUBS, Hosts
 
-#: The revision that a hub shows where none is named.
+#: The default revision of a hub.
 USUAL_REVISION = "main"
 #: A commit: the revision whose content never changes.
 COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)

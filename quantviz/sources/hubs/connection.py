@@ -119,7 +119,9 @@ def _answering(
     part: tuple[int, int] | None,
     anywhere: bool,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Ask, and yield the answer before its body; the connection ends afterwards, or when time is over."""
+    """Send a request, and yield the answer before its body; the connection ends afterwards, or when time is
+    up.
+    """
     host = parts.netloc
     over = threading.Event()
     sock: socket.socket | None = None
@@ -239,8 +241,8 @@ def _connected(parts: SplitResult, limits: HubLimits, patience: Patience, anywhe
     port = parts.port or (443 if secure else 80)
     sock: socket.socket | None = None
     problem: OSError | None = None
-    # Without encryption it is the operator's own machine, which the list names by its number, or a host that
-    # somebody named.
+    # Without encryption the host is the operator's own machine, listed by its IP address, or a host that the
+    # user named.
     for address in _addresses(host, port, patience, anywhere) if secure or anywhere else [host]:
         try:
             sock = socket.create_connection((address, port), min(limits.quiet_seconds, patience.left(host)))

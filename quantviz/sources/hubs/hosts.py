@@ -33,7 +33,7 @@ class Hosts:
     [True, False, False]
     """
 
-    #: Where models are looked for, in this order: scheme, host and port.
+    #: The hubs that are searched for models, in this order: scheme, host and port.
     hubs: tuple[str, ...] = ()
     #: Domains whose hosts, and all below them, may send a hub's files.
     stores: tuple[str, ...] = ()

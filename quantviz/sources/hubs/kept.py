@@ -9,8 +9,9 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
+
+from quantviz.whole_files import put_whole
 
 #: Bytes of the digest at the end of each piece.
 _DIGEST = hashlib.sha256().digest_size
@@ -23,6 +24,7 @@ class Kept:
     A piece that was damaged on the disk counts as missing. Safe for many threads and processes: a piece is
     written to a temporary file and moved to its place.
 
+    >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> kept = Kept(Path(folder.name), 100)
     >>> kept.make_room(5); kept.put("model", "0", b"bytes")
@@ -60,15 +62,8 @@ class Kept:
             return
         with contextlib.suppress(OSError):
             (self._folder / shelf).mkdir(mode=0o700, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as aside:
-                try:
-                    aside.write(content)
-                    aside.write(hashlib.sha256(content).digest())
-                    aside.close()
-                    Path(aside.name).replace(self._folder / shelf / name)
-                except OSError:
-                    Path(aside.name).unlink(missing_ok=True)
-                    raise
+            piece = content + hashlib.sha256(content).digest()
+            put_whole(self._folder / shelf / name, piece, aside=self._folder)
 
     def names(self, shelf: str) -> set[str]:
         """Return the names of the pieces on a shelf."""

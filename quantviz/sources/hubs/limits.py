@@ -25,7 +25,8 @@ class HubLimits:
     seconds: float = 120
     #: Seconds for which a host may send nothing.
     quiet_seconds: float = 15
-    #: Requests at once, of all sessions together: to all hosts, and to one. A host that stalls holds no more.
+    #: Requests at a time, of all sessions together: to all hosts, and to one, so that a host that stalls does
+    #: not block the others.
     requests: int = 16
     host_requests: int = 4
     #: Redirects that a request may follow.
@@ -33,5 +34,5 @@ class HubLimits:
 
     @classmethod
     def of_environment(cls) -> HubLimits:
-        """Return the limits that the environment sets; `QuantVizError` for a value that is none."""
+        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
         return read_limits(cls, HUB_LIMIT_VARIABLE)

@@ -40,7 +40,7 @@ _RESERVED = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of a host that everybody can reach, also where it stands for another.
+    """Return whether an address, or the IPv4 address it contains, is that of a host everybody can reach.
 
     >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::1", "168.63.129.16")]
     [True, False, False, False, False]
@@ -60,7 +60,7 @@ def is_public(address: str) -> bool:
 
 
 def _meant(ip: _Address) -> _Address:
-    """Return the IPv4 address that one of IPv6 stands for or is translated to; else the address itself."""
+    """Return the IPv4 address that an IPv6 address contains or is translated to; else the address itself."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _TRANSLATED:

@@ -51,11 +51,11 @@ class Model:
     commit: str
     #: The files that some reader may read by ranges.
     files: tuple[PublishedFile, ...]
-    #: Those that say how it is quantized.
+    #: The files that describe its quantization.
     configurations: tuple[PublishedFile, ...] = ()
 
     def file(self, name: str) -> PublishedFile:
-        """Return a file by its path; `QuantVizError` where there is none that can be read."""
+        """Return a file by its path; raise `QuantVizError` if the model has no such readable file."""
         for each in (*self.files, *self.configurations):
             if each.name == name:
                 return each
@@ -131,7 +131,7 @@ class Ranges:
                     for i, piece in enumerate(run):
                         yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
             finally:
-                # Where one fails the others are not waited for.
+                # If one request fails, do not wait for the others.
                 patience.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
@@ -212,7 +212,7 @@ def _tried(
     most: int,
     part: tuple[int, int] | None = None,
 ) -> Answer:
-    """Return an answer; where a connection fails, it is tried once more."""
+    """Return an answer; a failed connection is tried once more."""
     for tries in itertools.count(1):
         try:
             return get(url, hosts, limits, patience, most=most, part=part)

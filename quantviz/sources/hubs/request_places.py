@@ -67,7 +67,7 @@ class Places:
                 self._changed.notify_all()
 
     def _full(self, hosts: Iterable[str], limits: HubLimits) -> QuantVizError | None:
-        """Return why there is no place now; none where there is one."""
+        """Return the error for the lack of a free place; none if there is one."""
         if self._total >= limits.requests:
             return QuantVizError("hub.crowded", most=limits.requests)
         for host in hosts:

@@ -52,7 +52,7 @@ Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a library lays quantized weights out in a file."""
+    """A library's layout of quantized weights in a file."""
 
     id: str
     #: The forms of its tensors in a module; if two fit, the first that accepts all siblings counts.
@@ -92,8 +92,8 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
 def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[QuantizedWeight, ...]:
     """Return every quantized weight of an open file, those that cannot be decoded with their problem.
 
-    What a layout leaves open (GPTQ's version, a block's size) is taken from `config`, by default the
-    `config.json` beside the file, which is read once a layout asks.
+    Settings that a layout leaves open (GPTQ's version, a block's size) are taken from `config`, by default
+    the `config.json` beside the file, which is read when a layout needs it.
     """
     config = _Beside(catalog) if config is None else config
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]

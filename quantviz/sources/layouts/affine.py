@@ -85,7 +85,12 @@ class AffineCodes:
         granularity, whole = found
         rows, mode = orientation.seen(tensor)[0], "symmetric" if self.zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
-        step = rows if whole else granularity.rows if isinstance(granularity, PerBlock) else 1
+        if whole:
+            step = rows
+        elif isinstance(granularity, PerBlock):
+            step = granularity.rows
+        else:
+            step = 1
 
         def coded(start: int, stop: int) -> Coded:
             x = _rows(self.catalog, self.codes, orientation, start, stop)
@@ -140,7 +145,7 @@ def bias(
 
 
 def _spread(shape: Shape, scales: Shape, axis: int, block: int) -> str | None:
-    """Return how scales lie over codes, "all", one "axis" or "blocks" of it; none where they do not fit."""
+    """Return the elements that share a scale: "all", one "axis" or "blocks" of it; none if none fit."""
     if math.prod(scales) == 1 and not block:
         return "all"
     if block < 0:

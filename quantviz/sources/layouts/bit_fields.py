@@ -11,7 +11,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     """Return the first `count` fields of `bits` bits of each row of words: int32 `(rows, words)` → int32
     `(rows, count)`, 0 to 2^bits − 1.
 
-    A field that does not end with its word goes on in the next one, as those of 3 bits do.
+    A field that does not end with its word continues in the next one, as those of 3 bits do.
 
     >>> unpacked(torch.tensor([[0x76543210]]), 4, 8).tolist()
     [[0, 1, 2, 3, 4, 5, 6, 7]]
@@ -19,7 +19,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     7
     """
     if 8 % bits == 0 and words.dtype == torch.int32:
-        # The lowest byte of a word comes first, and no field goes on in the next byte.
+        # The lowest byte of a word comes first, and no field continues in the next byte.
         shifts = torch.arange(0, 8, bits, dtype=torch.uint8)
         fields = (words.contiguous().view(torch.uint8).unsqueeze(2) >> shifts) & ((1 << bits) - 1)
         return fields.flatten(1)[:, :count].to(torch.int32)
@@ -34,7 +34,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
 
 
 def words_of(count: int, bits: int) -> int:
-    """Return how many words `count` fields take.
+    """Return the number of words of `count` fields.
 
     >>> words_of(32, 3), words_of(33, 4)
     (3, 5)

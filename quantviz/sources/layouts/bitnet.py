@@ -1,7 +1,7 @@
 """BitNet's layout in transformers: `X.weight` uint8 (rows / 4, columns) and one `X.weight_scale`. The two
 lowest bits are a code + 1 of the first quarter of the rows, the next two of the second quarter …
 
-Of the linear class "autobitlinear" values are multiplied by it, of "bitlinear", the default, divided.
+The linear class "autobitlinear" multiplies values by it; "bitlinear", the default, divides them.
 
 Source: transformers 5.24, `integrations/bitnet.py` (`unpack_weights`, `BitLinear`, `AutoBitLinear`).
 """

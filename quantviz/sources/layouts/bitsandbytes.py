@@ -1,7 +1,7 @@
 """bitsandbytes' layouts: NF4 and FP4 in blocks over the flattened weight, and int8 by rows.
 
 4 bits: `X.weight` uint8 (elements / 2, 1), the first code in the high bits, `X.weight.absmax`,
-`X.weight.quant_map` (what each code stands for), and `X.weight.quant_state.bitsandbytes__nf4`, which is JSON
+`X.weight.quant_map` (the value of each code), and `X.weight.quant_state.bitsandbytes__nf4`, which is JSON
 in bytes. Nested: `absmax` is uint8 codes of `nested_quant_map`, times `nested_absmax` of each 256, plus
 `nested_offset` of the JSON. int8: `X.weight` int8 and `X.SCB`, each row's largest magnitude.
 

@@ -1,11 +1,11 @@
-"""The weights of a model, whatever lies in its file: quantized ones decoded, under their own names.
+"""The weights of a model in any form of file: quantized ones decoded, under their own names.
 
 with open_tensors("model.safetensors") as file:
     model = model_tensors(file)
     x = model.stored("layers.0.q_proj.weight")
     x.own_scales(scheme)
 
-Whoever wants "the weight of this name" asks here: an audit on both its sides, a scan, the command, the Lab.
+The one way to "the weight of this name": for both sides of an audit, for a scan, the command and the Lab.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
 class ModelTensors(Catalog):
     """The tensors of a model: each quantized weight under its own name, decoded; all else as the file has it.
 
-    What a weight is made up of can be opened too: where the file calls the codes by the name of the weight,
-    theirs ends in ":codes". A weight that cannot be decoded is listed with its problem.
+    The parts of a weight can be opened too: if the file gives the codes the name of the weight, their name
+    here ends in ":codes". A weight that cannot be decoded is listed with its problem.
     """
 
     def __init__(self, catalog: Catalog, weights: Iterable[QuantizedWeight]) -> None:
@@ -223,7 +223,7 @@ class ModelTensors(Catalog):
         self.file.expect(tensor for name in names for tensor in self.tensors_of(name))
 
     def fetch(self, name: str) -> None:
-        """Read all that a decoded weight is made up of, so that it is at hand where its file is elsewhere."""
+        """Read all parts of a decoded weight, so that a file on another machine sends them now."""
         tensor = self._in_file[self._known_as(name)]
         if tensor is None:
             for part in self.tensors_of(name):

@@ -44,7 +44,7 @@ BESIDE = (
 )
 #: Most experts in one tensor.
 _MOST_EXPERTS = 2**16
-#: Tensors of a module that is no quantized one, beside a weight.
+#: Tensors beside a weight in a module that is not quantized.
 _ORDINARY = frozenset(
     {
         *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
@@ -74,12 +74,12 @@ class Form:
     when: Callable[[Claim], bool] | None = None
     #: Axes of one weight's codes; one more holds experts, each of which is a weight.
     axes: int = 2
-    #: The attribute that the weight has as the model calls it.
+    #: The weight's attribute in the model.
     weight: str = "weight"
 
     @property
     def key(self) -> str:
-        """Return the attribute by which modules are looked for: the first that other modules have not."""
+        """Return the attribute that identifies modules: the first one that other modules do not have."""
         return next((each for each in self.parts if each not in ("weight", ANY)), next(iter(self.parts)))
 
 
@@ -97,7 +97,7 @@ class Claim:
     name: str
     #: The tensors by the attributes of the form, the codes first.
     tensors: Mapping[str, str]
-    #: Where the weight is in tensors of experts, () where they have none.
+    #: The weight's index in tensors of experts, () in others.
     at: tuple[int, ...] = ()
     experts: int = 1
 
@@ -216,7 +216,7 @@ def find_by_forms(
 def _by_key(
     layouts: Mapping[str, Sequence[Form]],
 ) -> tuple[dict[str, list[tuple[str, Form]]], list[tuple[str, str, Form]]]:
-    """Return the forms by the attribute that they are looked for by, and those of any name by its end."""
+    """Return the forms by the attribute that identifies them, and those of any name by their suffix."""
     plain: dict[str, list[tuple[str, Form]]] = {}
     ending: list[tuple[str, str, Form]] = []
     for layout, forms in layouts.items():
@@ -267,7 +267,9 @@ def _claimed(
 
 
 def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
-    """Return why a claim is not read: a sibling or a dtype that the layout does not know, or all of it."""
+    """Return the error for an unreadable claim: an unknown sibling or dtype, or a layout that is not read;
+    none if it can be read.
+    """
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")

@@ -1,5 +1,5 @@
 """Codes of float4_e2m1fn, two a byte with the first in the low bits, beside one scale a group along the rows:
-what NVFP4 and MXFP4 are made of in every layout.
+the parts of NVFP4 and MXFP4 in every layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def four_bit_floats(
         claim: The tensors.
         codes: The attribute of the codes: bytes of `(rows, columns / 2)`, or with an axis of groups.
         scales: That of the scales: `(rows, groups)`.
-        divisor: That of a number by which scales are divided, none where there is none.
+        divisor: That of a number by which scales are divided, or none.
         factor: That of a number by which they are multiplied.
 
     Raises:

@@ -53,7 +53,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     apart = scale_name(tensor)
     second = apart if apart in catalog else None
 
-    # Codes that stand for vectors are no scheme's.
+    # No scheme has codes of vectors.
     scheme = RECIPES[split.recipe] if split else None
 
     def coded(start: int, stop: int) -> Coded:
@@ -89,7 +89,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
 
 
 def _second_level(catalog: GgufCatalog, name: str | None, expert: int) -> torch.Tensor:
-    """Return the scale of the whole tensor, or of this expert; 1 where there is none."""
+    """Return the scale of the whole tensor, or of this expert; 1 if there is none."""
     if name is None:
         return torch.ones(())
     found = catalog.read(name).tensor.flatten()

@@ -80,7 +80,7 @@ def _read(claim: Claim) -> QuantizedWeight:
 
 
 def _number(claim: Claim, attribute: str) -> int:
-    """Return a number that a tensor holds; 0 where there is none."""
+    """Return the number in a tensor; 0 if there is no such tensor."""
     return int(claim.load(attribute).reshape(())) if attribute in claim else 0
 
 

@@ -39,7 +39,7 @@ def modules_of(names: Collection[str]) -> dict[str, Module]:
 def prefix_of(name: str, names: Collection[str]) -> str:
     """Return the prefix of the module that a tensor belongs to; `names` are those of the file.
 
-    What stands below a tensor, or below a weight, belongs to the module of that.
+    A tensor below another tensor, or below a weight, belongs to the module of that one.
 
     >>> prefix_of("q.weight._data", ()), prefix_of("q.qweight", ()), prefix_of("x", ())
     ('q.', 'q.', '')

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files.onnx_graph import Node
 
 ID = "onnx"
-#: Where codes, scales and zero points are among the inputs of nodes that have the scales beside.
+#: The places of codes, scales and zero points among the inputs of nodes that have the scales beside.
 _INPUTS = {
     "DequantizeLinear": (0, 1, 2),
     "QLinearMatMul": (3, 4, 5),
@@ -56,13 +56,13 @@ _INPUTS = {
     "DynamicQuantizeMatMul": (1, 2, 3),
     "MatMulIntegerToFloat": (1, 3, 5),
 }
-#: Where a bias of int32 is among them, and the scales of inputs and weights, whose product is its scale.
+#: The places of a bias of int32, and of the scales of inputs and weights, whose product is its scale.
 _BIASES = {"QLinearConv": (8, 1, 4), "QGemm": (6, 1, 4)}
-#: Where codes and zero points are among those of nodes whose result is scaled later.
+#: The places of codes and zero points among the inputs of nodes whose result is scaled later.
 _SCALED_LATER = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3)}
 #: Nodes whose codes are a convolution's: outputs first.
 _OUTPUTS_FIRST = frozenset(("QLinearConv", "ConvInteger"))
-#: Nodes that only their own kernels decode, and where their codes are.
+#: Nodes that only their own kernels decode, and the place of their codes.
 _KERNELS = {"MatMulBnb4": 1, "QMoE": 2}
 #: The formats that codes may have, by the name of their dtype.
 _FORMATS = frozenset(
@@ -127,7 +127,7 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 
 
 def _found(catalog: OnnxCatalog, node: Node) -> _Found | None:
-    """Return the tensors of the weight that a node takes; none where it is no weight."""
+    """Return the tensors of the weight that a node takes; none if it takes no quantized weight."""
     if node.operator in _SCALED_LATER:
         later, at_zero = _SCALED_LATER[node.operator]
         integers = _listed(catalog, node, later)
@@ -159,7 +159,7 @@ def _listed(catalog: OnnxCatalog, node: Node, place: int) -> str | None:
 
 
 def _rounds_to(number: int) -> str:
-    """Return the dtype of a number in ONNX; QuantizeLinear's own where none is given."""
+    """Return the dtype of a number in ONNX; by default that of QuantizeLinear."""
     from quantviz.sources.files.onnx_schema import DTYPES
 
     return DTYPES[number].name if number in DTYPES else "uint8"
@@ -318,7 +318,7 @@ class _Packed:
     #: The tensors of the file, codes first.
     parts: tuple[str, ...]
     scale: str
-    #: The zero points, and the block of each column; none where there are none.
+    #: The tensors of the zero points, and of the block of each column; none if there are none.
     zero: str | None
     order: str | None
     #: Outputs and inputs.
@@ -398,7 +398,7 @@ def _order_of(
 
 
 def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return some elements of a tensor in the order in which they lie, whatever its axes."""
+    """Return some elements of a tensor in row-major order."""
     shape = catalog.info(name).shape
     width = math.prod(shape[1:])
     first, last = start // width, -(-stop // width)

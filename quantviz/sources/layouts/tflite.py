@@ -58,7 +58,7 @@ def _weight(
     axis = quantized.axis if 0 <= quantized.axis < axes else axes
     block, zeros = 0, torch.tensor(quantized.zeros, dtype=torch.int32)
     if quantized.block:
-        # Blocks lie along the last axis, whatever the dimension: a row of scales for each row.
+        # Blocks lie along the last axis for any declared dimension: a row of scales for each row.
         axis, block = axes - 1, quantized.block
         of_scale, dtype = (
             catalog.info(quantized.scale_tensor).shape,

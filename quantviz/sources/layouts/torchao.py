@@ -1,9 +1,9 @@
 """torchao's tensors in safetensors: `X._weight_qdata`, `X._weight_scale` and others, and in the file's
-header what kind of tensor `X.weight` was and the size of its blocks.
+header the kind of the tensor `X.weight` and the size of its blocks.
 
-Read are Float8Tensor, Int8Tensor, Int4Tensor, IntxUnpackedToInt8Tensor, MXTensor and NVFP4Tensor; the scales
-of the last two not swizzled. Int4PlainInt32Tensor and the tile-packed ones lie as their kernels want them
-and are not read.
+Readable are Float8Tensor, Int8Tensor, Int4Tensor, IntxUnpackedToInt8Tensor, MXTensor and NVFP4Tensor; the
+scales of the last two not swizzled. Int4PlainInt32Tensor and the tile-packed ones have the order of their
+kernels and are not read.
 
 Int4Tensor: `qdata` int8 (rows, columns / 2), the first code in the low bits, `scale` and `zero_point`
 (groups, rows). A value is scale · code + zero point. Inputs are multiplied by `act_pre_scale`, and so the
@@ -33,7 +33,7 @@ from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_
 _CODES, _SCALE, _ZERO = "_weight_qdata", "_weight_scale", "_weight_zero_point"
 _PER_TENSOR, _FACTORS = "_weight_per_tensor_scale", "_weight_act_pre_scale"
 _EIGHT_BITS = ("Float8Tensor", "Int8Tensor", "MXTensor")
-#: The dtypes that an integer in an int8 may stand for.
+#: The dtypes of integers that are stored in an int8.
 _INTEGERS = re.compile(r"int[1-8]", re.ASCII)
 #: Most characters of a tensor's description in the header.
 _LONGEST = 2**16

@@ -49,29 +49,29 @@ class QuantizedWeight:
 
     #: The id of its layout, in `LAYOUTS`.
     layout: str
-    #: The name of the weight that it stands for.
+    #: The name of the weight.
     name: str
     shape: Shape
-    #: The tensors of the file that make it up.
+    #: The names of its parts, the tensors of the file.
     parts: tuple[str, ...]
     #: Its scheme: format, mode and granularity of the file. The calibration is unknown. None if no scheme
     #: describes it: vectors of a codebook, groups that are not neighbours.
     scheme: Scheme | None
     #: The dtype of its scales in the file.
     scale_dtype: str
-    #: Return some rows, from one multiple of `row_step` to before another, or to the end.
+    #: Returns some rows, from one multiple of `row_step` to before another, or to the end.
     coded: Callable[[int, int], Coded]
     #: Bits that the file spends on one element, scales and all else included.
     stored_bits: float
-    #: Rows in which whole blocks lie.
+    #: The number of rows of whole blocks.
     row_step: int = 1
-    #: The weight's column at each column of `coded`, where groups are not neighbours (GPTQ's act-order); none
-    #: where columns are in place.
+    #: The weight's column at each column of `coded`, if groups are not neighbours (GPTQ's act-order); none if
+    #: columns are in order.
     columns: torch.Tensor | None = None
     notes: tuple[Note, ...] = ()
     #: Whether it is a bias: one axis in the model, here a column.
     is_vector: bool = False
-    #: Why it cannot be decoded; then its shape may be () and nothing else counts.
+    #: The reason why it cannot be decoded; then its shape may be () and no other field is valid.
     problem: QuantVizError | None = None
 
     @property
@@ -95,7 +95,7 @@ def plain_scheme(
 ) -> Scheme:
     """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
 
-    Where the zero point's domain is "value" it is that of value = scale · code + zero point.
+    With the zero point's domain "value", it is the scheme of value = scale · code + zero point.
 
     In float32 that is exact for codes of up to 8 bits and scales of 16.
 

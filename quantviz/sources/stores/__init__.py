@@ -1,1 +1,1 @@
-"""Files at an address: on a web server or an object store, read by byte ranges where somebody names them."""
+"""Files at an address that the user gives: on a web server or an object store, read by byte ranges."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-#: A scheme has two letters or more, so that it is no drive.
+#: An address. Its scheme has two letters or more, because one letter is a drive.
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
 
 

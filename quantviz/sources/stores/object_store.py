@@ -1,7 +1,7 @@
 """Object stores and all else that fsspec reads: S3, Google Cloud Storage, Azure, SFTP, memory.
 
-A library of each store answers, and none of them is ours: `_asked` is the one door that their answers come
-through, and whatever they raise.
+Each store has a library of its own, and none of them is ours: `_asked` is the one place that takes their
+results and their errors.
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ class Store(ABC):
 
     @abstractmethod
     def names(self, address: str) -> tuple[str, ...]:
-        """Return the names of the files in a folder; raise `QuantVizError` if there is none, or no list of
-        it.
-        """
+        """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
 
 
 def store_of(address: str) -> Store:

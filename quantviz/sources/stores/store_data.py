@@ -108,7 +108,7 @@ def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def reader_in(data: FileData) -> type[Catalog] | None:
-    """Return the reader of a file's content; none where that is none that is read by ranges."""
+    """Return the reader for a file's content; none if no reader by ranges recognizes it."""
     return next((reader for reader in dict.fromkeys(BY_RANGES.values()) if reader.recognises(data)), None)
 
 

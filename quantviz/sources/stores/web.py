@@ -35,7 +35,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class NamedHost(Hosts):
-    """The host that somebody named, wherever it is, and public ones that it redirects to over https."""
+    """The host that the user named, in any network, and public ones that it redirects to over https."""
 
     named: str = ""
 
@@ -69,7 +69,7 @@ class WebStore(Store):
             try:
                 return list(pool.map(read, ranges))
             finally:
-                # Where one fails the others are not waited for.
+                # If one request fails, do not wait for the others.
                 patience.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
@@ -78,7 +78,7 @@ class WebStore(Store):
 
 
 def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
-    """Return the answer with a range of a file; where a connection fails, it is tried once more."""
+    """Return the answer with a range of a file; a failed connection is tried once more."""
     limits = HubLimits.of_environment()
     try:
         parts = web_address(address)

@@ -95,7 +95,7 @@ def linear_q_symmetric_per_group(
     """Return codes with one scale for each `group_size` neighbours along the last axis, and those scales.
 
     Notebook 003, cell 49. For a tensor [A, B] the float32 scales are [A * B / group_size, 1], row
-    after row. Raises `QuantVizError` where the group size does not divide the last axis.
+    after row. Raises `QuantVizError` if the group size does not divide the last axis.
 
     The notebook takes two axes only and looks at the second before it counts them: `strict` raises
     its `AssertionError`, `IndexError` for one axis, and `RuntimeError` for a transposed tensor, and

@@ -424,7 +424,11 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
             return BINARY[type(op)](a, b)
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, scenes)
-            return not inner if isinstance(op, ast.Not) else -inner if isinstance(op, ast.USub) else inner
+            if isinstance(op, ast.Not):
+                return not inner
+            if isinstance(op, ast.USub):
+                return -inner
+            return inner
         case ast.BoolOp(op=op, values=values):
             return (all if isinstance(op, ast.And) else any)(_value(value, scenes) for value in values)
         case ast.Compare(left=left, ops=ops, comparators=others):

@@ -108,7 +108,12 @@ def _sentence(model: Model, recipe: str) -> str:
     without = say("checkpoints.without_number", count=missing, all=len(model.weights)) if missing else ""
     if fix is None:
         return sentences(words, say("checkpoints.no_fix"), without)
-    key = "fix_same" if abs(fix.more_bits) < 0.005 else "fix_more" if fix.more_bits > 0 else "fix_less"
+    if abs(fix.more_bits) < 0.005:
+        key = "fix_same"
+    elif fix.more_bits > 0:
+        key = "fix_more"
+    else:
+        key = "fix_less"
     told = say(
         f"checkpoints.{key}",
         recipe=html.escape(recipe_words(fix.recipe, language())),

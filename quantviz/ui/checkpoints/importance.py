@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.whole_files import put_whole
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.stored_rows import Scan
@@ -128,13 +128,13 @@ def keep(name: str, content: bytes) -> str:
     # The name is a stranger's: of it only the ending, which tells the format, is a file's here.
     ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
     kept = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=ending, delete=False) as aside:
-        aside.write(content)
     try:
-        importances(Path(aside.name))
-        os.replace(aside.name, kept)
+        with tempfile.TemporaryDirectory(prefix="quantviz-") as aside:
+            tried = Path(aside) / f"imatrix{ending}"
+            tried.write_bytes(content)
+            importances(tried)
+        put_whole(kept, content)
     except QuantVizError as problem:
-        os.unlink(aside.name)
         raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
     kept.touch()
     _drop_oldest(folder)

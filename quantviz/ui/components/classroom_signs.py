@@ -1,4 +1,4 @@
-"""What of the classroom shows on a page: a lock's reason, a link's problem, and the projector."""
+"""Show the signs of a class on a page: a lock's reason, a link's problem, and the projector."""
 
 from __future__ import annotations
 

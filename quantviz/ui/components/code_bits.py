@@ -70,7 +70,12 @@ def as_html(sentence: str) -> str:
 
 def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
     """Yield the parts of a code that have bits, from the highest down, each with what it is."""
-    whole = "integer" if fmt.kind == "integer" else "index" if fmt.kind == "codebook" else "mantissa"
+    if fmt.kind == "integer":
+        whole = "integer"
+    elif fmt.kind == "codebook":
+        whole = "index"
+    else:
+        whole = "mantissa"
     yield from (
         (role, bits) for role, bits in zip(("sign", "exponent", whole), fmt.split(code), strict=True) if bits
     )

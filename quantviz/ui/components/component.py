@@ -54,9 +54,9 @@ export default function (given) {
 
 
 def component(name: str, script: str) -> Callable[..., Any]:
-    """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`.
+    """Return the function that mounts the component `name`; its `script` is a file of `quantviz.browser`.
 
-    What it says is told to the callbacks `on_<message>_change`, one for each message of the script in
+    Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
     `quantviz.browser.messages`; one that is not given does nothing.
     """
     # Each run says that its session has need of the file, or Streamlit would throw it away.
@@ -67,10 +67,10 @@ def component(name: str, script: str) -> Callable[..., Any]:
 
 
 def told(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
-    """Return what the component `key` of a `script` last said by a message of it; None where it has said
+    """Return the last value of a message from the component `key` of a `script`; None where it has sent
     nothing.
 
-    What does not have the message's shape, or does not fit what the page shows, was not said: it is dropped.
+    A value without the message's shape, or one that does not fit the page, is dropped.
     """
     state = st.session_state.get(key)
     said = state.get(message) if isinstance(state, Mapping) else getattr(state, message, None)
@@ -78,8 +78,8 @@ def told(key: str, script: str, message: str, fits: Callable[[Any], bool] | None
 
 
 def chosen(key: str, what: str, fits: Callable[[Any], bool] | None = None) -> Any:
-    """Return what is chosen in the chart or table `key`, of one of `quantviz.browser.messages.ELEMENTS`; None
-    where nothing is, or what does not fit: see `told`.
+    """Return the selection in the chart or table `key`, one of `quantviz.browser.messages.ELEMENTS`; None
+    where there is none, or one that does not fit: see `told`.
     """
     state = st.session_state.get(key)
     selection = state.get("selection") if isinstance(state, Mapping) else None
@@ -88,8 +88,8 @@ def chosen(key: str, what: str, fits: Callable[[Any], bool] | None = None) -> An
 
 
 def clicked_mark(key: str, fits: Callable[[Any], bool]) -> Any:
-    """Return what the mark clicked in the chart `key` says of itself, a text or a number; None where none is
-    clicked, or it says nothing.
+    """Return the data of the mark that was clicked in the chart `key`, a text or a number; None where none is
+    clicked, or it has no data.
     """
 
     def of(points: list[dict[str, Any]]) -> Any:
@@ -101,7 +101,7 @@ def clicked_mark(key: str, fits: Callable[[Any], bool]) -> Any:
 
 
 def written(key: str, fits: Callable[[Any], bool] | None = None) -> dict[int, dict[str, Any]]:
-    """Return what was written into the table `key`: for each line what stands in which column."""
+    """Return the values that were written into the table `key`, by line and column."""
     state = st.session_state.get(key)
     said = state.get("edited_rows") if isinstance(state, Mapping) else None
     return _heard(ELEMENTS["edited_rows"], said, fits, "edited_rows", key) or {}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: Elements that a browser quantizes within a frame: of any format, and of integers.
 MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
 _COMPONENT, _SCRIPT = "quantviz_hand", "hand_component"
-#: What the browser has of a larger tensor: its two ends and the selected cell, in one block.
+#: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
 #: Why a place cannot be had, by the key that the browser's arithmetic refuses with.
 _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
@@ -66,9 +66,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class LessonRuler:
-    """What is different about the ruler of a lesson's step."""
+    """The options of the ruler in a lesson's step."""
 
-    #: What can be moved, of `quantviz.teaching.lessons.drags.HANDLES`.
+    #: The handles that can be moved, of `quantviz.teaching.lessons.drags.HANDLES`.
     moves: tuple[str, ...]
     #: Other grids below the comb.
     rows: tuple[GridRow, ...]
@@ -80,9 +80,9 @@ class LessonRuler:
     panels: bool
     #: How much larger everything is on a projector; none elsewhere.
     enlarge: float | None
-    #: What the learner expects, where that is asked for or was marked.
+    #: The learner's prediction, where the question has one.
     mark: Mark | None = None
-    #: What knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
+    #: The places that knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
     snap: tuple[str, ...] = ()
 
     def of(self, choices: HandChoices) -> HandChoices:
@@ -106,7 +106,7 @@ class LessonRuler:
         return "held_zero" in self.moves
 
     def told(self) -> dict[str, Any]:
-        """Return what the browser is told of it."""
+        """Return its data for the browser."""
         mean, deviation = self.bell or (0.0, 0.0)
         return {
             "phone_bar": False,
@@ -280,7 +280,7 @@ def _told_browser(
 
 
 def _found(result: QuantResult) -> NamedTensors:
-    """Return what was searched for, which the browser does not do: ranges, or what codes are made with."""
+    """Return the tensors of a search, which the browser does not do: ranges, or scales and zero points."""
     from quantviz.quantization.result import block_values
 
     calibration = result.scheme.calibration
@@ -350,7 +350,7 @@ def _told_of_large(
 
 
 def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, Any]:
-    """Return what the browser is told of a tensor of any size."""
+    """Return the data of a tensor of any size for the browser."""
     from quantviz.compiled.javascript import write_metrics
 
     own = THEMES[theme()]
@@ -422,7 +422,7 @@ def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> di
 
 @lru_cache(maxsize=512)
 def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
-    """Return what the browser shows of a scheme besides what its program gives."""
+    """Return the facts of a scheme for the browser beyond its program."""
     from quantviz.compiled.javascript import layout_spec
     from quantviz.evaluation.metric_formulas import bits_per_element
     from quantviz.figures.colour_ranges import range_of_codes
@@ -430,7 +430,12 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
 
     fmt, bits = scheme.number_format, bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
     every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
-    decoded = decoded_values(every.astype(np.uint8), scheme) if len(every) else None
+    decoded: list[float | None] | None = None
+    if len(every):
+        values = decoded_values(every.astype(np.uint8), scheme)
+        # JSON has no NaN.
+        if values is not None:
+            decoded = [float(v) if math.isfinite(v) else None for v in values]
     return {
         "format": scheme.format,
         "zero_domain": scheme.zero_domain,
@@ -441,8 +446,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
         "bits_text": f"{bits:.4g}",
         "bits_label": str(fmt.bits),
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
-        # JSON has no NaN.
-        "decoded": None if decoded is None else [float(v) if math.isfinite(v) else None for v in decoded],
+        "decoded": decoded,
     }
 
 

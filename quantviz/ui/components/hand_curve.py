@@ -29,7 +29,7 @@ class CurveMark:
     #: The range's upper end.
     at: float
     mse: float
-    #: What it is called in full, and on the curve.
+    #: Its full name, and the one on the curve.
     name: str
     label: str
     #: The text form of the scheme that a tap takes.

@@ -12,7 +12,7 @@ from quantviz.ui.shell import session
 PLACE, PROBLEMS, LOOK = "lesson_place", "lesson_problems", "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 MOVED = "lesson_moved"
-#: What of the page a person is to go on from, as a CSS selector, and how often there was such a thing before.
+#: The element that gets the focus, as a CSS selector, and the number of such elements before.
 FOCUS = "lesson_focus"
 _LIST_HEADING = ".st-key-lesson_title h1"
 

@@ -41,7 +41,7 @@ _STATE = "quantviz_bridge"
 
 @dataclass(frozen=True)
 class Picture:
-    """What a saved picture of the panels is called."""
+    """The name and title of a saved picture of the panels."""
 
     #: The file's name without its ending.
     name: str
@@ -136,7 +136,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str,
     """
     from quantviz.figures.panels_data import ROUNDING
 
-    # What is hidden does not leave the server: nobody can look it up in the page.
+    # Hidden values do not leave the server: nobody can look them up in the page.
     arrays = dict(data.told)
     told = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
@@ -263,7 +263,7 @@ def _state(
 
 @cache
 def _plain_labels(language: str) -> dict[str, str]:
-    """Return what the card calls the values for who does not know their symbols yet."""
+    """Return the card's plain labels of the values, for readers who do not know the symbols yet."""
     return {name: text(f"panels.plain_field.{name}", language) for name in PANELS}
 
 

@@ -1,4 +1,4 @@
-"""What cannot be used here, by the reason: one line a reason, with all that it keeps out."""
+"""Show the choices that are refused here by reason: one line a reason, with every choice it excludes."""
 
 from __future__ import annotations
 

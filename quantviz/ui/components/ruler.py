@@ -74,7 +74,7 @@ def show_ruler(
 
 
 def moved(key: str) -> Mapping[str, Any] | None:
-    """Return what was moved on the ruler called `key`, as its script tells it, in the run that it caused."""
+    """Return the move on the ruler `key` as its script's message has it, in the run that it caused."""
     message: Mapping[str, Any] | None = told(key, _SCRIPT, "moved")
     return message
 

@@ -131,7 +131,7 @@ def changes(convention: Convention) -> dict[str, tuple[object, object]]:
 
 
 def _otherwise(convention: Convention) -> Iterator[str]:
-    """Return what a convention does otherwise than the notebooks."""
+    """Yield a sentence for each difference between a convention and the notebooks."""
     if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
         yield convention_words(convention)
         return

@@ -1,4 +1,4 @@
-"""What the browser tells the formats page: the line's width, and the code clicked in the table."""
+"""Read the browser's messages to the formats page: the line's width, and the code clicked in the table."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
 
 
 def _tie_rule(fmt: NumberFormat, ties: str) -> str:
-    """Return what decides a tie, by the name of its words."""
+    """Return the key of the words for the rule that decides a tie."""
     if ties != "even":
         return ties
     if fmt.kind == "codebook":
@@ -132,13 +132,11 @@ def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
     if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):
         return ""
     special = fmt.float_bits.special
-    return (
-        say("formats.landing.otherwise_inf")
-        if special == "ieee"
-        else say("formats.landing.otherwise_nan")
-        if special.startswith("fn")
-        else ""
-    )
+    if special == "ieee":
+        return say("formats.landing.otherwise_inf")
+    if special.startswith("fn"):
+        return say("formats.landing.otherwise_nan")
+    return ""
 
 
 def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:

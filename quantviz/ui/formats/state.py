@@ -1,4 +1,4 @@
-"""What the formats page shows: its state, read from the address and changed by its controls."""
+"""The state of the formats page, read from the address and changed by its controls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPED = "formats_typed"
 
 @dataclass(frozen=True)
 class FormatsState:
-    """What is shown."""
+    """The choices of the formats page."""
 
     first: str = "float4_e2m1fn"
     #: Laid over the first; empty for none.
@@ -48,7 +48,7 @@ def current_state() -> FormatsState:
 
 
 def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
-    """Return what the address asks for, and what of it could not be had."""
+    """Return the state of the address, and a problem for each parameter that is not valid."""
     state, problems = FormatsState(), []
     if "a" in asked:  # the second format is one of this link too, or there is none
         state = FormatsState(second="")
@@ -130,7 +130,7 @@ def can_be_one(state: FormatsState) -> bool:
 
 
 def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
-    """Return what the values of a format are divided by."""
+    """Return the divisor of a format's values."""
     from quantviz.quantization.format_facts import reach
 
     return reach(fmt) if state.to_one and can_be_one(state) else 1.0

@@ -84,18 +84,20 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     own, alone = THEMES[theme()], len(rows) == 1
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
+    handle = _handle(shown) if len(shown.frames) > 1 else None
+    legend = "bugs.page.colours_drag" if handle else "bugs.page.colours"
     header = {
         "shape": as_matrix(shown.correct.x).shape,
         "cell": shown.cell,
         "at": shown.at,
-        # What belongs to another board than the one before begins anew. A puzzle does not tell its bug.
+        # The script starts afresh where this differs. A puzzle's key does not contain its bug.
         "board": [
             zlib.crc32(arrays["x"].tobytes()),
             *(() if alone else (shown.bug.id, shown.case.id)),
             language(),
             theme(),
         ],
-        "handle": _handle(shown) if len(shown.frames) > 1 else None,
+        "handle": handle,
         "rows": [
             {
                 "name": row,
@@ -104,13 +106,10 @@ def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
             }
             for row in rows
         ],
-        "titles": {
-            name: say("panels.title.q_plain" if name == "q" else f"panels.title.{_title(name)}")
-            for name in names
-        },
+        "titles": {name: say(f"panels.title.{_title(name)}") for name in names},
         "scales": {name: color_scale(name, every, own) for name in names},
         "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
-        "legend": "" if alone else say(f"bugs.page.colours{'_drag' if len(shown.frames) > 1 else ''}"),
+        "legend": "" if alone else say(legend),
         "writing": asdict(WRITING),
         "enlarge": enlarge(),
         "colors": {
@@ -139,7 +138,8 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _title(name: str) -> str:
-    return "error_signed" if name == "error" else name
+    """Return the key of a panel's title."""
+    return {"error": "error_signed", "q": "q_plain"}.get(name, name)
 
 
 def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:

@@ -31,7 +31,7 @@ class Shown:
 
     @property
     def key(self) -> Hashable:
-        """Return what all of it follows from."""
+        """Return the cache key: all values that the results depend on."""
         return self.bug.id, self.case.id, self.seed, len(self.frames), self.at, self.cell
 
     @property

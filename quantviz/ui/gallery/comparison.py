@@ -25,7 +25,7 @@ from quantviz.ui.shell.words import plain, say
 if TYPE_CHECKING:
     from quantviz.teaching.gallery import Bug
 
-#: What the choice of the tensor calls the one that a hand drags; no case has this id.
+#: The choice of the tensor that a hand drags; no case has this id.
 _DRAG = "drag"
 
 
@@ -95,7 +95,7 @@ def show_comparison(state: GalleryState) -> None:
     _choices(state, shown.bug)
     belief, happens = (told_of_bug(what, shown.bug.id) for what in ("belief", "happens"))
     with st.container(key="gallery_words"):
-        # Who drags finds out first.
+        # A learner who drags finds out first.
         st.markdown(belief if state.at is not None else f"{belief} &nbsp; {happens} {plain(_note(shown))}")
     show_board(shown)
     if state.at is not None:

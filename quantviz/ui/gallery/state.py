@@ -1,4 +1,4 @@
-"""What the gallery shows: its state, read from the address and changed by its controls.
+"""The state of the gallery, read from the address and changed by its controls.
 
 It is one frozen value in the session under `gallery_state`.
 """
@@ -30,7 +30,7 @@ _CHANGED = "gallery_changed"
 
 @dataclass(frozen=True)
 class GalleryState:
-    """What is shown; an empty id is the first one there is."""
+    """The choices of the gallery; an empty id is the first one there is."""
 
     bug: str = ""
     case: str = ""
@@ -48,20 +48,20 @@ class GalleryState:
 
 
 def current_state() -> GalleryState:
-    """Return what is shown: what the controls made of it, or what the browser's Back went to."""
+    """Return the current state: the controls' own, or the one that the browser's Back went to."""
     before = cast("GalleryState | None", st.session_state.get(_STATE))
     # The browser may go Back before the run of a change has come to its end: that address is another one.
     older = st.session_state.get(_CHANGED) == st.query_params.to_dict()
     anew = address.asks_anew() and not older
     if anew or before is None:
         state, st.session_state[PROBLEMS] = _opening()
-        # What was found out is not undone.
+        # Solved puzzles stay solved.
         st.session_state[_STATE] = dataclasses.replace(state, tries=before.tries) if before else state
     return cast(GalleryState, st.session_state[_STATE])
 
 
 def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
-    """Return what the address asks for, and what of it could not be had."""
+    """Return the state of the address, and a problem for each parameter that is not valid."""
     from quantviz.teaching.bug_handles import HANDLES, value_written
     from quantviz.teaching.gallery import find_bug, puzzle
 

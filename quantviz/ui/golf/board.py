@@ -88,7 +88,7 @@ def _pictures(hole: Hole, theme_name: str) -> tuple[str, str]:
     from quantviz.figures.value_scales import symlog
 
     x = tensor_of(hole.source).numpy()
-    # What is far larger than the rest would leave it without colour.
+    # A few values far larger than the rest would leave the rest without colour.
     spread = symlog(x, float(np.median(np.abs(x))))
     lo, hi = values_range(spread)
     ramp = THEMES[theme_name].values

@@ -132,7 +132,7 @@ def _price() -> str:
 
 
 def _said(now: Standing) -> str:
-    """Return what came of the last try."""
+    """Return the sentence on the outcome of the last try."""
     told = outcome()
     if told.refused:
         return say_error(told.refused)
@@ -140,7 +140,14 @@ def _said(now: Standing) -> str:
         return say("golf.first", par=db_words(now.par.sqnr_db), count=len(now.recipes), budget=f"{BUDGET:g}")
     row = now.tries[told.number - 1]
     gain = now.gain(row)
-    key = "over" if row.bits > BUDGET else "better" if gain > 0 else "worse" if gain < 0 else "level"
+    if row.bits > BUDGET:
+        key = "over"
+    elif gain > 0:
+        key = "better"
+    elif gain < 0:
+        key = "worse"
+    else:
+        key = "level"
     words = say(
         f"golf.{key}",
         number=told.number,

@@ -43,7 +43,7 @@ _MOVED = "golf_moved"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the last press of *Try it*."""
+    """The outcome of the last press of *Try it*."""
 
     #: The number of the try, from 1; none where there is none.
     number: int | None = None
@@ -75,7 +75,7 @@ def current_round() -> GolfRound:
 
 
 def link_problems() -> tuple[QuantVizError, ...]:
-    """Return what of the address could not be had."""
+    """Return a problem for each parameter of the address that is not valid."""
     return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
 
 
@@ -105,7 +105,7 @@ def settle() -> bool:
 
 
 def outcome() -> Outcome:
-    """Return what came of the last press of *Try it*."""
+    """Return the outcome of the last press of *Try it*."""
     return cast(Outcome, st.session_state.get(_OUTCOME, Outcome()))
 
 

@@ -1,4 +1,4 @@
-"""What was tried on the hole, the newest first."""
+"""The tries on the hole, the newest first."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ def _show_continue() -> None:
 
 
 def _here() -> dict[str, Any]:
-    """Return what this session itself has open in the Lab: it is newer than what the browser keeps, and may
-    be what no link carries.
+    """Return the state that this session has open in the Lab: it is newer than the browser's copy, and may
+    hold an upload, which no link carries.
     """
     if not session.was_seen():
         return {}
@@ -139,7 +139,7 @@ def _here() -> dict[str, Any]:
 
 
 def _go(key: str, script: str) -> Callable[[], None]:
-    """Return what to do where the component `key` of a `script` asks for a page."""
+    """Return the callback for a request for a page by the component `key` of a `script`."""
 
     def go_there() -> None:
         asked = told(key, script, "go")

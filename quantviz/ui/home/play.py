@@ -1,4 +1,4 @@
-"""What one plays with on the front door: a picture, and a row of weights, at few bits.
+"""The toys of the front door: a picture, and a row of weights, at few bits.
 
 The browser quantizes both by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that all of it
 follows the hand. Nothing here needs torch, but where the programs were never written before.
@@ -50,7 +50,7 @@ _PLACES = (
     "x_hat",
     "error",
 )
-#: What the script says.
+#: The words of the script.
 _WORDS = (
     "bit",
     "bits",
@@ -95,7 +95,7 @@ class Toy:
         )
 
 
-#: What can be played with, by what the switch calls it.
+#: The toys, by the switch's name for each.
 TOYS: Mapping[str, Toy] = MappingProxyType(
     {
         "picture": Toy(
@@ -124,7 +124,7 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 
 @cache
 def play_data(language: str, theme: str) -> bytes:
-    """Return what the component is told, in a language and for one of `THEMES`."""
+    """Return the component's data, in a language and for one of `THEMES`."""
     own, other = THEMES[theme], THEMES["dark"]
     programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
     toys, first = [], 0

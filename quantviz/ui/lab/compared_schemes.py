@@ -354,11 +354,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
         row_height=line_height(width),
         height=table_height(len(schemes), width),
         column_config={
-            name: st.column_config.NumberColumn(
-                say(f"contest.columns.{name}"),
-                format=formats[name],
-                width=88 if name.startswith("mse") else 68,
-            )
+            name: _column_form(name, formats[name])
             if name in formats
             else held_column(say(f"contest.columns.{name}"), 160, 172, width)
             for name in columns
@@ -367,6 +363,12 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
     )
     if not locked("scheme"):
         st.caption(say("contest.table_how"))
+
+
+def _column_form(name: str, form: str) -> Any:
+    """Return the form of a column of numbers."""
+    width = 88 if name.startswith("mse") else 68
+    return st.column_config.NumberColumn(say(f"contest.columns.{name}"), format=form, width=width)
 
 
 def _take_line(schemes: tuple[Scheme, ...]) -> None:

@@ -103,13 +103,11 @@ def _stands_for(shown: Shown, code: int) -> str:
     """Return a code by its number, or in a format that is no integers by its value before any scale."""
     fmt = shown.comparison.results[shown.present].scheme.number_format
     value = float(fmt.value(code))
-    return (
-        number(code, 9)
-        if fmt.kind == "integer"
-        else "−0"
-        if value == 0 and math.copysign(1, value) < 0
-        else number(value, 5)
-    )
+    if fmt.kind == "integer":
+        return number(code, 9)
+    if value == 0 and math.copysign(1, value) < 0:
+        return "−0"
+    return number(value, 5)
 
 
 def show_difference(shown: Shown, state: LabState) -> None:

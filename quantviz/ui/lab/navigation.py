@@ -183,17 +183,18 @@ def show_worst(study: Study, state: LabState) -> None:
             selection_mode="single-cell",
             row_height=29,
             height=min(8, len(table["index"]) + 1) * 29 + 12,
-            column_config={
-                name: st.column_config.TextColumn(say(f"places.columns.{name}"))
-                if name in ("index", "block")
-                else st.column_config.NumberColumn(
-                    say(f"places.columns.{name}"), format="percent" if name == "noise_share" else "%.4g"
-                )
-                for name in shown
-            },
+            column_config={name: _column_form(name) for name in shown},
             alt=say("places.worst"),
         )
         st.caption(say("places.worst_how"))
+
+
+def _column_form(name: str) -> Any:
+    """Return the form of a column of the ranked places."""
+    title = say(f"places.columns.{name}")
+    if name in ("index", "block"):
+        return st.column_config.TextColumn(title)
+    return st.column_config.NumberColumn(title, format="percent" if name == "noise_share" else "%.4g")
 
 
 def _ranked_words(name: str, state: LabState) -> str:

@@ -93,13 +93,12 @@ def show_schemes_beside(
 def _title(found: SchemeComparison, k: int, name: str) -> str:
     """Return a scheme's letter, what it gets, and its name, which is cut where there is no room."""
     metrics = found.measured[k].metrics
-    told = (
-        say("contest.db", sqnr=number(metrics["sqnr_db"], 3))
-        if visible("tiles.sqnr")
-        else say("contest.mse", mse=number(metrics["mse"], 3))
-        if visible("tiles.mse")
-        else ""
-    )
+    if visible("tiles.sqnr"):
+        told = say("contest.db", sqnr=number(metrics["sqnr_db"], 3))
+    elif visible("tiles.mse"):
+        told = say("contest.mse", mse=number(metrics["mse"], 3))
+    else:
+        told = ""
     return " · ".join(filter(None, (string.ascii_uppercase[k], told, name)))
 
 
@@ -164,16 +163,13 @@ def _panels(
 
         view = state.view
         patch = Patch(view.top, view.left, *view.size(state.source.shape))
-        winner, lead, _ = judged(
-            np.stack(
-                [
-                    np.abs(shown[k].error if k in shown else of(k).error)
-                    if first.pixels is None
-                    else study_of(each).overview(patch, first.shape, "rms", view).error
-                    for k, each in enumerate(states)
-                ]
-            )
-        )
+
+        def errors_of(k: int) -> Any:
+            if first.pixels is None:
+                return np.abs(shown[k].error if k in shown else of(k).error)
+            return study_of(states[k]).overview(patch, first.shape, "rms", view).error
+
+        winner, lead, _ = judged(np.stack([errors_of(k) for k in range(len(states))]))
     return compared_panels(shown, what, winner, lead, len(states))
 
 

@@ -64,13 +64,12 @@ def _data(study: Study, state: LabState) -> None:
         ("csv", partial(as_csv, within=within), _MOST_CSV),
     ):
         too_many = count > most
-        help_text = (
-            say("below.too_many", most=most)
-            if too_many
-            else say("below.of_the_slice")
-            if result is None
-            else None
-        )
+        if too_many:
+            help_text = say("below.too_many", most=most)
+        elif result is None:
+            help_text = say("below.of_the_slice")
+        else:
+            help_text = None
         st.download_button(
             say(f"below.{ending}"),
             lambda write=write: write(exported()),  # type: ignore[misc]

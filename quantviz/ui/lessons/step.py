@@ -148,7 +148,12 @@ def _onward(now: Now, words: str = "") -> None:
         if projector:
             show_tell(now)
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
-        after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
+        if last and following:
+            after = "lessons.next_lesson"
+        elif last:
+            after = "lessons.finish"
+        else:
+            after = "lessons.next"
         # What is to be done next stands out: the answer while there is one to give, then a question that is
         # due once more.
         done = now.revealed or now.complete

@@ -1,3 +1,3 @@
-"""What every page stands in: session, language, cache, run queue, history, error boundary, Streamlit's
+"""The frame of every page: session, language, cache, run queue, history, error boundary, Streamlit's
 private parts.
 """

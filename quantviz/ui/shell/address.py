@@ -10,7 +10,7 @@ import streamlit as st
 _PAGE, _FROM = "page_shown", "page_before"
 #: Whether the last run came to its end.
 _ANSWERED = "page_answered"
-#: What each page wrote to the address last, by its path.
+#: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
 
 

@@ -1,4 +1,4 @@
-"""What a page's work may take: the table in `.github/SECURITY.md` has each of these."""
+"""Bounds of a page's work: the table in `.github/SECURITY.md` has each of these."""
 
 #: Seconds of the processor of one piece of long work, such as a search for the range of each of many blocks.
 HEAVY_SECONDS = 20

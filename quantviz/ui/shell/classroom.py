@@ -29,7 +29,7 @@ LEAST_DIGIT, _DIGIT = 28, 12
 RULER_DIGIT = 20
 #: How wide two panels of a lesson are beside their ruler on such a projector.
 LESSON_WIDTH = 704
-#: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
+#: Parts that are not projected: the sidebar's groups, small buttons, and everything below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 

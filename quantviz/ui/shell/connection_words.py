@@ -1,4 +1,4 @@
-"""What a page says while its connection to the server is lost (`connection.js` says when)."""
+"""The words of a page whose connection to the server is lost (`connection.js` notices it)."""
 
 from __future__ import annotations
 

@@ -57,5 +57,5 @@ def drop(what: str, key: str, said: object) -> None:
 
 
 def dropped() -> Dropped:
-    """Return what this session has dropped."""
+    """Return this session's counts of dropped messages."""
     return cast(Dropped, st.session_state.get(_KEY) or Dropped())

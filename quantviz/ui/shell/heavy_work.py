@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 #: For so many seconds what was too long is not tried again, and so many of these are known.
 _REFUSED_SECONDS, _MOST_REFUSED = 600.0, 1000
-#: What the process imports at its start.
+#: Modules that the process imports at its start.
 _READY_FOR = ("quantviz.analysis.calibration_comparison",)
 
 
@@ -36,7 +36,7 @@ class HeavyWork:
         self._lock = threading.Lock()
 
     def run(self, name: str, work: Callable[[], T], is_wanted: Callable[[], bool]) -> T:
-        """Return what the work gives.
+        """Return the result of the work.
 
         Args:
             name: What it is; under this name a refusal is known for a while.
@@ -80,7 +80,7 @@ def prepare() -> None:
 
 
 def heavily(name: str, work: Callable[[], T]) -> T:
-    """Return what long work of this session gives; `QuantVizError` where it takes too long."""
+    """Return the result of long work for this session; `QuantVizError` where it takes too long."""
     try:
         return _heavy().run(name, work, streamlit_private.is_awaited())
     except QuantVizError as problem:

@@ -1,4 +1,4 @@
-"""What is heavy is imported when the server starts, before anybody has come, and left out of each garbage
+"""Heavy packages are imported when the server starts, before anybody has come, and left out of each garbage
 collection. Frames are painted first.
 """
 
@@ -30,9 +30,10 @@ _BETWEEN_FILES = 0.05
 
 
 class Frames(MetaPathFinder):
-    """What browsers wait for: a page's files, then the run that paints its frame. Meanwhile the thread that
-    imports waits before each module: Python computes in one thread at a time. As a finder of modules it has
-    those of that thread wait.
+    """The work that browsers wait for: a page's files, then the run that paints its frame.
+
+    Meanwhile the thread that imports waits before each module: Python computes in one thread at a time. As a
+    finder of modules it holds those of that thread.
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
@@ -153,7 +154,7 @@ def _import_all() -> bool:
     Walking torch's objects with each collection of garbage would take longer than a run.
     """
     with _short_turns():
-        # What a frame itself may need must not stand still half imported: Streamlit imports pandas when a
+        # A package that a frame needs must not stop half imported: Streamlit imports pandas when a
         # page first needs it; plotly, in another session's thread, would meet it half imported too.
         import pandas  # noqa: F401
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 
-#: What a scheme is chosen by.
+#: The fields that a scheme is chosen by.
 SCHEME_FIELDS = ("format", "mode", "granularity", "calibration", "convention")
 
 

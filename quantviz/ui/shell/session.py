@@ -40,7 +40,7 @@ _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
     "lab_complaints",
 )
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
-#: What `history.js` adds to the Lab's address where the browser's buttons went to it.
+#: The parameter that `history.js` adds to the Lab's address after the browser's Back or Forward.
 _WENT = "went"
 _OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
 _WIDGETS = "widgets"
@@ -52,9 +52,9 @@ _FROM_MAP = "lab_from_map"
 _SCENARIO = "lab_scenario"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
-#: What a range set by hand starts from.
+#: The facts that a range set by hand starts from.
 FACTS = "lab_facts"
-#: What lies on a desk, and the pages with one of their own: what is chosen there leaves the Lab's as it was.
+#: The keys of a desk, and the pages with one of their own: choices there leave the Lab's as they were.
 _ON_DESK = (
     *(
         _STATE,
@@ -77,7 +77,7 @@ _OWN_DESKS = ("golf",)
 MOST_STEPS = 50
 #: No value that a widget may have.
 _UNSET = object()
-#: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
+#: The errors of NaN and Inf that the scheme refuses.
 _NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_beyond_dtype", "input_nothing_finite")
 
 
@@ -269,8 +269,8 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
 
 
 def adapted() -> Adapted | None:
-    """Return what the last change to the scheme brought with it, or, where the chosen scheme does not fit the
-    tensor or takes too long, what stands in for it.
+    """Return the side effects of the last change to the scheme, or, where the chosen one does not fit the
+    tensor or takes too long, the scheme shown in its place.
     """
     now = state()
     return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (
@@ -447,17 +447,17 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
 
 
 def complaints() -> Mapping[str, QuantVizError]:
-    """Return what was wrong with the last input, by control."""
+    """Return the error of the last input, by control."""
     return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
 
 
 def named() -> tuple[QuantVizError, ...]:
-    """Return what the link asked for and could not have."""
+    """Return the errors of the link's parameters that are not valid."""
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
 
 
 def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
-    """Return what was mended in the arithmetic since the link that opened the desk was made, for its tensor:
+    """Return the corrections of the arithmetic since the link that opened the desk was made, for its tensor:
     as long as tensor and schemes are those of the link.
     """
     link, now, opened = st.session_state.get(_LINK), state(), st.session_state.get(_OPENED)

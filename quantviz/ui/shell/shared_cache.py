@@ -1,4 +1,4 @@
-"""What all sessions share: tensors of the same source, and what was found out about them; each held once,
+"""The cache that all sessions share: tensors by source, and the facts computed from them; each held once,
 within a bound.
 
 A class opens one tensor and tries the same schemes on it. The first who asks has the work done, those
@@ -34,7 +34,7 @@ T = TypeVar("T")
 #: looks at them.
 TENSOR_BYTES, FACT_BYTES = "QUANTVIZ_SHARED_BYTES", "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
-#: What is counted for a value beyond its numbers: keys, objects.
+#: Bytes counted for a value beyond its numbers: keys, objects.
 _OBJECT = 1024
 _NOTHING = object()
 
@@ -178,7 +178,7 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
 
 
 def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-    """Return what was found out about a shared tensor, read-only: `key` names the tensor and all that the
+    """Return a fact about a shared tensor, read-only: `key` names the tensor and everything that the
     value depends on.
     """
     return _cache(FACT_BYTES).get(key, make, aside=aside)

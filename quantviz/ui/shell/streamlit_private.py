@@ -26,7 +26,7 @@ from streamlit.runtime.state.session_state import Serialized, Value, WStates
 MOST_SAID, DEEPEST_SAID = 2**24, 32
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
-#: What the browser's last message said of each widget, by the widget's id.
+#: The value of each widget in the browser's last message, by the widget's id.
 _SAID = "browser_said"
 
 
@@ -233,7 +233,7 @@ def _is_deeper(value: object, most: int) -> bool:
 
 
 class SessionValues(Mapping[str, Any]):
-    """What a session holds by key, each looked up when it is asked for."""
+    """A session's values by key, each looked up when it is read."""
 
     def __init__(self, session: SafeSessionState) -> None:
         self._session = session

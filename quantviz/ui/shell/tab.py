@@ -1,4 +1,4 @@
-"""What a page tells the browser about itself: the tab's title, and the language that screen readers speak."""
+"""Set the tab's title, and the language that screen readers speak."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.text import visible
 from quantviz.ui.shell.words import language, say
 
-#: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
+#: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
 #: Streamlit's page says "en" whatever it shows; the script runs anew where its text is another.

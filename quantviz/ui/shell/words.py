@@ -20,8 +20,8 @@ from quantviz.ui.shell.classroom import classroom
 _LANGUAGE = "language"
 #: The same while a run goes on, which has a thread of its own.
 _SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
-#: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it
-#: text.
+#: Marks that Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps
+#: them text.
 _ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
 #: Marks that turn the direction of the text around them.
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
@@ -56,7 +56,7 @@ def set_language(name: str | None) -> None:
 
 
 def theme() -> str:
-    """Return what figures are painted for, one of `figures.theme.THEMES`."""
+    """Return the theme of the figures, one of `figures.theme.THEMES`."""
     brightness = "dark" if st.context.theme.type == "dark" else "light"
     return f"{brightness}_projected" if classroom().projector else brightness
 

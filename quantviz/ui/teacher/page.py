@@ -51,7 +51,7 @@ from quantviz.ui.teacher.state import (
 #: Where the app is while the browser has not said so.
 _UNKNOWN = "http://localhost:8501/"
 _LAB, _LESSONS = "pages/lab/playground.py", "pages/learn/lessons.py"
-#: What those who open the Lab see: all of it, all but the results, or what is chosen part by part.
+#: The parts of the Lab that those who open it see: all, all but the results, or chosen part by part.
 _SEES = ("everything", "predict", "parts")
 
 
@@ -276,7 +276,7 @@ def _show_language(choice: Choice) -> None:
 
 
 def _state(choice: Choice) -> LabState:
-    """Return what of the Lab the link opens."""
+    """Return the Lab's state that the link opens."""
     state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
     # The end of the error's colours tells the largest error.
     return state.replace(held=None) if "error" in choice.room.hidden else state

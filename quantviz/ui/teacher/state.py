@@ -25,7 +25,7 @@ from quantviz.ui.shell.words import language
 _CHOICE, _DAMAGED = "teacher_choice", "teacher_damaged"
 #: Whether a control has changed the choice since the last run.
 _MOVED = "teacher_moved"
-#: What a link can open.
+#: The pages that a link can open.
 OPENS = ("lab", "scenario", "lesson")
 #: Parameters of the page's address. `k` is the class that the teacher has opened for themselves.
 _OPENS, _SCENARIO, _LESSON, _STEP, _ROOM, _PROMPT, _LANGUAGE = (
@@ -41,7 +41,7 @@ _OPENS, _SCENARIO, _LESSON, _STEP, _ROOM, _PROMPT, _LANGUAGE = (
 
 @dataclass(frozen=True)
 class Choice:
-    """What the link is to open, and how."""
+    """The page that the link opens, and how."""
 
     #: One of `OPENS`.
     opens: str = OPENS[0]
