@@ -207,6 +207,8 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
 
     >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
     quantviz scan '$(id).safetensors' -r int8_per_row -o table.parquet
+    >>> print(scan_command("m.gguf", ["q4_k"], "llama.cpp", "imatrix.dat"))
+    quantviz scan m.gguf -r q4_k --engine llama.cpp --imatrix imatrix.dat -o table.parquet
     """
     asked = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()
