@@ -114,7 +114,8 @@ class _Shown:
     def __format__(self, spec: str) -> str:
         value = self._value
         if isinstance(value, str):
-            value = _cut(value, self._most)
+            # A file's name can have halves of characters, which no page and no terminal takes.
+            value = _cut(value, self._most).encode("utf-8", "backslashreplace").decode("utf-8")
         elif isinstance(value, int | list | tuple | dict | set | frozenset) and not spec:
             return repr(self)
         try:

@@ -1,4 +1,4 @@
-"""What became of every tensor and byte of a checkpoint: no number stands without what it covers.
+"""Account of every tensor and byte of a checkpoint, so that each number states the share it covers.
 
     account.coverage("quantized").not_read.weights
     account.coverage("quantized").share("not_read", "size")
@@ -18,7 +18,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 
-#: What a tensor of a file can come to.
+#: Outcomes of a tensor of a file.
 #:
 #: compared            a part of a quantized weight whose values were compared with the original's (in a scan:
 #:                     a tensor that was measured)
@@ -27,7 +27,7 @@ from quantviz.schemes.granularity import Shape
 #: left_aside          no part of the model, or nothing to compare it with by design: positions, masks,
 #:                     buffers, a second copy of another tensor, a file that is not of this model
 #: refused             read, but no scheme can be used on it (in a scan: its shape, or no finite value)
-#: not_read            nothing is known of its values, with the reason
+#: not_read            its values could not be read, with the reason
 BECAME = ("compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read")
 Became = Literal["compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read"]
 #: Whose tensor it is: of the two of an audit, or of the one checkpoint that is scanned.
@@ -38,7 +38,7 @@ Reason = QuantVizError | Note
 
 @dataclass(frozen=True)
 class Accounted(Picklable):
-    """What became of one tensor of a file, or of a file that was left aside as a whole."""
+    """Outcome of one tensor of a file, or of a file that was left aside as a whole."""
 
     side: Side
     #: Its name in the file; "" where it is the whole file.
@@ -98,12 +98,12 @@ class Coverage(Picklable):
 
 @dataclass(frozen=True)
 class Account(Picklable):
-    """What became of every tensor of both sides of an audit, or of a scanned checkpoint."""
+    """Outcomes of all tensors of both sides of an audit, or of a scanned checkpoint."""
 
     tensors: tuple[Accounted, ...] = ()
 
     def of(self, became: Became, side: Side | None = None) -> tuple[Accounted, ...]:
-        """Return the tensors that came to something, of one side or of both."""
+        """Return the tensors with an outcome, of one side or of both."""
         return tuple(each for each in self.tensors if each.became == became and side in (None, each.side))
 
     def coverage(self, side: Side) -> Coverage:

@@ -72,7 +72,7 @@ class Allocation:
         return allocated(self.choices, budget_bits)
 
     def with_more(self, bits_per_weight: float = 0.1) -> Allocation:
-        """Return what one more tenth of a bit a weight buys, or so many bits a weight.
+        """Return the allocation of a budget with 0.1 more bits a weight, or another increase.
 
         Raises:
             QuantVizError: The shapes are not known.
@@ -176,7 +176,7 @@ def allocate(
     """Return the recipe for each tensor with the smallest weight error within a budget of bits.
 
     The problem is solved exactly, see `quantviz.checkpoints.knapsack`; where that would take too long, `gap`
-    tells what is not proven. The budget is never exceeded.
+    bounds the cost above the optimum that is not ruled out. The budget is never exceeded.
 
     Give one budget: `budget_bits` for what is chosen, in the unit of the column `bits`; `bits_per_weight` or
     `gigabytes` for the whole model, from which the tensors that stay as they are stored take theirs.
@@ -199,17 +199,17 @@ def allocate(
             apart, and so by default they are not joined.
         excluded: Names, or patterns with `*`, of tensors that stay as they are stored, as do those that no
             recipe fits.
-        sensitivities: What an error of a tensor weighs (α): by name, or the path of a CSV with the columns
-            `tensor, alpha`, or of llama.cpp's importance matrix. What is not in it weighs 1. Costs are
-            multiplied by it.
+        sensitivities: Weight α of each tensor's error: by name, or the path of a CSV with the columns
+            `tensor, alpha`, or of llama.cpp's importance matrix. Tensors that are not in it have weight 1.
+            Costs are multiplied by it.
         among: The recipes to choose among; by default all of the table.
         files_of: The engine whose tool's files are counted, such as "vllm": scales in the dtype that it
             stores them in, and the header, as far as that follows from the tensors. By default bits are the
             recipes' own.
 
     Raises:
-        QuantVizError: The budget is below the least possible, which it tells; or the table or an argument
-            cannot be used.
+        QuantVizError: The budget is below the least possible, which is in the message; or the table or an
+            argument cannot be used.
 
     >>> table = {"tensor": ["a", "a", "b", "b"], "recipe": ["int4", "int8", "int4", "int8"],
     ...          "bits": [400, 800, 40, 80], "cost": [0.01, 0.0001, 0.09, 0.0002]}
@@ -295,7 +295,7 @@ def _budget(
 
 
 def _too_small(choices: Choices, budget: int) -> QuantVizError:
-    """Return what is said of a budget that nothing fits: the least in bits, and a weight of the model."""
+    """Return the error for a budget below the least possible, with that least in bits and bits a weight."""
     least, weights = choices.fewest_bits, choices.all_weights
     if weights is None:
         return QuantVizError("allocate.too_small", got=budget, least=least)
@@ -305,7 +305,7 @@ def _too_small(choices: Choices, budget: int) -> QuantVizError:
         got=budget,
         least=least,
         kept=choices.kept_bits,
-        # Rounded up, so that what is told is enough.
+        # Rounded up, so that the budget in the message is enough.
         bits_per_weight=math.ceil(model * 10**4 / weights) / 10**4,
         gigabytes=math.ceil(model / 8 / 10**5) / 10**4,
     )

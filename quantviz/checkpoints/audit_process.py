@@ -25,13 +25,13 @@ from quantviz.text import languages
 
 #: Audits that are kept.
 _MOST_KEPT = 8
-#: Characters of what a running audit says that are read for how far it is.
+#: Characters of a running audit's output that are read for its progress.
 _LOOKED_AT = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What an audit found, or why it could not begin, by language."""
+    """Results of an audit, or the reason it could not begin, by language."""
 
     messages: Mapping[str, tuple[str, ...]]
     #: A row for each tensor, as `Audit.rows` has them.
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def answer(self) -> Answer | None:
-        """Return what it found; none while it runs, and where it was ended."""
+        """Return the results; None while it runs, and where it was ended."""
         if self._answer is None and self.process.poll() == 0 and not self.put_down.closed:
             self.put_down.seek(0)
             self._answer = Answer(**json.load(self.put_down))
@@ -149,6 +149,7 @@ def main(quantized: str, original: str) -> None:
     from quantviz.checkpoints.auditing import audit
 
     own_process.stand_behind()
+    own_process.keep_memory()
 
     def report(done: int, count: int) -> None:
         print(done, count, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What was found of the pairs of an audit, as a results file keeps it, and what each is kept under.
+"""Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
 A key changes when a file that was read for the pair does. What is read back is data: a row that does not
 parse is none, and its pair is compared anew.
@@ -28,13 +28,13 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
 #: The version of what an audit computes: rows of another one are not taken.
-_VERSION = 1
-#: What can come of a pair that was compared: all else is told anew each time.
+_VERSION = 2
+#: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "same", "changed")
 _ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
 #: Files whose weights, or a part of them, may lie in other files that the header names.
 _SPREAD = ".onnx"
-#: What is read beside a file of weights.
+#: Configuration files that are read beside a file of weights.
 _BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
 
 
@@ -54,7 +54,7 @@ class Keys:
         self._all = repr(known)
 
     def of(self, pair: Pair) -> str | None:
-        """Return the key of a pair; none where nothing tells whether its files are what they were."""
+        """Return the key of a pair; None where a change of its files could go unnoticed."""
         own: dict[tuple[int, str], None] = {}
         if pair.item is None or not pair.partners:
             return None
@@ -105,7 +105,7 @@ def _headers(model: OpenModel) -> str:
 
 
 def written(found: TensorAudit) -> str | None:
-    """Return what is kept of a pair; none where it was not compared, or its scheme has no text form."""
+    """Return the JSON record of a pair; None where it was not compared, or its scheme has no text form."""
     if found.status not in _COMPARED:
         return None
     form = None
@@ -138,7 +138,7 @@ def written(found: TensorAudit) -> str | None:
 
 
 def read(record: str, pair: Pair) -> TensorAudit | None:
-    """Return what was kept of a pair; none where it does not parse."""
+    """Return the result of a pair from its JSON record; None where that does not parse."""
     try:
         return _parsed(values.json_value(record, "numbers"), pair)
     except QuantVizError:
@@ -197,7 +197,7 @@ def _of_note(note: Note) -> Any:
 
 
 def _note(found: Any, inside: int = 0) -> Note:
-    """Return a note as `_of_note` wrote it, which can be said in each language."""
+    """Return a note from the record of `_of_note`, for use in each language."""
     key = found.get("note") if isinstance(found, Mapping) else None
     params = found.get("params") if isinstance(found, Mapping) else None
     if not isinstance(key, str) or not isinstance(params, Mapping) or f"notes.{key}" not in catalogue("en"):

@@ -40,7 +40,7 @@ class AuditTask:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What was found of each pair of a task, or why its models could not be opened."""
+    """Results of a task's pairs, or the error of opening its models."""
 
     found: tuple[TensorAudit, ...] = ()
     problem: QuantVizError | None = None
@@ -55,7 +55,7 @@ def both_open(
     Args:
         quantized: The quantized one.
         original: The other.
-        outputs: The axes of outputs in the original, where its files do not tell.
+        outputs: The axes of outputs in the original, where its files do not contain them.
     """
     with open_model(quantized) as one, open_model(original) as other:
         one.check_names()
@@ -65,7 +65,7 @@ def both_open(
 
 
 def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
-    """Return what is found of a task's pairs, in their order.
+    """Return the results of a task's pairs, in their order.
 
     It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
     """
@@ -77,7 +77,7 @@ def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
 
 
 class AuditJobs:
-    """What is given to workers next of an audit: its tasks.
+    """Queue of an audit's tasks for workers.
 
     Args:
         quantized: Where the quantized model is.

@@ -1,4 +1,4 @@
-"""What an audit has to say: the verdict in one sentence, and what a person should know besides."""
+"""Findings of an audit in words: the verdict in one sentence, and notes on coverage and oddities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quantviz.checkpoints.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup
 
-#: From this share of quantized tensors on that are not the same weights, the whole file is said not to be.
+#: From this share of different weights on, the verdict is that the whole file is another model.
 _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
@@ -22,11 +22,11 @@ _OFF_BY = 0.5
 
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
-    """Return what is to be said of tensors: what was not read, the verdict, and all else.
+    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others.
 
     Args:
-        tensors: What was found of each.
-        account: What became of every tensor of both sides.
+        tensors: The result of each tensor.
+        account: The outcomes of all tensors of both sides.
     """
     said = list(_coverage(tensors, account))
     verdict = _verdict(tensors, "" if said else _all_read(tensors, account))
@@ -74,7 +74,7 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
 
 
 def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
-    """Yield the sentence that says what was not compared, where that is something."""
+    """Yield the sentence on tensors that were not compared, if there are any."""
     rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
     unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
     known = {name for each in tensors for name in _names_of(each)}
@@ -114,7 +114,7 @@ def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
 
 
 def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield what is odd about the values of weights: a file of zeros has no error, and is no good."""
+    """Yield sentences on odd values of weights: a file of zeros has no error, and is useless."""
     for prefix in ("", "original_"):
         for oddity in ODDITIES:
             found = [each for each in tensors if f"{prefix}{oddity}" in each.oddities]
@@ -123,7 +123,7 @@ def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield what was done to originals before they were compared, each kind once; of shares the least."""
+    """Yield the changes to originals before the comparison, each kind once, with its smallest percentage."""
     kinds: dict[str, list[Note]] = {}
     for each in tensors:
         for note in each.done:
@@ -174,7 +174,7 @@ def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Ite
 
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
-    """Return the verdict on what was compared; none where nothing was, and that has been said."""
+    """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
     compared, other = _sound(tensors), _with_status(tensors, "not_same")
     if other and len(other) >= _MOST * (len(compared) + len(other)):
         worst = min(other, key=lambda each: _known(each.metrics["cosine"]))
@@ -249,7 +249,7 @@ def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
 
 
 def granularity_words(granularity: Granularity) -> Note:
-    """Return what shares a scale, for people."""
+    """Return the sentence part on the granularity, such as "per group of 128"."""
     if isinstance(granularity, PerGroup | Flat):
         return Note.of("audit.per_group", size=granularity.size)
     if isinstance(granularity, PerBlock):

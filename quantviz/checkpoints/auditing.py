@@ -40,6 +40,7 @@ from quantviz.schemes.orientation import Named
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -61,13 +62,13 @@ class Unmatched(NamedTuple):
 @public_class
 @dataclass(frozen=True, eq=False)
 class Audit(Picklable):
-    """What was found of a quantized file beside its original."""
+    """Results of comparing a quantized file with its original."""
 
-    #: In the order of the quantized file, quantized tensors first; then what has no partner.
+    #: In the order of the quantized file, quantized tensors first; then tensors without a partner.
     tensors: tuple[TensorAudit, ...]
-    #: What is to be said, the verdict first.
+    #: Sentences on the audit, the verdict first.
     findings: tuple[Note, ...]
-    #: What became of every tensor and byte of both sides.
+    #: Outcomes of all tensors and bytes of both sides.
     account: Account = field(default_factory=Account)
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class Audit(Picklable):
         )
 
     def messages(self, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
-        """Return all that is to be said, the verdict first."""
+        """Return the findings as sentences, the verdict first."""
         return tuple(note.message(language) for note in self.findings)
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, object]]:
@@ -131,24 +132,24 @@ def audit(
 ) -> Audit:
     """Compare a quantized checkpoint with its original, tensor by tensor.
 
-    GPTQ, AWQ, compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded. What their makers did
-    besides is undone: llama.cpp's names and order of rows, 1 added to Gemma's norms, AWQ's folded scales.
+    GPTQ, AWQ, compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded. Other changes by their
+    makers are undone: llama.cpp's names and order of rows, 1 added to Gemma's norms, AWQ's folded scales.
 
     Args:
         quantized_path: A file, an index of shards, a folder, or any part of a split .gguf; or the address of
             one, such as https://host/model.gguf, of which byte ranges are read.
         original_path: The same.
-        outputs_axis: The axis of the output channels in the original, where its files do not tell; see
+        outputs_axis: The axis of the output channels in the original, where its files do not contain it; see
             `scan`.
-        results: The file that keeps what is found of each tensor, as a scan's: an audit that was interrupted
+        results: The file that keeps the result of each tensor, as a scan's: an audit that was interrupted
             goes on where it was, and a tensor whose files have changed since is compared anew. Without one
             nothing is kept.
         verify: Compare every tensor, also of files that have not changed since.
         scheduler: The address of a Dask scheduler whose workers compare; see `scan`.
-        report: Told how many tensors are done, and of how many, after each.
+        report: Called after each tensor with the number of tensors done, and of all.
 
     Returns:
-        A verdict, what else is to be said, and a row for each tensor. Errors are those of the weights as the
+        A verdict with further notes, and a row for each tensor. Errors are those of the weights as the
         file's maker had them: where scales were folded, the original is scaled in the same way.
 
     Raises:
@@ -187,7 +188,12 @@ def audit(
                     run.take(at, audited(pair, quantized, original))
         tensors = run.tensors
         account = _account(tensors, pairs, quantized, original, items, others)
-    return Audit(tuple(tensors), findings(tensors, account), account)
+    slow = (
+        any(found.scheme and found.elements > limits.FUSED for found in tensors)
+        and not kernel_access.has_kernels()
+    )
+    notes = (Note.of("without_numba"),) if missing and slow else ()
+    return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
 
 
 @public
@@ -265,7 +271,7 @@ class _Run:
 
     @property
     def tensors(self) -> list[TensorAudit]:
-        """Return what was found of all pairs, in their order."""
+        """Return the results of all pairs, in their order."""
         return [self._found[at] for at in range(len(self._pairs))]
 
 
@@ -277,7 +283,7 @@ def _account(
     items: tuple[Item, ...],
     others: tuple[Item, ...],
 ) -> Account:
-    """Return what became of every tensor of both sides."""
+    """Return the outcomes of all tensors of both sides."""
     of_items: dict[str, tuple[Became, Reason | None]] = {}
     of_others: dict[str, list[tuple[Became, Reason | None]]] = {}
     known = {item.name for item in others}
@@ -289,7 +295,7 @@ def _account(
             of_others.setdefault(tensor_of(known, partner.name)[0], []).append(what)
     rest: dict[str, tuple[Became, Reason | None]] = {}
     for item in others:
-        # Of several experts in one tensor the one of which least is known.
+        # Of several experts in one tensor the outcome of the one that was read least.
         whole = Note.of("audit.aside.whole", dtype=item.dtype)
         each = of_others.get(item.name, [("left_aside", whole)])
         rest[item.name] = max(each, key=lambda one: _ORDER.index(one[0]))
@@ -301,7 +307,7 @@ def _account(
     )
 
 
-#: What counts for a tensor of which parts came to several things, the last one most.
+#: Precedence of outcomes where the parts of one tensor differ, the last one highest.
 _ORDER: tuple[Became, ...] = (
     *("left_aside", "equal", "compared", "not_quantized_here", "refused", "not_read"),
 )

@@ -1,4 +1,4 @@
-"""What an allocation chooses among: the recipes of each tensor with their bits and costs."""
+"""Choices of an allocation: the recipes of each tensor with their bits and costs."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ def choices_of(
     among: Iterable[str] | None = None,
     files_of: str | None = None,
 ) -> Choices:
-    """Return what there is to choose among; the arguments are those of `allocate`.
+    """Return the choices of an allocation; the arguments are those of `allocate`.
 
     Raises:
-        QuantVizError: The table lacks a column or has a value that cannot be used, or what is asked for does
-            not fit the table.
+        QuantVizError: The table lacks a column or has a value that cannot be used, or an argument does not
+            fit the table.
     """
     rows = Rows.of(table)
     if files_of is not None:

@@ -52,13 +52,13 @@ class Done(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a worker is asked: a function and what it is given."""
+    """Call for a worker: a function and its arguments."""
 
-    #: What it is a part of.
+    #: The task that it is a part of.
     task: Any
     call: Callable[..., Any]
     arguments: tuple[Any, ...]
-    #: What tells it from any other, so that the scheduler has none twice.
+    #: Unique key, so that the scheduler has no job twice.
     key: str
     #: The first tensor that it measures, for people.
     name: str
@@ -68,12 +68,12 @@ _D = TypeVar("_D", covariant=True)
 
 
 class Jobs(Protocol[_D]):
-    """What is given to workers next, and what becomes of what comes back: of a scan, or of an audit."""
+    """Queue of jobs for workers, which also takes their results: of a scan, or of an audit."""
 
     waiting: deque[Job]
 
     def take(self, job: Job, came: Any) -> _D | None:
-        """Take what came of a job; return what is done by it, none where more is to come."""
+        """Take the result of a job; return the task's result, or None while other jobs of it are open."""
 
     def check(self, job: Job, came: Any, address: str) -> None:
         """Raise a `QuantVizError` where a worker lacks what is here: no problem of a tensor's."""
@@ -144,7 +144,7 @@ def _check_versions(client: Client, address: str) -> None:
 
 
 def _measured(client: Client, address: str, jobs: Jobs[_T], threads: int) -> Generator[_T | None, None, None]:
-    """Yield what is done by jobs, in the order in which it is."""
+    """Yield the results of tasks in the order of their completion; None after a job that completes none."""
     from distributed import KilledWorker, as_completed
     from distributed.comm import CommClosedError
 
@@ -187,7 +187,7 @@ class _Giant:
 
     known: Known
     joining: Joining
-    #: What its file was when the bands were given out.
+    #: Stamp of its file when the bands were given out.
     stamp: object
     #: How many rows it is to have, and those that it has.
     count: int
@@ -195,7 +195,7 @@ class _Giant:
 
 
 class ScanJobs:
-    """What is given to workers of a scan: tasks, and of a giant tensor first a survey, then its bands."""
+    """Queue of a scan's jobs for workers: tasks, and of a giant tensor first a survey, then its bands."""
 
     def __init__(self, tasks: Sequence[Task], known: Callable[[str], Collection[str]]) -> None:
         self._known = known
@@ -204,7 +204,7 @@ class ScanJobs:
 
     def _first(self, task: Task) -> Job:
         (entry, *others), stamp = task.entries, _stamp(task.entries[0])
-        # Where nothing tells whether a file is what it was, one worker reads all of a tensor in one go.
+        # Where a change of the file could go unnoticed, one worker reads all of a tensor in one go.
         if others or not is_giant(entry) or isinstance(stamp, uuid.UUID):
             return _whole(task)
         return Job(task, survey, (entry,), _key(task, "survey"), entry.name)
@@ -271,14 +271,14 @@ def _whole(task: Task) -> Job:
 
 
 def _key(task: Task, part: object = None) -> str:
-    """Return what tells a task, or a part of it, from any other."""
+    """Return the unique key of a task, or of a part of it, from the hash of its content."""
     files = {entry.file: str(_stamp(entry)) for entry in task.entries}
     asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
     return f"quantviz-{hashlib.sha256(asked.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
 def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
-    """Return what changes when the file of a tensor does: another each time where nothing tells."""
+    """Return a stamp that changes with the file of a tensor; a new one each time if it has no version."""
     if is_address(entry.file):
         return entry.version or uuid.uuid4()
     try:

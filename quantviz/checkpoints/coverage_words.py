@@ -44,10 +44,10 @@ def read_share(account: Account, sides: Sequence[Side], of: str) -> float:
 
 
 def not_read(unread: Iterable[Unread], weights: int, elements: float, size: float, key: str) -> Note:
-    """Return the sentence that says what was not read: how many weights, which, and why.
+    """Return the sentence on weights that were not read: how many, which, and why.
 
     Args:
-        unread: What was not read.
+        unread: The tensors that were not read.
         weights: How many weights there are in all.
         elements: The share of the weights' values that were not read.
         size: The share of bytes.
@@ -84,7 +84,7 @@ def _reasons(unread: Sequence[Unread]) -> Note | str:
 
 
 def coverage_of_scan(account: Account) -> Note:
-    """Return the sentence that says how much of a scanned checkpoint was read."""
+    """Return the sentence on the share of a scanned checkpoint that was read."""
     whole, aside = account.coverage("scanned").whole, account.coverage("scanned").left_aside
     weights = whole.weights - aside.weights
     size = read_share(account, ("scanned",), "size")

@@ -9,7 +9,7 @@ from quantviz.own_folder import own_folder
 from quantviz.sources import LoudColumns, LoudRows, Normal, OneOutlier, Source, StudentT
 from quantviz.whole_files import put_whole
 
-#: What the example is called where a checkpoint is named; no file below a folder is called so.
+#: Name of the example in place of a checkpoint's path; no file below a folder has that name.
 EXAMPLE = "example:"
 _LAYERS, _HIDDEN, _WIDE, _WORDS, _EXPERTS = 8, 128, 256, 512, 4
 #: Layers whose feed-forward part has experts.

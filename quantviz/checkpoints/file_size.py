@@ -26,13 +26,13 @@ _HALF, _FULL = 16, 32
 def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: Files) -> dict[str, int]:
     """Return the bytes of the files of weights that each recipe makes, by the recipe's name.
 
-    Of a recipe that does not fit a tensor there is none: the tool ends with an error. The header is counted
-    where `has_header` says so.
+    A recipe that does not fit a tensor is left out: the tool ends with an error. The header is counted
+    where `has_header` is set.
 
     Args:
-        entries: The tensors of the checkpoint with what stands in for each recipe.
+        entries: The tensors of the checkpoint with the substitutes for each recipe.
         named: The recipes.
-        files: What the tool's files are like.
+        files: The format of the tool's files.
     """
     schemes = [scheme for _, scheme in named]
     sizes: list[int | None] = [_header(entries, files)] * len(named)
@@ -75,7 +75,7 @@ def as_written(rows: Rows, profile: Profile) -> Rows:
 
 def _as_written(name: str, shape: Shape, dtype: str, scheme: Scheme, given: int, files: Files) -> int:
     """Return the bits of a quantized tensor in a tool's files where a table has `given` for it."""
-    # A table does not tell which axis is that of the outputs: its bits do.
+    # A table does not contain the axis of the outputs: it follows from the bits.
     for outputs in ((0,), (1,)):
         if len(shape) > outputs[0]:
             seen = seen_shape(shape, outputs)

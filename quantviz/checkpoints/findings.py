@@ -1,4 +1,4 @@
-"""What a scan says first: the worst tensors, why they are, and the recipe that helps."""
+"""First findings of a scan: the worst tensors, the reasons, and the recipe that helps."""
 
 from __future__ import annotations
 

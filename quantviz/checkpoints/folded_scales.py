@@ -94,7 +94,7 @@ def _claimed(
     A fit of so many scales makes some of any damage smaller: columns under the scales of others, as where
     their order was not heeded, come out 18 dB better and are damaged all the same.
     """
-    if weight.scheme is None:  # nothing tells how far rounding goes
+    if weight.scheme is None:  # there is no step to bound the rounding error by
         return None
     found = audit_weight(weight, x, "", threads=threads)
     rounded = found.nearest_share >= _WITHIN or (known and found.metrics["rmse_steps"] <= _MOST_STEPS)

@@ -112,20 +112,20 @@ def beside_index(found: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
 
 
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
-    """Yield all files that the numbers in the name of one tell of."""
+    """Yield the paths of all numbered files of one model, from the numbers in the name of one."""
     for number in range(1, int(named["count"]) + 1):
         yield beside(file, f"{named['stem']}{number:05d}-of-{named['count']}{named['suffix']}")
 
 
 def stem_of(file: str) -> str:
-    """Return what the names of one model's files have in common."""
+    """Return the common part of the names of one model's files: the stem and the count of files."""
     named = NUMBERED.fullmatch(name_of(file))
     return f"{named['stem']}{named['count']}" if named else name_of(file)
 
 
 @functools.lru_cache(maxsize=_PATHS_KEPT)
 def beside(file: str, name: str) -> str:
-    """Return the file of that name in the same folder: asked for each tensor of a file, it is kept."""
+    """Return the path of that name in the same folder; cached, since it is needed for each tensor."""
     return addresses.beside(file, name) if is_address(file) else str(Path(file).parent / name)
 
 

@@ -18,7 +18,7 @@ from quantviz.evaluation.with_pandas import load_pandas
 if TYPE_CHECKING:
     import pandas
 
-#: Points of a frontier that are told at most.
+#: Most points of a frontier that are returned.
 MOST_POINTS = 200
 
 

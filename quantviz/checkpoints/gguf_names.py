@@ -15,7 +15,7 @@ _OF_MODEL = re.compile(r"([a-z_]+)\.(weight|bias)", re.ASCII)
 #: A tensor of a layer in other checkpoints: what leads to the layers, the layer's number, what follows.
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|layer|h|blocks|block)\.(\d+)\.(.+)", re.ASCII)
 
-#: What follows the layer's number, by llama.cpp's kind, the first that there is; {} is the expert's number.
+#: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number.
 _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "attn_norm": ("input_layernorm", "ln_1", "attention_norm"),
@@ -193,7 +193,7 @@ def is_gguf_name(name: str) -> bool:
 
 
 def _offered(tensor: str) -> Iterator[str]:
-    """Yield what llama.cpp may call a tensor of another checkpoint."""
+    """Yield the names that llama.cpp may have for a tensor of another checkpoint."""
     stem, _, what = tensor.rpartition(".")
     if found := _LAYER.fullmatch(stem):
         # The last kinds come first: only Gemma's norm after attention is `post_attention_norm`.
@@ -218,7 +218,7 @@ def kind_of(name: str) -> tuple[int, str] | None:
 
 
 def _tails(name: str) -> Iterator[str]:
-    """Yield what is left of a name without its first parts, the longest first: those that may be in `_MODEL`.
+    """Yield the ends of a dotted name, the longest first, of as many parts as names in `_MODEL` may have.
 
     >>> list(_tails("model.norm.weight")), list(_tails("a.b.c.norm.weight"))
     (['model.norm.weight', 'norm.weight', 'weight'], ['c.norm.weight', 'norm.weight', 'weight'])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 class HeldMemory:
-    """A ring of float32 values. Who takes some waits until there is room.
+    """A ring of float32 values. A thread that takes some waits until there is room.
 
     The system gives the memory once, and its pages are used again and again. Safe for many threads.
 
@@ -30,7 +30,7 @@ class HeldMemory:
 
     def take(self, count: int) -> npt.NDArray[np.float32] | None:
         """Return room for `count` values, at most as many as there are in all; none once it is closed."""
-        # Who needs none takes one: parts are told apart by where they begin.
+        # An empty part takes one value: parts are identified by where they begin.
         size = max(count, 1)
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._free(size) is not None)

@@ -37,7 +37,7 @@ _SUMS, _COUNTS = ".in_sum2", ".counts"
 class Importance(Picklable):
     """Mean squares of the inputs of one weight, or of each expert that is stacked in it."""
 
-    #: Hash of its values, which tells it from any other.
+    #: Hash of its values, which identifies it.
     mark: str
     #: How many experts there are; 1 of a weight that has none.
     experts: int
@@ -76,7 +76,7 @@ class Importance(Picklable):
         return self.experts > 1 and len(shape) > 2 and shape[0] == self.experts
 
     def columns(self, start: int, shape: Shape) -> torch.Tensor:
-        """Return what an error counts in each column of a part of a weight.
+        """Return the mean squares for the columns of a part of a weight, float32 (columns,).
 
         Args:
             start: The flat place in the weight where the part begins.

@@ -1,4 +1,4 @@
-"""The tensors of a model one by one, whatever the files hold: weights, all else, and what cannot be read.
+"""The tensors of a model one by one, of all kinds: weights, other tensors, and unreadable ones.
 
 with open_model(path) as model:
     for item in items_of(model):
@@ -22,12 +22,12 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.file_data import clipped
 
-#: What a tensor of a model is:
+#: Kinds of a model's tensors:
 #:
-#: weight   quantized in a layout that is known, to be decoded
+#: weight   quantized in a known layout, to be decoded
 #: plain    numbers as they are
 #: whole    indices, counts or masks
-#: unread   a weight that cannot be read: a layout that is not known or that does not fit, a damaged file
+#: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
 Kind = Literal["weight", "plain", "whole", "unread"]
 
 
@@ -113,13 +113,13 @@ def _plain(model: OpenModel, name: str) -> Item:
 def accounted(
     model: OpenModel, side: Side, items: Iterable[Item], became: Mapping[str, tuple[Became, Reason | None]]
 ) -> Iterator[Accounted]:
-    """Yield what became of every tensor of a model's files, and of the files beside them.
+    """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
     Args:
         model: The open model.
-        side: Whose model it is.
+        side: The side of an audit that the model is, or "scanned".
         items: Its tensors.
-        became: What each came to, by its name, and why.
+        became: The outcome of each by its name, and the reason.
     """
     listed = tuple(items)
     sharing = Counter(part for item in listed for part in item.parts)

@@ -136,7 +136,7 @@ def solve(bits: Array, cost: Array, budget: int) -> Solution:
     """
     cost = _undominated(bits, cost)
     search = _Search(bits, cost, budget)
-    # Each round tells what is left by smaller numbers, and so more exactly, which may rule out more.
+    # In each round the remaining numbers are smaller, and so more exact, which may rule out more.
     while (np.isfinite(cost) & ~search.near).any():
         cost = np.where(search.near, cost, np.inf)
         search = _Search(bits, cost, budget)
@@ -158,7 +158,7 @@ def _undominated(bits: Array, cost: Array) -> Array:
 class _Search:
     """The search of one solution. Its `picks` are the best found so far.
 
-    A solution is told by what it costs beyond the relaxation's bound: the reduced costs of its choices, and
+    The value of a solution is its cost beyond the relaxation's bound: the reduced costs of its choices, and
     the price of each bit that it leaves unused. Both are at least 0, so that either can rule a state out.
     """
 
@@ -168,7 +168,7 @@ class _Search:
         fewest = np.where(there, bits, MOST_BITS).min(axis=1)
         slack = min(budget - sum(fewest.tolist()), MOST_BITS)
         bits = bits - fewest[:, None]
-        # What no solution has room for would only lower the bound.
+        # Choices that no solution has room for would only lower the bound.
         there &= bits <= slack
         bits = np.where(there, bits, 0)
         self._divisor = max(int(np.gcd.reduce(bits, axis=None)), 1)
@@ -356,7 +356,7 @@ class _Search:
         return len(bits), dropped
 
     def _bound_of(self, outside: Array) -> tuple[Array, Array]:
-        """Return what the groups outside a list cost at least, beyond the bound, by the bits they have; from
+        """Return the least cost beyond the bound of the groups outside a list, by the bits they have; from
         the bits of each kind of their steps.
 
         This is the linear relaxation of those groups: points of a convex function, infinite below the first.
@@ -398,7 +398,7 @@ class _Kinds:
         if taken < len(steps.slope):
             # Those that are taken are of other kinds than the rest.
             begins = np.union1d(begins, [taken])
-        #: What each kind saves a bit, and its bits in all groups.
+        #: Cost that each kind saves a bit, and its bits in all groups.
         self.slope = steps.slope[begins]
         self.bits = np.add.reduceat(steps.bits, begins) if len(begins) else begins
         #: How many kinds are taken.

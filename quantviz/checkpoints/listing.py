@@ -1,7 +1,7 @@
 """The tensors of a checkpoint: of one file, of the files an index names, or of a folder of shards.
 
-What cannot be measured is listed with its reason, so that every weight has its rows, and every tensor and
-byte is accounted for.
+A tensor that cannot be measured is listed with its reason, so that every weight has its rows, and every
+tensor and byte is accounted for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quantviz.schemes.orientation import Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 
-#: How keys of reasons begin that say of a layout that it is not known.
+#: Prefixes of the keys of reasons for an unknown layout.
 _LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
 #: Names that a sentence lists.
 _LISTED = 3
@@ -40,10 +40,10 @@ class Unmeasured(Picklable):
 
 @dataclass(frozen=True)
 class Entry(Picklable):
-    """One tensor of a checkpoint, as the headers tell it."""
+    """One tensor of a checkpoint, from the headers."""
 
     name: str
-    #: What is opened to read it: the file that holds it, with its folder; of a quantized weight in several
+    #: Path to open to read it: the file that holds it, with its folder; of a quantized weight in several
     #: files the checkpoint.
     file: str
     #: How it is stored; of a quantized weight its layout and the format of its codes.
@@ -53,7 +53,7 @@ class Entry(Picklable):
     size: int
     #: Why it is not measured; none where it is.
     unmeasured: Unmeasured | None = None
-    #: What its file on another machine was then, see `FileData.version`.
+    #: Version of its file on another machine, see `FileData.version`.
     version: str = ""
     #: Whether it is a quantized weight, of which the decoded values are measured.
     decoded: bool = False
@@ -62,10 +62,10 @@ class Entry(Picklable):
 
     #: Which of its axes are outputs, the rows as which it is quantized.
     outputs: tuple[int, ...] = (0,)
-    #: What an engine uses on it in place of schemes that do not fit, by their places among those asked for:
-    #: another scheme, or None where it keeps the tensor as it is.
+    #: Substitutes of an engine for schemes that do not fit, by the places of the requested schemes: another
+    #: scheme, or None where it keeps the tensor as it is.
     instead: tuple[tuple[int, Scheme | None], ...] = ()
-    #: What errors of its columns count while scales are searched; none where all count alike.
+    #: Weights of its columns' errors in a search for scales; None where all are alike.
     importance: Importance | None = None
 
     @property
@@ -79,12 +79,12 @@ class Entry(Picklable):
         return "float32" if self.decoded else self.dtype
 
     def schemes(self, asked: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
-        """Return its scheme for each that is asked for; None where it is kept as it is."""
+        """Return its scheme for each requested one; None where the tensor is kept as it is."""
         instead = dict(self.instead)
         return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
 
     def key(self, scheme: Scheme) -> str:
-        """Return what its row under a scheme is kept under."""
+        """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
@@ -100,11 +100,11 @@ class Entry(Picklable):
 
 @dataclass(frozen=True)
 class Listing(Picklable):
-    """The tensors of a checkpoint in its order, and what a person should know of its files."""
+    """The tensors of a checkpoint in its order, and notes on its files."""
 
     entries: tuple[Entry, ...]
     notes: tuple[Note, ...] = ()
-    #: What becomes of every tensor, as far as the headers tell.
+    #: Outcome of every tensor as it follows from the headers.
     account: Account = field(default_factory=Account)
 
 
@@ -115,8 +115,8 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         path: A file of any reader, an index of shards, a folder, or any part of a split .gguf; or the address
             of one of these, such as s3://bucket/model/. Of a folder it is the index where it has one, else
             all its files of one kind.
-        outputs_axis: The axis of the output channels, where the files do not tell: of all weights, or by
-            name, see `scan`.
+        outputs_axis: The axis of the output channels, where the files do not contain it: of all weights, or
+            by name, see `scan`.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, or it holds several models.
@@ -168,7 +168,7 @@ def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
 
 
 def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
-    """Yield how many weights are seen turned and what tells so, and of how many nothing tells."""
+    """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
     found: dict[str, list[str]] = {}
     for item in items:
         if item.kind != "plain" or len(item.shape) < 2 or item.parts[0] not in model.files:

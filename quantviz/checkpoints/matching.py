@@ -20,7 +20,7 @@ from quantviz.schemes.granularity import Shape
 #: Parts of a name's end that are compared at most, and names with one end and one shape among which a partner
 #: is looked for: of more than these nothing tells which is meant.
 _MOST_PARTS, _MOST_ALIKE = 64, 64
-#: What a name may end with that does not say which tensor it is.
+#: Last parts of names that do not identify the tensor.
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
 _OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
@@ -29,9 +29,9 @@ _OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
 class Together(NamedTuple):
     """Matrices that some files have as one."""
 
-    #: What they are called as one.
+    #: Names of the joined tensor.
     wholes: tuple[str, ...]
-    #: What they are called one by one, in the order in which they lie in the one.
+    #: Names of its parts, in the order in which they lie in it.
     parts: tuple[tuple[str, ...], ...]
 
 
@@ -70,7 +70,7 @@ _WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$
 
 
 class Place(NamedTuple):
-    """What a tensor is among those that some files have as one."""
+    """Position of a tensor among matrices that some files store as one."""
 
     #: Its name with a mark for the matrices, the same for all of them and for the one.
     key: str
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 def places_of(name: str) -> Iterator[Place]:
-    """Yield what a tensor may be among matrices that some files have as one, by its name.
+    """Yield the possible positions of a tensor, by its name, among matrices that some files store as one.
 
     >>> [(place.key, place.number) for place in places_of("layers.0.attn.v_proj.weight")]
     [('layers.0.attn.q+k+v.weight', 2), ('layers.0.attn.k+v.weight', 1)]
@@ -99,7 +99,7 @@ def places_of(name: str) -> Iterator[Place]:
                 yield Place(key, None, len(together.parts[0]))
 
 
-#: What the names of a pair begin with, in one list and in the other.
+#: First parts of the names of a pair, in one list and in the other.
 Rule = tuple[tuple[str, ...], tuple[str, ...]]
 _SAME: Rule = ((), ())
 
@@ -107,7 +107,7 @@ _SAME: Rule = ((), ())
 class Parts(NamedTuple):
     """The parts of a name between its dots."""
 
-    #: Without those that say that what follows is an expert's.
+    #: Without the parts that only announce an expert's number.
     parts: tuple[str, ...]
     #: The expert's number; "" where it is none.
     expert: str = ""
@@ -133,7 +133,7 @@ class Match:
     original: str
     #: "name", "ends" or "converter" (by llama.cpp's names).
     how: str
-    #: What the names begin with where ends were matched, and the parts in them that only one list has.
+    #: First parts of the names where ends were matched, and the parts in them that only one list has.
     here: str = ""
     there: str = ""
     inside: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ def matched_by_ends(
 class _Candidate(NamedTuple):
     here: str
     there: str
-    #: What both begin with.
+    #: First parts of both.
     rule: Rule
     #: The common end, and parts inside of it that one of them alone has.
     end: tuple[str, ...]
@@ -265,11 +265,11 @@ class _Ends:
         if not _alike(self._here[name], self._there[other]):
             return None
         own, others = _kept(here, self._in_there)[-length:], _kept(there, self._in_here)[-length:]
-        # What comes before a part that one of them alone has counts as their beginning, up to the layers.
+        # Parts before one that only one of the names has count as their beginning, up to the layers.
         begin, inside = 0, dict[int, tuple[str, ...]]()
         layer = next((at for at, (_, part) in enumerate(own) if part.isdigit()), length)
         for at, (of_own, of_other) in enumerate(zip(_gaps(here, own), _gaps(there, others), strict=True)):
-            # One name stands for another, or they end otherwise: nothing says that they are the same.
+            # One part replaces another, or the ends differ: no evidence for the same tensor.
             if (of_own and of_other) or ((of_own or of_other) and at + 1 == length):
                 return None
             if of_own or of_other:
@@ -286,7 +286,7 @@ class _Ends:
     def _leading(
         self, candidates: Sequence[_Candidate], votes: Mapping[Rule, int]
     ) -> Callable[[_Candidate], bool]:
-        """Return what tells whether a pair is matched as most of its part of the model is, on both sides."""
+        """Return the test whether a pair follows the main rule of its part of the model, on both sides."""
         most: dict[tuple[int, tuple[str, ...]], Rule] = {}
 
         def note(side: int, place: tuple[str, ...], rule: Rule) -> None:
@@ -326,7 +326,7 @@ def _either_way(shape: Shape | None) -> Shape | None:
 
 
 def _gaps(parts: Parts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
-    """Return what a name has between the parts that are kept, and behind the last."""
+    """Return the parts of a name between the kept ones, and behind the last."""
     places = [at for at, _ in kept]
     return [parts.parts[at + 1 : after] for at, after in zip(places, [*places[1:], None], strict=True)]
 

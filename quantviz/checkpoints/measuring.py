@@ -1,4 +1,4 @@
-"""What is measured of a tensor under some recipes: a row for each, whatever happens.
+"""Measurements of a tensor under recipes: a row for each, also where one fails.
 
 A row is made of one part or more: a tensor that is held is one part, a larger one has a part for each of its
 bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
@@ -39,10 +39,10 @@ _POWERS = ("x", "x3", "x4")
 
 @dataclass(frozen=True)
 class Row(Picklable):
-    """What was measured of one content under one scheme."""
+    """Measurement of one content under one scheme."""
 
     content: str
-    #: What it is kept under: see `recipes.row_key`.
+    #: Key in a results file: see `recipes.row_key`.
     key: str
     #: "ok", "refused" or "problem".
     status: str
@@ -62,7 +62,7 @@ NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
 
 @dataclass(frozen=True, eq=False)
 class Known(Picklable):
-    """What is known of a whole tensor, whatever the recipe."""
+    """Facts of a whole tensor that hold for every recipe."""
 
     content: str
     #: Its shape in the file, and as it is quantized.
@@ -77,7 +77,7 @@ class Known(Picklable):
     powers: Moments | None
     #: Whether kernels measure it: else the reference does.
     by_kernels: bool
-    #: What errors of its columns count; none where all count alike.
+    #: Weights of its columns' errors; None where all are alike.
     importance: Importance | None = None
 
     @property
@@ -87,7 +87,7 @@ class Known(Picklable):
         return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
 
     def key(self, scheme: Scheme) -> str:
-        """Return what its row under a scheme is kept under."""
+        """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
@@ -118,7 +118,7 @@ class Known(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class Part(Picklable):
-    """What a part of a tensor has under a recipe, or why it has nothing."""
+    """Measurement of a part of a tensor under a recipe, or the error in its place."""
 
     moments: Moments | None = None
     #: How many elements were measured.
@@ -163,13 +163,13 @@ def measure_for_now(held: Held, scheme: Scheme) -> Row:
 
 
 def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
-    """Return what a part of a tensor has under a scheme.
+    """Return the measurement of a part of a tensor under a scheme.
 
     Args:
         x: The part, in whole blocks of the scheme.
         start: The flat place in the tensor where it begins.
         scheme: The scheme of the whole tensor.
-        known: What is known of the whole tensor.
+        known: The facts of the whole tensor.
         threads: How many threads measure it; the answer has the same bits for any.
     """
     whole, found = known.facts, known.facts.found
@@ -223,7 +223,7 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
 
 
 def _metrics_of(known: Known) -> list[str]:
-    """Return the metrics that a part is measured for: all but those that the powers of the tensor tell."""
+    """Return the ids of the metrics to measure in a part: all but those that follow from `known.powers`."""
     apart = known.by_kernels and known.powers is not None
     return [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
 

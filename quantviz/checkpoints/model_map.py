@@ -20,10 +20,10 @@ from typing import Any
 from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.schemes.granularity import Shape
 
-#: What a square's colour can tell: dB, dB against the median of the kind, two measures of outliers, and the
+#: Quantities for a square's colour: dB, dB against the median of the kind, two measures of outliers, and the
 #: recipe of most SQNR among those of no more bits.
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
-#: And what it tells where a recipe was chosen for each tensor.
+#: Colour by recipe, where one was chosen for each tensor.
 CHOICE = "choice"
 #: And where a quantized checkpoint is compared with its original: SQNR, and what was not read.
 AUDIT = "audit"
@@ -52,7 +52,7 @@ class ModelTensor:
     dtype: str
     file: str
     place: Place
-    #: What was found, by recipe; nothing as long as it waits.
+    #: Measurements by recipe; empty as long as it waits.
     rows: Mapping[str, Row] = field(default_factory=dict)
 
     def number(self, recipe: str, name: str) -> float:
@@ -63,7 +63,7 @@ class ModelTensor:
 
     @property
     def is_weight(self) -> bool:
-        """Return whether it is measured, or would be as far as its shape tells."""
+        """Return whether it is measured, or would be by its shape."""
         if self.rows:
             return any(row["status"] != "left_aside" for row in self.rows.values())
         return len(self.shape) != 1
@@ -141,7 +141,7 @@ class Square:
     #: where a choice leaves it as it is stored.
     status: str
     value: float
-    #: The recipe that wins, where that is asked.
+    #: The recipe that wins, where the colour is "winner".
     winner: str = ""
     #: The layer whose experts it stands for; "" where it is a tensor.
     opens: str = ""
@@ -155,7 +155,7 @@ class ModelMap:
 
     colour: str
     rows: tuple[str, ...]
-    #: In full, and as short as they can be told apart.
+    #: In full, and as short as they stay distinct.
     kinds: tuple[str, ...]
     short_kinds: tuple[str, ...]
     strip: tuple[str, ...]
@@ -217,7 +217,7 @@ def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
 
 
 def _leads(one: str, other: str) -> tuple[str, str]:
-    """Return what two names begin with before their common end.
+    """Return the different beginnings of two names, before their common end.
 
     >>> _leads("model.a.weight", "module.model.a.weight"), _leads("blk.0.attn_q", "layers.0.q_proj")
     (('', 'module.'), ('blk.0.attn_q', 'layers.0.q_proj'))
@@ -235,7 +235,7 @@ def _leads(one: str, other: str) -> tuple[str, str]:
 
 
 def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:
-    """Return the number that a colour tells of a tensor; NaN where there is none."""
+    """Return the number of a tensor that a colour stands for; NaN where there is none."""
     if colour == "against_median":
         return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
     if colour == AUDIT:
@@ -281,13 +281,13 @@ def model_map(
     """Return the map of a model under a recipe.
 
     Args:
-        model: What was scanned.
+        model: The scanned model.
         recipe: The recipe that is shown.
         colour: One of `COLOURS`.
         layer: One of `layers_with_experts`, to see its experts as rows.
-        against: Another model and its recipe: then a square tells the SQNR there minus the one here, in dB,
+        against: Another model and its recipe: then a square shows the SQNR there minus the one here, in dB,
             of the tensor of the same name, else of the same place.
-        choice: A recipe for each tensor: then a square tells that, and its card the numbers under it.
+        choice: A recipe for each tensor: then a square shows that, and its card the numbers under it.
     """
     there = set(model.weights)
     weights = tuple(tensor for tensor in model.tensors if tensor in there or tensor.is_matrix_aside)

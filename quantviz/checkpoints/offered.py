@@ -20,7 +20,7 @@ _CODED = "~"
 _INDEXES = {".safetensors.index.json": ".safetensors", ".bin.index.json": ".bin"}
 _INDEX = tuple(_INDEXES)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)
-#: What a file of weights ends in; numbers as text are none.
+#: Suffixes of files of weights; numbers as text are none.
 _WEIGHTS = (
     *(".safetensors", ".sft", ".gguf", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar"),
     *(".onnx", ".tflite", ".npz", ".npy"),
@@ -29,7 +29,7 @@ _WEIGHTS = (
 
 @dataclass(frozen=True)
 class Offered:
-    """What can be chosen, by its path below the folder; one that ends in "/" is a folder of shards."""
+    """Files to choose from, as paths below the folder; a path that ends in "/" is a folder of shards."""
 
     checkpoints: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -39,17 +39,17 @@ class Offered:
 
 
 def offered() -> Offered:
-    """Return what the folder of the server offers; nothing where none is set.
+    """Return the files to choose from in the server's folder; none where no folder is set.
 
     Raises:
-        QuantVizError: What is set is no folder.
+        QuantVizError: The path that is set is no folder.
     """
     return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
 def offered_of(listing: Listing) -> Offered:
-    """Return what is offered of some files: an index stands for its shards, a folder for numbered shards
-    without one.
+    """Return the files to choose from in a listing: an index stands for its shards, a folder for numbered
+    shards without one.
 
     >>> files = ("a/x-00001-of-00002.safetensors", "a/x-00002-of-00002.safetensors", "b.gguf", "r.sqlite")
     >>> offered_of(Listing(files, False))
@@ -133,8 +133,8 @@ def from_link(form: str) -> str:
 
 
 def checkpoint_path(name: str) -> Path:
-    """Return where an offered checkpoint lies, under the name that it is offered by: a link keeps its name,
-    for what it leads to may have none that says what it is, nor the other files beside it.
+    """Return the path of an offered checkpoint, under the name that it is offered by: a link keeps its name,
+    since its target may lack the suffix that shows the format, and the other files beside it.
 
     Raises:
         QuantVizError: It is not there, or it or one of its files lies outside of the folder.

@@ -14,7 +14,7 @@ from quantviz.schemes.granularity import Shape
 
 #: A `pandas.DataFrame`, or its columns by name.
 Table: TypeAlias = Any
-#: What errors of each tensor weigh: by name, or in a file.
+#: Weights of the tensors' errors: by name, or in a file.
 Sensitivities: TypeAlias = Mapping[str, float] | str | os.PathLike[str] | None
 
 #: Bits of one value of a stored dtype, by the names that safetensors, torch and GGUF have for it.
@@ -68,7 +68,7 @@ class Rows:
         return cls(tensors, recipes, typed.columns, first)
 
     def offers(self, weigh: Mapping[str, float]) -> dict[str, dict[str, Offer]]:
-        """Return what each tensor can have, by tensor, then by recipe; errors weigh 1 or what `weigh` has."""
+        """Return bits and cost by tensor, then by recipe; `weigh` has the factors of costs, 1 by default."""
         found: dict[str, dict[str, Offer]] = {name: {} for name in self.tensors}
         for at, (tensor, recipe) in enumerate(zip(self.tensors, self.recipes, strict=True)):
             if not self._is_ok(at):

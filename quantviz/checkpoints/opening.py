@@ -42,7 +42,7 @@ from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensor
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
 
-#: What a store says of a place that is no folder, or that it cannot list.
+#: Errors of a store for a place that is no folder, or that it cannot list.
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Parts of a split file.
 _MOST_PARTS = 1000
@@ -90,9 +90,9 @@ class Stray:
     file: str
     #: Its file while that is open.
     catalog: Catalog
-    #: A note where the index decides; an error where nothing tells which of two tensors of a name is meant.
+    #: A note where the index decides; an error where two tensors of one name are ambiguous.
     reason: Reason
-    #: The file that had a tensor of that name before, where nothing tells which is meant.
+    #: The file that had a tensor of that name before, where the name is ambiguous.
     first: str = ""
 
     @property
@@ -203,7 +203,7 @@ def found_at(path: str | PurePath) -> Found:
 
 
 def check_part(file: str, catalog: Catalog) -> None:
-    """Raise a `QuantVizError` where a file is not the part of a split .gguf that its name says."""
+    """Raise a `QuantVizError` where a file is another part of a split .gguf than its name states."""
     named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
@@ -216,7 +216,7 @@ def check_part(file: str, catalog: Catalog) -> None:
 def _of_index(found: Found, stack: ExitStack) -> OpenModel:
     """Open what an index names; where a shard is damaged or not there, its tensors are named all the same."""
     index = stack.enter_context(open_file(found.index))
-    if not isinstance(index, ShardedCatalog):  # whatever its name says
+    if not isinstance(index, ShardedCatalog):  # in spite of its name
         return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
@@ -300,7 +300,7 @@ def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
     """Yield the files that hold again, under other names, what another one holds: the model is the one of
     more tensors, of the shorter name.
 
-    Of two tensors with one name nothing tells which is meant, so that is no copy.
+    Two tensors of one name are ambiguous, and no copies.
     """
     if len(parts) < 2 or any(NUMBERED.fullmatch(name_of(file)) for file in parts):
         return
@@ -324,7 +324,7 @@ def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
 
 
 def _prints(part: Catalog) -> Iterator[str]:
-    """Yield what tells each tensor's content from another, by its two ends; of small ones nothing."""
+    """Yield a fingerprint of each tensor's content, from its first and last bytes; small ones have none."""
     for name in part.names:
         info = part.info(name)
         raw = None if info.problem or info.count < _TELLING else part.raw(name)
@@ -353,7 +353,7 @@ def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> N
 
 
 def _opened(file: str) -> Catalog:
-    # Whether a part without tensors is all there is, is asked when all parts are open.
+    # A part without tensors is allowed here; `_of_files` checks the whole when all parts are open.
     of_part = GgufPart if NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
     if not is_address(file):
         return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
@@ -361,7 +361,7 @@ def _opened(file: str) -> Catalog:
     from quantviz.sources.stores.store_data import StoreData, reader_at, reader_in
 
     data = StoreData(file)
-    # The content decides, as that of a local file does; what it does not tell, the name may.
+    # The content decides, as that of a local file does; where it is ambiguous, the name does.
     reader = of_part or reader_in(data) or reader_at(file)
     if reader is None:
         data.close()
@@ -388,7 +388,7 @@ def _files_in(folder: str) -> list[str] | None:
     try:
         names = store_of(folder).names(folder)
     except QuantVizError as problem:
-        # It may be a file whose name does not say what it is.
+        # It may be a file without a suffix of its format.
         if problem.key in _NO_FOLDER:
             return None
         raise
@@ -404,6 +404,6 @@ def _split(file: str) -> tuple[str, ...]:
         with open_file(file) as catalog:
             count = catalog.split[1] if isinstance(catalog, GgufCatalog) and catalog.split else 0
     except QuantVizError:
-        return (file,)  # why is said where it is read
+        return (file,)  # its reader raises the reason
     believed = count == int(named["count"]) <= _MOST_PARTS
     return tuple(siblings(file, named)) if believed else (file,)

@@ -21,16 +21,16 @@ from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
 
-#: Elements that are compared at a time.
-AT_ONCE = 2**19
-#: Rows that tell which of two ways the original was stored.
+#: Elements that are compared at a time: with fewer, the calls around the kernels take as long as these.
+AT_ONCE = 2**21
+#: Rows that are compared to decide between two ways in which the original was stored.
 _FEW = 64
 #: The kinds that GPT-2 stores with rows for columns.
 _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 #: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 
-#: What is said of a weight that lies inputs × outputs.
+#: Note on a weight that lies inputs × outputs.
 _TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
 _OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
@@ -48,12 +48,12 @@ class Original:
     turned: bool = False
     #: Its row, once it is turned, at each row of the quantized tensor; none where they are in place.
     rows: torch.Tensor | None = None
-    #: What is added to every value.
+    #: Addend of every value.
     shift: float = 0.0
     #: Factors of the columns, and divisors of the rows; none where there are none.
     of_columns: torch.Tensor | None = None
     of_rows: torch.Tensor | None = None
-    #: What was done, for people.
+    #: Notes on the changes so far.
     done: tuple[Note, ...] = ()
 
     @property
@@ -63,7 +63,7 @@ class Original:
         return shape if self.rows is None else (len(self.rows), *shape[1:])
 
     def read(self, start: int, stop: int) -> torch.Tensor:
-        """Return what belongs to some rows of the quantized tensor, float32."""
+        """Return the original's values for some rows of the quantized tensor, float32 (rows, cols)."""
         if self.rows is None:
             x = self._lines(start, stop)
         else:
@@ -204,7 +204,7 @@ def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
     """Yield the first row of each band of a tensor, and the first one after it.
 
     >>> list(bands((5, 2**20)))
-    [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    [(0, 2), (2, 4), (4, 5)]
     """
     columns = shape[1] if len(shape) > 1 else 1
     rows = max(1, AT_ONCE // columns // step) * step
@@ -216,7 +216,7 @@ def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Origi
     """Return the original as llama.cpp's converter wrote it: the rows of q and k reordered in their heads, 1
     added to Gemma's norms, GPT-2's weights turned.
 
-    The metadata tell the heads and the architecture; whether it was done is seen from the values, for not
+    The metadata contain the heads and the architecture; the values decide whether it was done, since not
     every architecture is converted in this way.
     """
     found = kind_of(name)
@@ -256,8 +256,9 @@ def oriented(shape: Shape, x: Original) -> Original:
 
 
 def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:
-    """Return what a matrix may be of one that holds several: its rows one after the other, or in groups in
-    turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does not fit.
+    """Return the candidates for a matrix in one that holds several: its rows one after the other, or in
+    groups in turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does
+    not fit.
 
     Args:
         shape: The matrix's shape.
@@ -278,8 +279,8 @@ def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...])
 
 
 def joined(shape: Shape, parts: Sequence[Original]) -> list[Original]:
-    """Return what a matrix may be that holds several of the original: their rows one after the other, or in
-    groups in turn. Empty where they do not fit.
+    """Return the candidates for a matrix that holds several of the original: their rows one after the other,
+    or in groups in turn. Empty where they do not fit.
     """
     columns = {shape[1:], shape[:1]} if len(shape) == 2 else {shape[1:]}
     stored = [
@@ -351,7 +352,8 @@ def reordered_rows(count: int, heads: int) -> torch.Tensor:
 
 
 def _nearer(rows: Rows, count: int, one: Original, other: Original) -> Original:
-    """Return which of two is nearer to the first rows of the quantized tensor."""
+    """Return which of two is nearer to the first of some rows of the quantized tensor."""
+    count = min(count, _FEW)
     x_hat = rows(0, count)
     errors = [float((x_hat - each.read(0, count)).square().sum()) for each in (one, other)]
     return other if errors[1] < errors[0] else one

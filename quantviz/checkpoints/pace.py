@@ -1,4 +1,4 @@
-"""How fast a scan goes on, as far as that tells how long the rest takes."""
+"""Rate of a scan in bytes a second, to estimate the time left."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from quantviz.streaming import limits
 class Pace:
     """Counts bytes and seconds from the first tensor on that kernels have measured.
 
-    Until then kernels are compiled, once for all tensors: a rate of that time would tell hours of a scan that
-    takes a minute.
+    Until then kernels are compiled, once for all tensors: a rate of that time would estimate hours for a scan
+    that takes a minute.
 
     >>> pace = Pace()
     >>> pace.finished(4096, 1024, now=30.0)

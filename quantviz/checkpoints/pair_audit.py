@@ -36,7 +36,7 @@ _LOW_DB, _LOW_DB_A_BIT, _FOLDING = -10.0, 5.0, ("awq",)
 def audited(
     pair: Pair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return what is found of one pair; whatever is wrong with it is in its row.
+    """Return the audit of one pair; any problem with it is in its row.
 
     Args:
         pair: The pair.
@@ -49,8 +49,8 @@ def audited(
 
 
 def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel) -> TensorAudit:
-    """Return what is found of a pair, with what its files alone tell."""
-    # How many values codes in an unknown layout stand for, the original knows.
+    """Return the audit of a pair, with the facts that follow from its files alone."""
+    # The number of values behind codes in an unknown layout comes from the original.
     known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
     assert known is not None
     is_weight = known.is_weight or bool(pair.item and pair.item.is_weight)
@@ -119,7 +119,7 @@ def original_as_stored(
     partner = partner_of(pair)
     found = audit_weight(weight, x, partner, threads=threads)
     if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
-        # A square one may be turned: its shape does not tell.
+        # A square one may be turned, which its shape does not show.
         other = x.replace(Note.of("audit.turned_inputs"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
         if turned.status == "ok":

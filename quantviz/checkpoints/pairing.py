@@ -31,7 +31,7 @@ _COMPUTED = re.compile(
     r"|masked_bias|attn\.bias|position_ids|num_batches_tracked)",
     re.ASCII,
 )
-#: What a quantizer adds for inputs and caches: no tensor of the original.
+#: Tensors that a quantizer adds for inputs and caches: none of the original.
 _OF_QUANTIZER = re.compile(
     r"(.*[._])?(input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?", re.ASCII
 )
@@ -254,7 +254,7 @@ class _Pairing:
         return found
 
     def _rest(self) -> Iterator[Item]:
-        """Yield what is left of the original; of a stack of which some experts are taken the others."""
+        """Yield the unpaired tensors of the original; of a stack in part paired, the other experts."""
         for name, item in self._there.items():
             if name in self._remainder:
                 yield replace(item, shape=self._remainder[name])

@@ -1,4 +1,4 @@
-"""What a scan has to do, in tasks: groups of small tensors, and each large one by itself.
+"""Tasks of a scan: groups of small tensors, and each large one by itself.
 
 A giant tensor's task is divided into bands where it is measured on other machines: see `tasks`.
 """

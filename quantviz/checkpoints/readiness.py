@@ -1,4 +1,4 @@
-"""What takes seconds before the first tensor of a scan can be measured, done ahead: imports and kernels."""
+"""Warm-up of a scan: imports and kernels that would take seconds before the first tensor is measured."""
 
 from __future__ import annotations
 

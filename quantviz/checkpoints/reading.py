@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint as float32 in kept buffers, with what tells their content: read once, ahead of use.
+"""Tensors of a checkpoint as float32 in kept buffers, with content hashes: read once, ahead of use.
 
 Threads read the next tensors while the last ones are measured. Bytes are hashed and decoded while a core
 still has them at hand.
@@ -50,9 +50,9 @@ _READERS, _MOST_AHEAD = 2, 2**26
 _AT_ONCE = 2**22
 #: A multiple of so many values is read at a time.
 _TOGETHER = 2**10
-#: Why no tensor of a file can be read, whichever was asked for.
+#: Errors that apply to every tensor of a file.
 _AWAY = ("store.slow", "store.unreachable", "store.changed")
-#: What content is called by: the hash's name, so that another one would be told apart.
+#: Prefix of content keys: the hash's name, so that keys of another hash would differ.
 HASH = "xxh3"
 
 
@@ -61,22 +61,22 @@ class Held:
     """A tensor that was read."""
 
     entry: Entry
-    #: What tells its bytes, dtype and shape from any other; "" where they could not be read.
+    #: Hash of its bytes, dtype and shape; "" where they could not be read.
     content: str = ""
-    #: Its values, until the next tensors are asked for; none where they could not be read.
+    #: Its values, valid until the next group is read; None where they could not be read.
     values: Stored | None = None
     problem: QuantVizError | None = None
-    #: What was found in passing, where kernels do that: its facts, and sums of powers if all is finite.
+    #: By-products of kernels that decode it: its facts, and sums of powers if all is finite.
     known: Facts | None = None
     powers: Moments | None = None
-    #: What its file is kept open by, where values are still read from it.
+    #: Stack that keeps its file open, where values are still read from it.
     opened: ExitStack | None = None
 
 
 class Reader:
-    """Gives groups of tensors one after the other, in their order; two threads read the next ones meanwhile.
+    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile.
 
-    A group's values are gone when the next group is asked for.
+    A group's values are gone when the next group is requested.
     """
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
@@ -141,7 +141,7 @@ class Files:
     def __init__(self) -> None:
         self._stack, self._name = ExitStack(), ""
         self._catalog: Catalog | None = None
-        #: The same with its quantized weights decoded, once one of them was asked for.
+        #: The same with its quantized weights decoded, once one of them was needed.
         self._model: ModelTensors | None = None
         #: A file of the group that cannot be read at all, and why.
         self._failed: tuple[str, QuantVizError] | None = None
@@ -172,7 +172,7 @@ class Files:
         return self._model
 
     def leave(self) -> ExitStack:
-        """Return what keeps the last file open, which is opened anew where it is asked for again."""
+        """Return the stack that keeps the last file open; a later request opens the file anew."""
         left, self._stack, self._name = self._stack, ExitStack(), ""
         self._catalog = self._model = None
         return left
@@ -248,9 +248,9 @@ def _held_count(entry: Entry) -> int:
 
 
 def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool = True) -> Held:
-    """Return a tensor's values in `buffer` and what tells its content, or why it cannot be read.
+    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it.
 
-    With `by_kernels` its facts are found in passing, where it is not small.
+    With `by_kernels` its facts are a by-product, where it is not small.
     """
     try:
         catalog = files.catalog(entry)
@@ -259,7 +259,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
         raw = catalog.raw(entry.name) if usual else None
         digest = _digest(entry)
         if raw is None:
-            # Not as it lies in the file: what is hashed are the values.
+            # Not as it lies in the file: the values are hashed.
             if is_giant(entry):
                 return _read_by_parts(entry, catalog, files)
             tensor = catalog.read(entry.name).tensor
@@ -304,7 +304,7 @@ def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
 
 
 class Lying(Stored):
-    """A tensor too large to be held: parts of it are read and decoded when they are asked for."""
+    """A tensor too large to be held: parts of it are read and decoded on request."""
 
     def __init__(self, raw: Raw, entry: Entry) -> None:
         self._raw, self._entry = raw, entry

@@ -1,4 +1,4 @@
-"""Which recipes a scan is asked for, and which of them fit a tensor."""
+"""Recipes of a scan by name, and the ones that fit a tensor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
     """Return the name that a table has for a recipe, and its scheme."""
     scheme = scheme_named(recipe)
     asked = recipe.strip().casefold() if isinstance(recipe, str) else ""
-    # Recipes of two engines may be one scheme: each keeps the name that it was asked for by.
+    # Recipes of two engines may be one scheme: each keeps the name that the user gave.
     return asked if asked in PRESETS or asked in ALL_RECIPES else recipe_id(scheme), scheme
 
 

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS tensors (
     scan INTEGER, position INTEGER, tensor TEXT, file TEXT, dtype TEXT, shape TEXT, size INTEGER,
     content TEXT, status TEXT, reason TEXT, PRIMARY KEY (scan, position)) WITHOUT ROWID;
 """
-#: What makes an empty file one of results.
+#: SQL that makes an empty file one of results.
 _FILLED = f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={VERSION};COMMIT;"
 #: Seconds to wait for another process that writes.
 _WAIT = 60.0
@@ -41,9 +41,9 @@ _WAIT = 60.0
 _BETWEEN_CALLS = 100_000
 #: Entries of a list of tables that are compared with ours, and bytes of a file that is copied to be read.
 _MOST_LISTED, _MOST_COPIED = 20, 2**30
-#: Readings of a file that is replaced again and again, before that is said.
+#: Readings of a file that is replaced again and again, before an error is raised.
 _MOST_TIMES = 5
-#: Keys that are texts, of which only those that were asked for are read.
+#: Keys that are texts, of which only those in the conditions are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
 #: The log of a file that is being written, and its index.
 _LOG, _INDEX = "-wal", "-shm"
@@ -89,7 +89,7 @@ class ResultFile:
             columns: Names of columns.
             rest: A table, conditions and an order.
             values: Values of the conditions.
-            key: The columns that tell a row of the table from others; their values come first.
+            key: The columns of the table's primary key; their values come first.
             most: Most rows that there may be.
 
         Raises:
@@ -110,7 +110,7 @@ class ResultFile:
         return found
 
     def _read(self, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
-        """Return what is read; once more of a file that was immutable and is written to meanwhile."""
+        """Return the rows of `read`; read again if an immutable file was written to meanwhile."""
         with self._sentences():
             for _ in range(_MOST_TIMES):
                 self._stay_current()
@@ -129,7 +129,7 @@ class ResultFile:
     ) -> list[tuple[Any, ...]]:
         """Return rows as `rows` does, each value read by itself."""
         names, table = key.split(", "), rest.split()[0]
-        # A number that is none of ours may be too long itself; what is asked for is not.
+        # A foreign number may be too long itself; the requested ones are not.
         own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
         keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)
         condition = " AND ".join(f"{name} IS ?" for name in names)
@@ -293,7 +293,7 @@ class ResultFile:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Raise what SQLite or the disk says as a sentence."""
+        """Raise errors of SQLite and of the disk as a `QuantVizError`."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -316,7 +316,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _state_of(path: Path, log: Path) -> tuple[int, ...]:
-    """Return what changes when a file is written to or replaced, or when somebody begins to."""
+    """Return inode, size and times of a file and its log: they change when a write begins or is done."""
     found = []
     for each in (path, log):
         try:

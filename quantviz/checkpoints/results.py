@@ -1,4 +1,4 @@
-"""What scans have measured, kept in one SQLite file: by content, so that nothing is measured twice.
+"""Measurements of scans in one SQLite file: by content, so that nothing is measured twice.
 
     with Results("results.sqlite") as results:
         for scan in results.scans():
@@ -6,8 +6,8 @@
             list(results.rows(scan.id))      # the rows so far, in plan order; `table(results, scan.id)`
 
 One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at,
-and so does a scan that a full disk ends. What is read is data: `result_file` opens it, `stored_rows` parses
-it.
+and so does a scan that a full disk ends. The file is untrusted data: `result_file` opens it, `stored_rows`
+parses it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import shown
 from quantviz.text import DEFAULT_LANGUAGE
 
-#: What stands in the place of a scheme where a row is of a pair of an audit; keys of these in one query.
+#: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
 _PAIR, _KEYS_AT_ONCE = "compared", 500
 
 
@@ -127,8 +127,8 @@ class Results:
     def rows(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
     ) -> Iterator[Mapping[str, object]]:
-        """Yield what is known so far of each tensor under each recipe, in plan order: names and numbers as
-        `table.COLUMNS` has them. `positions` asks for some of the tensors alone.
+        """Yield the row so far of each tensor under each recipe, in plan order: names and numbers as
+        `table.COLUMNS` has them. `positions` restricts the rows to some of the tensors.
         """
         for _, rows in self.rows_by_position(number, language, positions):
             yield from rows
@@ -190,7 +190,7 @@ class Results:
                 yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
 
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
-        """Return what is known of a tensor's content by the keys of rows, of some of them."""
+        """Return the measurements of a tensor's content for some keys of rows, by key."""
         found = self._file.rows(
             ", ".join(MEASURED_COLUMNS),
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
@@ -204,8 +204,8 @@ class Results:
     def known(self, content: str) -> set[str]:
         """Return the keys of the rows that a content has: see `recipes.row_key`.
 
-        Rows from before the least and largest values were kept are measured again: without these nothing
-        tells that all values are equal. So are rows that cannot be read.
+        Rows from before the least and largest values were kept are measured again: without these, equal
+        values go unnoticed. So are rows that cannot be read.
         """
         found = self._file.rows(
             ", ".join(MEASURED_COLUMNS),
@@ -230,7 +230,7 @@ class Results:
         return content if isinstance(content, str) else None
 
     def pairs(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return what was kept of the pairs of an audit, by those of some keys that are there."""
+        """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
         found: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             asked = keys[start : start + _KEYS_AT_ONCE]
@@ -324,9 +324,10 @@ class Results:
         *,
         file: str = "",
     ) -> None:
-        """Put down at once all that is known of one tensor: its rows, its content, and that it is done.
+        """Store all results of one tensor in one transaction: its rows, its content, and its status.
 
-        `file` tells the file as it was read, where the tensor's content may be taken from that next time.
+        `file` is the stamp of the file as it was read, where the tensor's content may be taken from that next
+        time.
         """
         with self.together():
             self.add(rows)

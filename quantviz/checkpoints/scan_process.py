@@ -20,7 +20,7 @@ from typing import IO
 from quantviz import own_process
 from quantviz.errors import QuantVizError
 
-#: Characters of what a failed scan said that are read.
+#: Characters of a failed scan's error output that are read.
 _MOST_SAID = 2000
 #: Seconds that a cancelled scan is given to put down what it has.
 _GRACE = 20.0
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def failure(self) -> str:
-        """Return what it said where it could not begin; "" where it did."""
+        """Return the process's error output if the scan could not begin; "" if it did."""
         if self.process.poll() in (None, 0, 1, 130, -15, -9):
             return ""
         self.said.seek(0)
@@ -79,8 +79,8 @@ class ScanProcess:
 
         Args:
             path: The checkpoint.
-            recipes: What it is measured under.
-            language: That of what a failed scan says.
+            recipes: The recipes that it is measured under.
+            language: The language of the error messages.
             engine: The id of a profile.
             imatrix: The path of an importance matrix.
 
@@ -150,7 +150,7 @@ class ScanProcess:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a process that was asked to end and does not."""
+    """Kill a process that does not end within `_GRACE` seconds."""
     try:
         process.wait(_GRACE)
     except subprocess.TimeoutExpired:

@@ -67,8 +67,8 @@ def scan(
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
-    What was measured before of the same bytes, dtype and shape is not measured again, whatever file they are
-    in now.
+    Tensors of the same bytes, dtype and shape as measured before are not measured again, whatever file they
+    are in now.
 
     Args:
         path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
@@ -76,35 +76,35 @@ def scan(
             are read. All addresses but those on the web need `quantviz[cluster]`, and what fsspec reads their
             store with.
         recipes: Recipes by id or name, schemes, or their text forms.
-        results: The file that keeps what is measured; by default one in the user's cache folder.
+        results: The file that keeps the measurements; by default one in the user's cache folder.
         verify: Read every tensor, also of files that have not changed since they were read.
         threads: How many threads measure; the numbers have the same bits for any.
         scheduler: The address of a Dask scheduler whose workers measure, such as tcp://10.0.0.5:8786; they
             must see the same files under the same paths. Without one this process measures.
-        outputs_axis: The axis of the output channels, where the files do not tell or are wrong: 1 for weights
-            of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by tensors, as
-            {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a tensor, that is
-            taken as the files tell.
+        outputs_axis: The axis of the output channels, where the files do not contain it or are wrong: 1 for
+            weights of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by
+            tensors, as {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a
+            tensor, the axis of the files is used.
         engine: The engine whose tensors are measured, by the name of its profile, such as "llama.cpp": those
             that it quantizes, each in the type that it falls back to where a recipe does not fit. Without one
             these are the matrices that engines quantize.
         include: Names, or patterns with `*`: only these are measured, whatever they are.
         exclude: And these are not.
-        imatrix: llama.cpp's importance matrix: what an error of each column counts while scales are searched,
-            for recipes that heed it. The checkpoint may have llama.cpp's names or those of what it converts.
+        imatrix: llama.cpp's importance matrix: the weights of the columns' errors in a search for scales, for
+            recipes that use it. The checkpoint may have llama.cpp's names or those of the models it converts.
 
     Returns:
         A row for each tensor under each recipe, in the checkpoint's order, with the columns of
         `quantviz.checkpoints.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
         "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place),
-        importance (a mark of what errors of its columns counted, where `imatrix` was used), shape, dtype,
+        importance (a hash of the weights of its columns' errors, where `imatrix` was used), shape, dtype,
         content, bits (of the whole tensor as it is stored), and every metric by its id.
-        NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has what is to be
-        said of the files.
+        NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has notes on the
+        files.
 
     Raises:
         QuantVizError: The checkpoint, the results or the scheduler cannot be opened, or a recipe is unknown.
-            What is wrong with a single tensor is in its rows.
+            A problem with a single tensor is in its rows.
     """
     with Results(results) as opened:
         number = run_scan(
@@ -126,7 +126,7 @@ def selection_of(
     exclude: str | Iterable[str] = (),
     imatrix: str | PurePath | None = None,
 ) -> Selection:
-    """Return what is measured of a checkpoint, as somebody names it.
+    """Return the selection of a checkpoint's tensors by engine, patterns of names and importance matrix.
 
     Raises:
         QuantVizError: There is no profile of that engine.
@@ -161,7 +161,12 @@ def run_scan(
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (*listing.notes, *_dtype_notes(named, entries), *_size_notes(selection, named, entries))
+    said = (
+        *listing.notes,
+        *_dtype_notes(named, entries),
+        *_size_notes(selection, named, entries),
+        *(() if scheduler else _speed_notes(entries)),
+    )
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes, selection)
@@ -170,7 +175,7 @@ def run_scan(
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
-            # The disk may have no room for this either: then a look says that the process has ended.
+            # The disk may have no room for this either: then readers see that the process has ended.
             with suppress(QuantVizError):
                 results.end(number, "cancelled")
             raise
@@ -201,6 +206,13 @@ def _size_notes(
     yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
 
 
+def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
+    """Yield that there are no kernels, where there is a tensor that they would measure."""
+    large = any(entry.unmeasured is None and math.prod(entry.shape) > limits.FUSED for entry in entries)
+    if large and not has_kernels():
+        yield Note.of("without_numba")
+
+
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
     """Yield which recipes widen tensors of half precision, one note for each reason and dtype there is."""
     names: dict[tuple[str, str], list[str]] = {}
@@ -229,7 +241,7 @@ class _Run:
     ) -> None:
         self._results, self._number, self._entries, self._verify = results, number, entries, verify
         self._threads, self._cancelled, self._report = threads, cancelled, report
-        #: What measures on other machines; none where this process does.
+        #: Measures on other machines; None where this process measures.
         self._elsewhere = elsewhere
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
@@ -348,7 +360,7 @@ class _Run:
             self._report(self._results.scan(self._number).progress)
 
     def _known_contents(self) -> dict[int, str]:
-        """Return what the tensors hold of files that have not changed since they were read."""
+        """Return the content hashes by tensors' places, for files unchanged since they were read."""
         found: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
             skipped = self._verify or entry.unmeasured or entry.decoded
@@ -360,9 +372,9 @@ class _Run:
 
 
 def _known_as(path: str | PurePath) -> str:
-    """Return what a checkpoint's results are kept under: its path, or its address without what signs it.
+    """Return the key of a checkpoint's results: its path, or its address without the signature.
 
-    A link keeps its name: in a cache of links the files themselves have names that say nothing.
+    A link keeps its name: in a cache of links the files themselves have meaningless names.
     """
     if isinstance(path, str) and is_address(path):
         return shown(path)

@@ -33,7 +33,7 @@ QUANTIZED: frozenset[Kind] = frozenset(("linear", "experts", "convolution", "emb
 
 @dataclass(frozen=True)
 class Selection(Picklable):
-    """What of a checkpoint is measured."""
+    """Selection of the tensors of a checkpoint that are measured."""
 
     #: The id of a profile; "" for none.
     engine: str = ""
@@ -50,7 +50,7 @@ class Selection(Picklable):
         return PROFILES[self.engine] if self.engine else None
 
     def record(self) -> dict[str, Any]:
-        """Return what differs from the usual as JSON has it."""
+        """Return the fields that differ from the default as JSON values."""
         found = {"engine": self.engine, "include": list(self.include), "exclude": list(self.exclude)}
         found["imatrix"] = self.imatrix
         return {name: value for name, value in found.items() if value}
@@ -62,7 +62,7 @@ class Selection(Picklable):
         return cls(str(record.get("engine", "")), imatrix=str(record.get("imatrix", "")), **patterns)
 
 
-#: What is measured unless somebody says otherwise.
+#: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()
 
 
@@ -193,7 +193,7 @@ def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) ->
 def _mixed(
     profile: Profile | None, entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]]
 ) -> dict[str, dict[str, Scheme]]:
-    """Return what mixtures of types give each tensor, by the mixture's name and the tensor's."""
+    """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
     asked = [name for name, _ in named if profile is not None and name in profile.presets]
     if profile is None or not asked:
         return {}
@@ -211,14 +211,14 @@ def _mixed(
 def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return what stands in for recipes on a tensor, by their places: another scheme, or None where the
+    """Return the substitutes for recipes on a tensor, by their places: another scheme, or None where the
     engine keeps the tensor as it is.
 
     Args:
         profile: The engine's.
         entry: The tensor.
-        named: The recipes that are asked for.
-        schemes: What each is on this tensor where its rows divide into blocks.
+        named: The requested recipes.
+        schemes: The scheme of each on this tensor where its rows divide into blocks.
     """
     found: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)

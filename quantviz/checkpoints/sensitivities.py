@@ -1,4 +1,4 @@
-"""What an error of each tensor weighs (α): from a mapping, a CSV, or llama.cpp's importance matrix."""
+"""Weights α of the tensors' errors: from a mapping, a CSV, or llama.cpp's importance matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells whether a file is what it was when it was read."""
+"""Stamps of files, which show whether a file has changed since it was read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TICK_NS = 20_000_000
 
 
 def stamp_of(file: str, version: str = "") -> str | None:
-    """Return what changes when a file does: by its place on the disk, its size and its times; none where that
-    would not be sure.
+    """Return a text that changes with a file: its place on the disk, its size and its times; None where a
+    change could go unnoticed.
 
     Args:
         file: Its path or its address.

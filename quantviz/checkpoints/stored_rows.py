@@ -1,6 +1,6 @@
 """Rows of a results file as typed data: the one place where they are parsed.
 
-What does not parse is a row with a problem, whose sentence says why; a scan that does not parse is none.
+A row that does not parse is a row with a problem and its reason; a scan that does not parse is none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 
-#: What a tensor under a recipe can have come to.
+#: Outcomes of a tensor under a recipe.
 STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
-#: What a scan is put down as.
+#: States of a scan in the file.
 STATES = ("running", "done", "cancelled")
-#: What marks, among the notes of a scan, the one on how much was read; whether that is all.
+#: Key that marks, among the notes of a scan, the one on its coverage; its value is whether that is complete.
 COVERAGE = "complete"
 #: Numbers of a row that was measured, and those that count something.
 _NUMBERS = frozenset((*METRICS, *NUMBERS))
@@ -68,7 +68,7 @@ class Scan:
 
     id: int
     path: str
-    #: Names as they were asked for, with the schemes.
+    #: Names as the user gave them, with the schemes.
     recipes: tuple[tuple[str, Scheme], ...]
     #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
     #: word.
@@ -79,7 +79,7 @@ class Scan:
     started: float
     updated: float
     progress: Progress
-    #: What a person should know of the checkpoint's files, by language.
+    #: Notes on the checkpoint's files, by language.
     notes: tuple[dict[str, str], ...]
     #: How much of it was read, by language; nothing in files of before that was counted.
     coverage: dict[str, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Listed(NamedTuple):
     status: str | None
     #: Which of its axes are outputs.
     outputs: tuple[int, ...] = (0,)
-    #: What an engine uses on it in place of a recipe, by the recipe's place; None where it keeps the tensor.
+    #: Substitutes of an engine for a recipe, by the recipe's place; None where it keeps the tensor.
     instead: Mapping[int, Scheme | None] = MappingProxyType({})
     #: Why it was not measured, by language.
     reason: Mapping[str, str] | None = None
@@ -111,7 +111,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a content under a scheme."""
+    """Measurement of a content under a scheme."""
 
     status: str
     #: Why it was not measured, by language.
@@ -203,7 +203,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
-    """Return what was measured from its row of `MEASURED_COLUMNS`; a row that does not parse has a problem.
+    """Return the measurement in a row of `MEASURED_COLUMNS`; one that does not parse has status "problem".
 
     Args:
         row: The row.
@@ -225,8 +225,8 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
 
 
 def shape_form(entry: Entry) -> Any:
-    """Return what the file has of a tensor's shape: with its outputs where they are not its first axis, and
-    with what an engine uses on it in place of schemes, and with the mark of its columns' importance.
+    """Return the stored form of a tensor's shape: with its outputs where they are not its first axis, with an
+    engine's substitutes for schemes, and with the hash of its columns' importance.
     """
     more: dict[str, Any] = {}
     if entry.outputs != (0,):
@@ -239,7 +239,7 @@ def shape_form(entry: Entry) -> Any:
 
 
 def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) -> Any:
-    """Return what the file has of a scan's recipes, with the selection where one is made."""
+    """Return the stored form of a scan's recipes, with the selection where one is made."""
     listed = [[name, str(scheme)] for name, scheme in recipes]
     return {"recipes": listed, **selection.record()} if selection.record() else listed
 

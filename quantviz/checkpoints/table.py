@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Metrics that stand first.
 _FIRST = ("mse", "sqnr_db")
-#: The columns in their order. `importance` tells what errors of a tensor's columns counted, `content` its
-#: bytes, dtype and shape; `bits` is what it takes as the recipe stores it, a whole number, and the metric
+#: The columns in their order. `importance` is a hash of the weights of a tensor's columns, `content` one of
+#: its bytes, dtype and shape; `bits` is its size as the recipe stores it, a whole number, and the metric
 #: `effective_bits` the same for one weight.
 COLUMNS = (
     *("tensor", "recipe", "status", "reason", "fallback", "importance", "shape", "dtype", "content", "bits"),

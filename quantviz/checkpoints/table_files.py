@@ -171,7 +171,7 @@ def _parsed(raw: bytes | str) -> Any:
 
 
 def _whole_number(digits: str) -> Any:
-    """Return a whole number of JSON; in place of one that is too long the sentence that says so."""
+    """Return a whole number of JSON; an error as a value in place of one that is too long."""
     if len(digits) > NUMBER_DIGITS:
         return QuantVizError("rows.digits", field="JSON", count=len(digits), most=NUMBER_DIGITS)
     return int(digits)
@@ -195,7 +195,7 @@ def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Mapping[str, Seq
 
 
 def _cell(column: str, written: str) -> Any:
-    """Return what a cell of a CSV has: names and texts as they are, numbers in columns of numbers alone."""
+    """Return the value of a CSV cell: names and texts as they are, numbers in columns of numbers alone."""
     if column in NAMES:
         return from_csv_text(written)
     if not written:

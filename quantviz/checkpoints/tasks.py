@@ -41,7 +41,7 @@ class Task(Picklable):
 
 @dataclass(frozen=True)
 class Measures(Picklable):
-    """What came of one tensor of a task."""
+    """Measurements of one tensor of a task."""
 
     entry: Entry
     content: str
@@ -63,7 +63,7 @@ class Bands(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class Survey(Picklable):
-    """What is found of a giant tensor before its bands are given out."""
+    """Facts of a giant tensor, collected before its bands are given out."""
 
     known: Known | None = None
     #: Whether parts of it can be read alone.
@@ -73,7 +73,7 @@ class Survey(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class Parts(Picklable):
-    """What came of some bands: for each in its order, a part for each scheme."""
+    """Measurements of some bands: for each in its order, a part for each scheme."""
 
     bands: tuple[tuple[Part, ...], ...] = ()
     #: Why they could not be read.
@@ -81,7 +81,7 @@ class Parts(Picklable):
 
 
 def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, ...]:
-    """Return what is measured of a task's tensors, in their order.
+    """Return the measurements of a task's tensors, in their order.
 
     It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
     """
@@ -134,7 +134,7 @@ def measure_read(
 
 
 def survey(entry: Entry, *, threads: int | None = None) -> Survey:
-    """Return what is known of a whole tensor, which is read once for it."""
+    """Return the facts of a whole tensor, which is read once for them."""
     with Files() as files:
         held = read_tensor(entry, files, Buffer.of([entry]))
         if held.problem is not None:
@@ -144,7 +144,7 @@ def survey(entry: Entry, *, threads: int | None = None) -> Survey:
 
 
 def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
-    """Return what is measured of some bands of a tensor, of which no more than these is read."""
+    """Return the measurements of some bands of a tensor; only these are read."""
     try:
         with Files() as files:
             x = lying_tensor(entry, files)

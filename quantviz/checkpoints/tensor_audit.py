@@ -20,11 +20,11 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Band, Compared, compared
-from quantviz.streaming.threads import InOrder, shared_out
+from quantviz.streaming.threads import InOrder, default_threads, shared_out
 
-#: What a tensor's audit can come to, and what that is in the account: a quantized one was compared; it is not
-#: the same weight; one that is not quantized is the original, rounded to its dtype, or is not; something was
-#: wrong with it, or nobody knows how to read it; there was no partner; it needs none; it holds no numbers.
+#: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
+#: weight; one that is not quantized is the original, rounded to its dtype, or is not; it has a problem, or
+#: its layout is unknown; there was no partner; it needs none; it holds no numbers.
 BECAME_OF: Mapping[str, Became] = MappingProxyType(
     {
         "ok": "compared",
@@ -38,9 +38,11 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: Threads that compare: each has a band with its codes and values, some 50 MB.
+_THREADS = 12
 #: How codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
-#: What can be odd about the values of a weight, on either side.
+#: Oddities of the values of a weight, on either side.
 ODDITIES = ("all_zero", "all_equal", "not_finite")
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
 LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
@@ -48,19 +50,23 @@ LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
 #: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
 #: whose errors are some tenth of the values.
 _SLACK_STEPS, _SLACK_FOLDED, _SLACK_FITTED = 0.02, 2**-7, 0.35
+#: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
+#: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
+#: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
+_SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
 #: The metrics that need no codes.
 _WITHOUT_CODES = (
     *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
 )
-#: Fewest rows that tell how the codes of one column were chosen.
+#: Fewest rows that show how the codes of one column were chosen.
 _ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class TensorAudit(Picklable):
-    """What was found of one tensor."""
+    """Results of one tensor."""
 
     #: Its name in the quantized file, and in the original; "" where it has no partner there.
     tensor: str
@@ -69,7 +75,7 @@ class TensorAudit(Picklable):
     layout: str
     #: One of `STATUSES`.
     status: str
-    #: What a problem was, or why no partner is needed.
+    #: The problem, or why no partner is needed.
     reason: Reason | None = None
     shape: Shape = ()
     #: The scheme that was recovered; its calibration is not known. None where it is not quantized.
@@ -91,7 +97,7 @@ class TensorAudit(Picklable):
     unused_codes: int = 0
     #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    #: What was done to the original before it was compared.
+    #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
     #: How its partner was found: "name", "ends" or "converter"; "" where it has none.
@@ -106,7 +112,7 @@ class TensorAudit(Picklable):
 
 
 class _Seen:
-    """What the values of a tensor are like, a band at a time."""
+    """Range and finiteness of a tensor's values, collected a band at a time."""
 
     def __init__(self) -> None:
         self._low, self._high = math.inf, -math.inf
@@ -131,7 +137,7 @@ class _Seen:
         self.finite = self.finite and other.finite
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
-        """Return what is odd about all of them."""
+        """Return the oddities that hold for all of them."""
         found = []
         if self._low == self._high:
             found.append("all_equal" if self._low else "all_zero")
@@ -141,11 +147,11 @@ class _Seen:
 
 
 def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band:
-    """Return what a file has of some rows, from one multiple of `weight.row_step` to before another, and the
-    original's values.
+    """Return codes, scales and values of some rows, from one multiple of `weight.row_step` to before another,
+    and the original's values.
 
     Raises:
-        QuantVizError: No scheme says how the weight was made.
+        QuantVizError: The weight has no scheme.
     """
     if weight.scheme is None:
         raise QuantVizError("audit.no_codes", name=weight.name)
@@ -153,13 +159,16 @@ def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band
     own = x.read(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
     folded = x.of_columns is not None or x.of_rows is not None
-    of_x = max(_SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape))) if folded else 0.0
+    # llama.cpp computes in float32.
+    of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
+    if folded:
+        of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
     return Band(weight.scheme, own, coded.q, coded.x_hat, coded.scale, coded.zero_point, (_SLACK_STEPS, of_x))
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What is found of some rows of a weight that has a scheme."""
+    """Results of some rows of a weight that has a scheme."""
 
     compared: Compared
     values: _Seen
@@ -178,7 +187,7 @@ def _part_of(band: Band, count: int) -> _Part:
 def audit_weight(
     weight: QuantizedWeight, x: Original, original: str, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return what is found of a quantized weight beside its original.
+    """Return the audit of a quantized weight beside its original.
 
     Args:
         weight: The weight.
@@ -187,7 +196,7 @@ def audit_weight(
         threads: How many threads compare; the answer has the same bits for any.
 
     Raises:
-        QuantVizError: It cannot be read, or what it decodes to is no number.
+        QuantVizError: It cannot be read, or decodes to no number.
     """
     if weight.scheme is None:
         return _audit_values(weight, x, original)
@@ -213,7 +222,8 @@ def audit_weight(
         for number, rows in numbered:
             in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
 
-    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), threads)
+    most = min(threads or default_threads(), _THREADS)
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
     assert whole is not None
     assert whole.codes_seen is not None
     found = metrics_of(whole, weight.stored_bits, METRICS)
@@ -241,7 +251,7 @@ def audit_weight(
 
 
 def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
-    """Return what is found of a quantized weight without scheme: its errors alone."""
+    """Return the audit of a quantized weight without scheme: its errors alone."""
     whole: Moments | None = None
     values, originals = _Seen(), _Seen()
     for start, stop in bands(weight.shape, weight.row_step):
@@ -282,7 +292,7 @@ def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
 
 
 def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
-    """Return what is found of a tensor that is not quantized, stored as `dtype`, beside its original."""
+    """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
     whole: Moments | None = None
     equal = True
     here, there = _Seen(), _Seen()

@@ -1,4 +1,4 @@
-"""What a tensor is in its model, by its name and shape: engines choose by that what they quantize."""
+"""Kind of a tensor in its model, by its name and shape: engines choose by it which tensors they quantize."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from quantviz.checkpoints.account import is_matrix
 from quantviz.schemes.granularity import Shape
 
-#: What a tensor can be:
+#: Kinds of tensors:
 #:
 #: linear       a matrix that inputs are multiplied by
 #: experts      the matrices of many experts in one tensor
@@ -19,7 +19,7 @@ from quantviz.schemes.granularity import Shape
 #: position     a table or bias of positions
 #: token_type   a table of the kinds of tokens
 #: norm         the gain of a normalization
-#: bias         what is added to an output
+#: bias         the addend of an output
 #: scale        scales, zero points or smallest values of codes
 #: vector       anything else that is no matrix
 Kind = Literal[
@@ -31,8 +31,8 @@ KINDS: tuple[Kind, ...] = (
     "bias", "scale", "vector",
 )  # fmt: skip
 
-#: How names end, without ".weight", that tell what a tensor is: the first that fits. Names are those of
-#: Hugging Face's models and llama.cpp's files.
+#: Ends of names, without ".weight", by kind: the first that fits decides. Names are those of Hugging Face's
+#: models and llama.cpp's files.
 _BY_NAME: tuple[tuple[Kind, str], ...] = (
     (
         "position",
@@ -64,7 +64,7 @@ _PICTURES, _STACK = 4, 3
 
 
 def kind_of_tensor(name: str, shape: Shape) -> Kind:
-    """Return what a tensor is.
+    """Return the kind of a tensor.
 
     >>> names = ["layers.3.self_attn.q_proj.weight", "lm_head.weight", "blk.0.ffn_norm.weight",
     ...          "embeddings.position_embeddings.weight", "h.0.mlp.gate.weight", "blk.0.ffn_up.bias"]

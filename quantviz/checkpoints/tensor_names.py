@@ -1,4 +1,4 @@
-"""Where a tensor stands in a model, as far as its name tells: layer, kind, expert."""
+"""Place of a tensor in a model, from its name: layer, kind, expert."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What files call the values of a layer: said of nearly all of them, so left out.
+#: Last part of the names of a layer's values: the same for nearly all of them, so left out.
 _VALUES = "weight"
-#: The last part of a stack's name where it only says that there are layers.
+#: Last parts of a stack's name that only mean "layers".
 _LAYERS = frozenset(("layers", "layer", "blocks", "block", "h", "blk", "stages", "model", "transformer"))
 _DIGITS = re.compile(r"\d{1,6}", re.ASCII)
 
@@ -18,13 +18,13 @@ _DIGITS = re.compile(r"\d{1,6}", re.ASCII)
 class Place:
     """Where a tensor stands in a model."""
 
-    #: What comes before the layer's number, such as "model.layers"; "" where there is none.
+    #: Parts before the layer's number, such as "model.layers"; "" where there is none.
     stack: str
-    #: The layer's number; −1 for what belongs to none, such as the embedding.
+    #: The layer's number; −1 for tensors of none, such as the embedding.
     layer: int
-    #: What it is in its layer, such as "mlp.experts.down_proj".
+    #: Name inside its layer, such as "mlp.experts.down_proj".
     kind: str
-    #: The expert's number; −1 for what belongs to none.
+    #: The expert's number; −1 for tensors of none.
     expert: int = -1
 
 
@@ -86,8 +86,8 @@ def _shortest(name: str, alone: Sequence[bool]) -> str:
 
 
 def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:
-    """Return what stands before a layer's number: nothing where there is one stack, else what tells them
-    apart.
+    """Return the labels before a layer's number: "" where there is one stack, else the parts of the stacks'
+    names that differ.
 
     >>> short_stacks(["model.layers"]), short_stacks(["model.encoder.layers", "model.decoder.layers"])
     (('',), ('encoder', 'decoder'))

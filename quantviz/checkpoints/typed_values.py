@@ -138,7 +138,7 @@ def from_digits(written: str, field: str) -> int | float:
 
 
 def json_value(value: Any, field: str) -> Any:
-    """Return what a text of JSON has."""
+    """Return the value of a JSON text."""
     try:
         if not isinstance(value, str):
             raise ValueError

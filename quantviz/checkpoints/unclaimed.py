@@ -1,7 +1,7 @@
-"""Tensors that hold codes of a layout that nobody here knows: found, so that they are not taken for weights.
+"""Detection of tensors that hold codes of an unknown layout, so that they are not taken for weights.
 
 Whole numbers are codes unless they are indices, counts or masks; FP8 and FP4 are codes where scales lie
-beside them that no layout claims. What lies beside codes with the name of a scale or a zero point belongs to
+beside them that no layout claims. A tensor beside codes with the name of a scale or a zero point belongs to
 them.
 """
 
@@ -24,14 +24,14 @@ WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 _SMALL_FLOAT = re.compile(r"float[468]_.*", re.ASCII)
 #: How names end of whole numbers that are no codes.
 _INDEX = re.compile(r"(.*[._])?(index|indices|ids|positions?|mask|num_batches_tracked|offsets?)", re.ASCII)
-#: What the last parts of names have in them of what goes with codes.
+#: Texts in the last parts of names of tensors that accompany codes, such as scales.
 _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
 #: Codes of one module times what lies beside them, of which each pair is looked at.
 _MOST_PAIRS = 2**12
-#: Elements by which a mask is told: one of whole numbers has 0 and 1 alone, and both.
+#: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
 
 
@@ -68,7 +68,7 @@ def is_whole(dtype: str) -> bool:
 
 
 def _is_codes(catalog: Catalog, name: str, *, scaled: bool) -> bool:
-    """Return whether a tensor is codes; `scaled` tells that one lies beside it that goes with codes."""
+    """Return whether a tensor is codes; `scaled`: whether scales or the like lie beside it."""
     info = catalog.info(name)
     if _SMALL_FLOAT.fullmatch(info.dtype):
         return scaled and is_matrix(info.shape) and not _OF_CODES.search(name.rpartition(".")[2])

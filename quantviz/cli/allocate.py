@@ -148,5 +148,5 @@ def _tell(found: Allocation) -> None:
 
 
 def _error(found: Allocation) -> str:
-    """Return which number tells the error: its SQNR where the cost is made of it."""
+    """Return the id of the number that measures the error: "error" for SQNR, "cost" for costs of a table."""
     return "cost" if math.isnan(found.sqnr_db) else "error"

@@ -24,7 +24,9 @@ def write_address(app: str, page: str, parameters: Mapping[str, str]) -> str:
     >>> write_address("http://10.0.0.5:8501/", "lab", parameters)
     'http://10.0.0.5:8501/lab?s=int4,symmetric,per_channel(axis=1)&k=no-below'
     """
-    query = "&".join(f"{name}={quote(value, safe=_UNESCAPED)}" for name, value in parameters.items())
+    query = "&".join(
+        f"{name}={quote(value, _UNESCAPED, errors='replace')}" for name, value in parameters.items()
+    )
     if query.endswith(")"):  # chat programs take a bracket at the end for the sentence's
         query = query[:-1] + "%29"
     return f"{app.rstrip('/')}/{page}" + (f"?{query}" if query else "")

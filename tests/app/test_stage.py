@@ -238,6 +238,18 @@ def test_a_recipe_of_as_few_bits_is_offered_and_loaded():
     assert qv.Scheme.parse(address(at)["s"]).number_format.bits <= 4
 
 
+def test_a_recipe_of_one_scale_for_each_column_is_marked_and_not_offered():
+    """It brings most on loud columns, and no kernel of four bits takes it."""
+    columns = "loud_columns(rows=64,cols=64,every=16,factor=30.0)"
+    at = turned(opened(t=columns, s="int4,symmetric,per_tensor,min_max,course", lang="en"), "compare")
+    table = next(each.value for each in at.dataframe if "name" in each.value)
+    of_four = table[table["bits"] < 4.3]
+    best = of_four.loc[of_four["sqnr_db"].idxmax(), "name"]
+    assert best.endswith("per column (no kernel)")
+    healthy(at.button(key="recipe_use").click().run())
+    assert "per_channel(axis=1)" not in address(at)["s"]
+
+
 def test_the_tab_stays_open_while_the_scheme_changes_and_is_not_in_the_link():
     at = turned(opened(), "range")
     before = address(at)

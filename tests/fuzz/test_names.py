@@ -19,6 +19,7 @@ from quantviz.checkpoints.offers import Rows
 from quantviz.checkpoints.selection import ALL_QUANTIZED
 from quantviz.checkpoints.table_files import read_table
 from quantviz.cli.output import Output, write
+from quantviz.errors import QuantVizError
 from quantviz.export.audit_report import _plain
 from quantviz.lab.share_links import write_address
 from quantviz.quoting import (
@@ -33,6 +34,7 @@ from quantviz.quoting import (
 )
 from quantviz.sources.base import file_code
 from quantviz.sources.files import READERS, cut_out_snippet
+from quantviz.text import languages
 from quantviz.ui.checkpoints.table import python_call, scan_command
 from tests.helpers.meaningful_names import NAMES, made
 
@@ -172,3 +174,15 @@ def test_no_cell_of_a_text_is_a_formula_to_a_spreadsheet(tmp_path):
         assert from_csv_text(csv_text(name)) == name
     pairs = itertools.combinations(map(csv_text, ALL), 2)
     assert all(one != other for one, other in pairs)
+
+
+def test_half_a_character_in_a_name_is_shown_and_linked_without_an_error():
+    """A file's name need not be text: such a sentence, or such an address, could not be sent to a browser."""
+    half = "\ud800x"
+    for problem in (
+        QuantVizError("checkpoint.not_offered", file=half),
+        QuantVizError("link.choice", got=half, known=half),
+    ):
+        for language in languages():
+            problem.message(language).encode()
+    assert write_address("http://a", "lab", {"t": half}) == "http://a/lab?t=%3Fx"

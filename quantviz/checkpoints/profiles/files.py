@@ -1,4 +1,4 @@
-"""What the files of engines' tools are like, as far as their sizes depend on it."""
+"""Format of the files of engines' tools, as far as it determines their size."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Parts:
-    """What a quantized weight is made up of in a file, besides codes and scales in use."""
+    """Overhead of a quantized weight in a file, besides codes and scales in use."""
 
-    #: Tensors that it is.
+    #: Number of tensors that it is stored as.
     count: int = 2
-    #: Bytes of each weight: of shapes, tables, a scale of inputs, and more that the header says of it.
+    #: Bytes of each weight: of shapes, tables, a scale of inputs, and further entries in the header.
     of_tensor: int = 0
     #: Bytes of each row: of zero points that are 0.
     of_row: int = 0
@@ -21,7 +21,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Files:
-    """What files are like."""
+    """Format of a tool's files."""
 
     #: How their names end.
     suffix: str
@@ -38,14 +38,14 @@ class Files:
     entry: int = 0
     #: Bytes of the header for each quantized weight, besides those of its tensors.
     described: int = 0
-    #: What a quantized weight is made up of by recipe, where that is not usual.
+    #: Overhead of a quantized weight by recipe, where it is not the usual one.
     parts: Mapping[str, Parts] = field(default_factory=lambda: MappingProxyType({}))
 
     def parts_of(self, recipe: str) -> Parts:
-        """Return what a weight is made up of under a recipe by id."""
+        """Return the overhead of a weight under a recipe by id."""
         return self.parts.get(recipe, Parts())
 
 
-#: What the entry of a tensor in the header of a .safetensors file takes, besides its name: dtype, shape and
-#: offsets, with the end of a part's name.
+#: Bytes of a tensor's entry in the header of a .safetensors file, besides its name: dtype, shape and offsets,
+#: with the end of a part's name.
 SAFETENSORS_ENTRY = 70

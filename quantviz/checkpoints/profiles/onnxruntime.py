@@ -37,7 +37,7 @@ ONNXRUNTIME = Profile(
             **dict.fromkeys(_NBITS, MappingProxyType(dict.fromkeys(_NOT_MATMUL, ""))),
         }
     ),
-    # What the graph says of a weight: int8 takes four operations in place of one. Its zero points are 0.
+    # Bytes of a weight in the graph: int8 takes four operations in place of one. Its zero points are 0.
     files=Files(
         ".onnx",
         described=190,

@@ -1,7 +1,7 @@
-"""Mixtures of types by name: what a preset of llama.cpp gives each tensor, by its part and its layer.
+"""Mixtures of types by name: the type that a preset of llama.cpp gives each tensor, by part and layer.
 
-A preset is a list of steps, of which the first that fits a tensor decides. Conditions are told from the names
-and shapes of all tensors, as llama.cpp tells them from the same.
+A preset is a list of steps, of which the first that fits a tensor decides. Conditions follow from the names
+and shapes of all tensors, as in llama.cpp.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 from quantviz.schemes.granularity import Shape
 
-#: The parts of a model that llama.cpp tells apart, `tensor_get_category`: the first whose text is in a name.
+#: The parts of a model in llama.cpp's `tensor_get_category`: the first whose text is in a name.
 Part = Literal[
     "output", "embedding", "qkv", "kv_b", "v", "k", "q", "attention_output", "up", "gate", "down", ""
 ]
@@ -42,7 +42,7 @@ _LARGE = 80
 
 @dataclass(frozen=True)
 class Step:
-    """What some parts get where all conditions hold."""
+    """Recipe of some parts where all conditions hold."""
 
     parts: tuple[Part, ...]
     #: The recipe by id; of presets that are not measured, the type of llama.cpp.
@@ -183,7 +183,7 @@ def _experts(own: Mapping[str, str], shapes: Mapping[str, Shape]) -> int:
 
 
 def _shared(by_name: Mapping[str, Shape]) -> int:
-    """Return how many heads of queries share one of keys: told by the shapes of the first layer."""
+    """Return the number of query heads that share one key head, from the shapes of the first layer."""
     queries = next((shape for name, shape in by_name.items() if "attn_q.weight" in name), None)
     keys = next((shape for name, shape in by_name.items() if "attn_k.weight" in name), None)
     if queries and keys:

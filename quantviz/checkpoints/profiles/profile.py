@@ -14,13 +14,13 @@ from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.tensor_kinds import Kind
 
-#: How many recipes one begins with where the profile does not say.
+#: Number of recipes that are preselected where the profile has no list of its own.
 _FIRST = 5
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What an engine does with a model's tensors."""
+    """Rules by which an engine quantizes a model's tensors."""
 
     #: Lower case, as links have it; and as the command takes it.
     id: str
@@ -35,19 +35,19 @@ class Profile:
     keeps: tuple[str, ...] = ()
     #: Whether those are parts of llama.cpp's names.
     by_gguf_names: bool = False
-    #: What a tensor is stored as whose rows do not divide into a recipe's blocks: the recipe by id, or ""
+    #: Fallback of a recipe for tensors whose rows do not divide into its blocks: the recipe by id, or ""
     #: where the tensor stays as it is.
     fallbacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    #: What it takes for kinds of tensors in place of a recipe: the recipe by id, or "" where such tensors
-    #: stay as they are.
+    #: Substitutes for a recipe by the kind of tensor: the recipe by id, or "" where such tensors stay as they
+    #: are.
     by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=lambda: MappingProxyType({}))
     #: Its mixtures of types by name.
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
-    #: Those with types that are not encoded here, whose choice of types is told and not measured.
+    #: Those with types that are not encoded here, whose choice of types is shown and not measured.
     unencoded: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}))
-    #: What its files are like; none where their size is not told.
+    #: The format of its files; None where their size is not computed.
     files: Files | None = None
-    #: What `export_allocation` writes for it; "" where there is nothing.
+    #: The form in which `export_allocation` writes for it; "" where there is none.
     export: str = ""
     #: How the ids of its conventions begin: those whose decibels are its own.
     arithmetic: str = ""

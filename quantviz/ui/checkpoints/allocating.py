@@ -135,7 +135,7 @@ def _alpha_words(spending: Spending) -> str:
 
 
 def _sentence(found: Any, profile: Profile | None) -> str:
-    """Return what was found and what to change next; `profile` is that of the engine whose files count."""
+    """Return the sentence on an allocation and the next change; `profile`: the engine whose files count."""
     whole = found.bits + found.choices.kept_bits
     words = [
         say(
@@ -162,7 +162,7 @@ def _sentence(found: Any, profile: Profile | None) -> str:
 
 
 def _counted(profile: Profile | None) -> str:
-    """Return what a size counts."""
+    """Return the sentence on the basis of a size: a tool's files, its tensors, or the recipes' bits."""
     if profile is None:
         return say("checkpoints.allocate.own_bits")
     has_header = profile.files is not None and profile.files.entry > 0

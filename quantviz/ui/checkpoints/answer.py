@@ -1,4 +1,4 @@
-"""What a scan found: the sentence, the map, the distribution and the table."""
+"""Results of a scan: the sentence, the map, the distribution and the table."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _square_clicked(key: str, model: Model, data: ModelMap, recipe: str) -> None
 
 
 def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
-    """Say what the colours tell, and what has no square."""
+    """Show the meaning of the colours, and the number of tensors without a square."""
     words = [html.escape(say("checkpoints.left_out", count=data.left_out))] if data.left_out else []
     if data.crowded:
         words.append(html.escape(say("checkpoints.crowded", count=data.crowded)))
@@ -199,7 +199,7 @@ def _show_below_map(state: CheckpointsState, data: ModelMap) -> None:
 
 
 def _legend(data: ModelMap) -> list[str]:
-    """Return what squares without a number stand for, and the mark in a corner, as HTML."""
+    """Return the legend of squares without a number, and of the mark in a corner, as HTML."""
     words = [
         f"<span>{html.escape(say(f'checkpoints.legend.{status}', sign=sign, count=count))}</span>"
         for status, sign in SIGNS.items()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ORIGINAL, _HEIGHT = "checkpoints_original", 320
 #: Sentences besides the verdict that are shown.
 _MOST_SAID = 12
-#: What became of tensors, in the order in which the table has them.
+#: Outcomes of tensors, in the order of the table.
 _ORDER = ("not_read", "not_quantized_here", "compared", "refused", "equal", "left_aside")
 
 
@@ -93,7 +93,7 @@ def _job(state: CheckpointsState) -> Job | None:
         return None
     try:
         return audit_process().job(path_of(state.chosen), path_of(state.original))
-    except QuantVizError:  # it is said where the choice is shown
+    except QuantVizError:  # it is shown with the choice
         return None
 
 
@@ -163,7 +163,7 @@ def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
-    """Return what became of each tensor, what was not read first."""
+    """Return the outcome of each tensor as a table, unread tensors first."""
     import pandas as pd
 
     listed = sorted(rows, key=lambda row: _ORDER.index(row["coverage"]))

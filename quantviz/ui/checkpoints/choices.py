@@ -117,7 +117,7 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     try:
         path_of(state.chosen)
         scan = find_scan(state)
-    except QuantVizError as error:  # it is said below too
+    except QuantVizError as error:  # it is shown below too
         problem = say_error(error)
     others = [name for name in options if name != state.chosen]
     if problem and others:
@@ -143,7 +143,7 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
         key="checkpoints_scan",
         type="secondary" if done else "primary",
         on_click=session.safely(_begin),
-        # What is seen beside the button: the address may name no recipe.
+        # The state on the page, not the address, which may name no recipe.
         args=(state,),
         disabled=bool(busy or running or problem or not state.recipes),
         help=problem or say("checkpoints.busy" if busy else f"checkpoints.{word}_help"),
@@ -165,7 +165,7 @@ def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
         return {"recipes": PROFILES[state.engine].first_recipes}
     try:
         scan = find_scan(state)
-    except QuantVizError:  # it is said below
+    except QuantVizError:  # it is shown below
         scan = None
     if scan is None:
         return {"recipes": USUAL}
@@ -200,7 +200,7 @@ def _choose_scan(state: CheckpointsState) -> None:
     """Choose one of the scans in a file of results."""
     try:
         scans = {scan.id: scan_words(scan) for scan in scans_of(state.chosen)}
-    except QuantVizError:  # it is said below
+    except QuantVizError:  # it is shown below
         return
     if not scans:
         return
@@ -215,20 +215,20 @@ def _choose_scan(state: CheckpointsState) -> None:
 
 
 def scan_words(scan: Scan) -> str:
-    """Return what a scan in a file is called: the end of its checkpoint's path, and its recipes."""
+    """Return the label of a scan in a file: the end of its checkpoint's path, and its recipes."""
     parts = scan.path.rstrip("/").split("/")[-2:]
     return visible(f"{'/'.join(parts)} · {', '.join(names_of(scan))}"[:120])
 
 
 def choices_words(scan: Scan) -> str:
-    """Return what a scan was asked for: its engine, its recipes and the name of its importance matrix."""
+    """Return the settings of a scan: its engine, its recipes and the name of its importance matrix."""
     profile, matrix = scan.selection.profile, PurePath(scan.selection.imatrix).name
     recipes = [recipe_words(name, language()) for name in names_of(scan)]
     return ", ".join(filter(None, (profile.name if profile else "", *recipes, visible(matrix))))
 
 
 def show_colours(state: CheckpointsState, model: Model) -> None:
-    """Show which recipe and which number the colours tell, and whose experts are shown."""
+    """Show the choices of the recipe and the quantity of the colours, and of the layer with experts."""
     names = {name: recipe_words(name, language()) for name in model.recipes}
     choose(
         st.selectbox,

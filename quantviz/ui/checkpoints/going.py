@@ -39,7 +39,7 @@ def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
     """Turn to the Lab with a tensor under a recipe, at its largest error."""
     source = source_of(current_state().chosen, tensor)
     row = tensor.rows.get(recipe, {})
-    # What was measured, where the engine has another type for this tensor.
+    # The measured scheme, where the engine has another type for this tensor.
     shape, scheme = source.shape, as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
     worst = row.get("max_error_at")
     cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)

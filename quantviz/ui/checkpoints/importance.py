@@ -125,7 +125,7 @@ def keep(name: str, content: bytes) -> str:
     folder = own_folder("imatrix")
     if folder is None:
         raise QuantVizError("checkpoint.no_cache")
-    # The name is a stranger's: of it only the ending, which tells the format, is a file's here.
+    # The name is untrusted: only its ending, which marks the format, is used.
     ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
     kept = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
     try:

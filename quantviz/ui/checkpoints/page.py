@@ -78,7 +78,7 @@ def _put_address() -> None:
 
 
 def _show_answer(was_running: bool) -> None:
-    """Show the answer, or the sentence that says why there is none.
+    """Show the answer, or the error in its place.
 
     Streamlit would show an error that leaves this part of the page in its own words.
     """

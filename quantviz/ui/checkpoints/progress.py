@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_running(state: CheckpointsState, scan: Scan | None) -> bool:
-    """Return whether a scan goes on, or has just been asked for."""
+    """Return whether a scan is running or about to start."""
     return is_starting(state.chosen) or (scan is not None and scan.state == "running")
 
 
@@ -56,7 +56,7 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
 
 
 def show_failure(state: CheckpointsState) -> None:
-    """Show what the last scan of this checkpoint said where it could not begin."""
+    """Show the error of this checkpoint's last scan, if it could not begin."""
     job = scan_process().job
     if job is None or is_results(state.chosen) or not job.failure or job.path != str(path_of(state.chosen)):
         return
@@ -64,7 +64,7 @@ def show_failure(state: CheckpointsState) -> None:
 
 
 def time_words(seconds: float) -> str:
-    """Return a time as a person says it.
+    """Return a duration as minutes and seconds, or hours, minutes and seconds, rounded up.
 
     >>> time_words(75.2), time_words(3.2), time_words(7300)
     ('1:16', '0:04', '2:01:40')

@@ -86,7 +86,7 @@ def _offered(folder: str) -> Offered:
 
 
 def offered_now() -> Offered:
-    """Return what the server's folder offers; nothing where none is set."""
+    """Return the files to choose from in the server's folder; none where no folder is set."""
     return _offered(str(data_folder())) if folder_offered() else Offered()
 
 
@@ -108,7 +108,7 @@ def path_of(chosen: str) -> Path:
 
 
 def name_of(chosen: str) -> str:
-    """Return what a choice is called."""
+    """Return the label of a choice."""
     if chosen == EXAMPLE:
         return say("checkpoints.example")
     name = chosen.removesuffix(".safetensors.index.json").removesuffix(".bin.index.json").removesuffix("/")
@@ -185,7 +185,7 @@ def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
 
 
 def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what differs once a file of a checkpoint is another: the headers of many take long to read.
+    """Return names, sizes and times of a checkpoint's files: cache key of its headers, which read slowly.
 
     Raises:
         QuantVizError: The folder cannot be listed.
@@ -226,7 +226,7 @@ def _headers(path: str, engine: str, mark: object) -> list[tuple[str, tuple[int,
 
 
 def look_at_headers(state: CheckpointsState) -> Model:
-    """Return a checkpoint of which nothing is measured yet, as its files' headers tell it."""
+    """Return a checkpoint before any measurement, from the headers of its files."""
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
@@ -245,9 +245,9 @@ def names_of(scan: Scan) -> tuple[str, ...]:
 
 
 def look_now(state: CheckpointsState, wait: bool) -> Seen:
-    """Return what a scan has found so far, or the checkpoint alone where it has not begun.
+    """Return the results of a scan so far, or the checkpoint alone where it has not begun.
 
-    Where it has found nothing yet, `wait` has it wait a moment for the first.
+    With `wait` it waits a moment for the first result.
     """
     until = time.monotonic() + _FIRST_SECONDS
     with turns().leave():
@@ -265,7 +265,7 @@ def _has_begun(seen: Seen) -> bool:
 
 
 def look(chosen: str, scan: Scan) -> Seen:
-    """Return what a scan has found so far."""
+    """Return the results of a scan so far."""
     with _results_of(chosen) as results:
         assert results is not None
         found = results.path.stat()
@@ -331,7 +331,7 @@ def others() -> dict[str, Scan]:
         try:
             found |= {f"{file}{NUMBERED}{scan.id}": scan for scan in scans_of(file)}
         except QuantVizError:
-            continue  # it is said where it is chosen
+            continue  # it is shown with the choice
     return found
 
 

@@ -1,4 +1,4 @@
-"""What an allocation keeps to: recipes that are pinned, tensors that stay as stored, what an error weighs."""
+"""Constraints of an allocation: pinned recipes, tensors that stay as stored, weights of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, say_error
 
 _FUSED, _PINS, _ALPHA = "checkpoints_fused", "checkpoints_pins", "checkpoints_alpha"
-#: The pins that the table of them has told, and how often others came from elsewhere.
+#: The pins that the table of them has returned, and how often others came from elsewhere.
 _TOLD, _VERSION = "checkpoints_pins_told", "checkpoints_pins_version"
 #: Pixels of the table: rows are as high as a finger needs, and both columns stand whole beside each other on
 #: a phone of 360 pixels; where there is more room, Streamlit spreads them.
@@ -134,7 +134,7 @@ def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, floa
     from quantviz.checkpoints.offers import Rows
     from quantviz.checkpoints.sensitivities import alphas
 
-    # The name is a stranger's: of it only the suffix, which tells the format, is a file's here.
+    # The name is untrusted: only its suffix, which marks the format, is used.
     with TemporaryDirectory(prefix="quantviz-") as folder:
         path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
         path.write_bytes(uploaded.getvalue())

@@ -1,4 +1,4 @@
-"""What the page of checkpoints shows: its state, read from the address and changed by its controls."""
+"""State of the page of checkpoints, read from the address and changed by its controls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quantviz.schemes.recipes import RECIPES, as_scheme
 from quantviz.ui.shell import address, session
 
 STATE, PROBLEMS = "checkpoints_state", "checkpoints_problems"
-#: What is scanned unless something else is chosen: what most files are shipped in, and what tells why.
+#: Default recipes of a scan: those of most published files, and others that explain their errors.
 USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "int8_per_row")
 #: Between two recipes in an address: no scheme's text has it.
 _BETWEEN = "~"
@@ -34,15 +34,15 @@ _MOST_BITS = 64.0
 
 @dataclass(frozen=True)
 class CheckpointsState:
-    """What is shown."""
+    """State of the page."""
 
     #: An offered checkpoint or file of results, by its path below the folder, or the example.
     chosen: str = ""
-    #: Which scan of a file of results; 0 for the last.
+    #: Number of the scan in a file of results; 0 for the last.
     number: int = 0
-    #: Those that are scanned; none as long as nothing says which.
+    #: Recipes of the scan; none as long as none are chosen.
     recipes: tuple[str, ...] = ()
-    #: The profile of the engine whose tensors are scanned; "" for what engines quantize.
+    #: The profile of the engine whose tensors are scanned; "" for the matrices that engines quantize.
     engine: str = ""
     #: The importance matrix that it takes: one below the folder, or an upload by its content; "" for none.
     imatrix: str = ""
@@ -57,7 +57,7 @@ class CheckpointsState:
     view: str = VIEWS[0]
     #: The original that it is compared with; "" for none.
     original: str = ""
-    #: Bits a weight that are spent; 0 where that was not asked.
+    #: Budget in bits a weight; 0 where none is set.
     budget: float = 0.0
     #: Recipes that an allocation keeps to, by tensor; `KEPT` for one that stays as it is stored.
     pins: tuple[tuple[str, str], ...] = ()
@@ -76,7 +76,7 @@ def current_state() -> CheckpointsState:
 
 
 def problems() -> tuple[QuantVizError, ...]:
-    """Return what the address asked for and could not have."""
+    """Return the errors of the address's parts that are not valid."""
     return cast("tuple[QuantVizError, ...]", st.session_state.get(PROBLEMS, ()))
 
 
@@ -92,7 +92,7 @@ def put_state(new: CheckpointsState) -> None:
 
 
 def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
-    """Take a state without what cannot be had, and return it; the page tells the problem."""
+    """Take a state without a part that is not valid, and return it; the page shows the problem."""
     st.session_state[STATE] = state = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = (*problems(), problem)
     return state
@@ -104,7 +104,7 @@ def setting(key: str, name: str) -> Callable[..., None]:
 
 
 def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
-    """Return what the address asks for, and what of it could not be had."""
+    """Return the state in the address, and the errors of its parts that are not valid."""
     state, wrong = CheckpointsState(), []
     if sum(map(len, asked.values())) > _LONGEST:
         return state, (QuantVizError("link.too_long", longest=_LONGEST),)
@@ -202,8 +202,8 @@ def address_of(state: CheckpointsState) -> dict[str, str]:
 
 
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:
-    """Return what can be scanned under: the engine's recipes, or every one where none is chosen, and what the
-    address names besides.
+    """Return the recipes to choose from: the engine's, or every one where no engine is chosen, and those in
+    the address.
     """
     profile = PROFILES.get(state.engine)
     own = (*profile.recipes, *profile.presets) if profile else RECIPES

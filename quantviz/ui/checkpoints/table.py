@@ -44,7 +44,7 @@ _FORMATS = {
     "mse": "%.3e",
 }
 _HEIGHT = 420
-#: Pixels of the names, whose ends tell them apart.
+#: Pixels of the names, which differ at their ends.
 _NAME = 235
 
 
@@ -86,7 +86,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
 
 
 def _ranked(tensor: ModelTensor, recipe: str) -> tuple[bool, bool, float]:
-    """Return what puts a tensor in its place in the table."""
+    """Return the sort key of a tensor in the table: lowest SQNR first, then NaN, then tensors left aside."""
     value = tensor.number(recipe, "sqnr_db")
     is_aside = tensor.status(recipe) == "left_aside"
     return is_aside, math.isnan(value), 0.0 if math.isnan(value) else value
@@ -207,6 +207,8 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
 
     >>> print(scan_command("$(id).safetensors", ["int8_per_row"]))
     quantviz scan '$(id).safetensors' -r int8_per_row -o table.parquet
+    >>> print(scan_command("m.gguf", ["q4_k"], "llama.cpp", "imatrix.dat"))
+    quantviz scan m.gguf -r q4_k --engine llama.cpp --imatrix imatrix.dat -o table.parquet
     """
     asked = (part for name in recipes for part in ("-r", name))
     of_engine = ("--engine", engine) if engine else ()

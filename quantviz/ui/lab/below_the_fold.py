@@ -29,8 +29,8 @@ _MOST_LISTED = 10_000
 
 
 def show_histograms(study: Study, state: LabState) -> None:
-    """Show x over the grid, and the error in steps. They wait to be asked for: two more charts make a change
-    of the scheme take a third longer in the browser, and a large tensor takes one more pass for them.
+    """Show x over the grid, and the error in steps, once opened: two more charts make a change of the scheme
+    take a third longer in the browser, and a large tensor takes one more pass for them.
     """
     opened = st.expander(say("below.histograms"), expanded=False, key="histograms", on_change="rerun")
     if not opened.open:
@@ -89,7 +89,7 @@ def show_scales(study: Study, state: LabState) -> None:
         return
     with opened:
         columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
-        # Where a block lies says more than its place in the grid of blocks, an axis each.
+        # The place in the tensor is clearer than that in the grid of blocks, an axis each.
         grid = zip(
             *(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True
         )
@@ -122,8 +122,8 @@ def show_scales(study: Study, state: LabState) -> None:
 
 
 def show_metrics(study: Study, state: LabState) -> None:
-    """Show every metric of the whole tensor, with what it means. On a large one some take a pass of their
-    own, so they wait to be asked for.
+    """Show every metric of the whole tensor with its meaning, once opened: on a large one some take a pass of
+    their own.
     """
     if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
         return

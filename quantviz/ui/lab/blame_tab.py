@@ -47,11 +47,11 @@ _MOST_TOGETHER = 8
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first, and a tablet.
 _ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "runs")
-#: Columns of numbers that may have none, told in words.
+#: Columns of numbers with words in place of a missing one.
 _NUMBERS_IN_WORDS = ("others",)
 #: Of the columns that name lines, on a wide page and on a phone.
 _WIDTHS = {"part": (140, 172), "remedy": (230, 204), "block": (180, 172)}
-#: Cells are told to lie in so many channels where these hold half of them.
+#: Most channels that are named as the place of the cells, where they hold half of them.
 _MOST_CHANNELS = 3
 #: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
 _BLOCKS, _MOST_LINES = "blocks", 12
@@ -115,8 +115,8 @@ def parts_in_view(blame: Blame, shape: Shape, view: View) -> npt.NDArray[np.bool
 
 
 def _found(state: LabState) -> tuple[Blame, ...]:
-    """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
-    Of a large tensor one kind of parts is looked at, at first its columns.
+    """Return the blame of each kind of parts, by its cost to the others, largest first: computed once for a
+    tensor and scheme. Of a large tensor only one kind of parts is analysed, at first its columns.
     """
     from quantviz.analysis.blame import blame, culprits
 
@@ -131,7 +131,7 @@ def _found(state: LabState) -> tuple[Blame, ...]:
 
 
 def _kinds(state: LabState) -> dict[str, Granularity]:
-    """Return what can be taken out of a tensor, by its text form."""
+    """Return the kinds of parts that can be taken out of a tensor, by their text form."""
     axes = (axis for axis, length in enumerate(state.source.shape) if length > 1)
     parts: list[Granularity] = [Flat(1)]
     if len(state.source.shape) > 1:
@@ -162,7 +162,7 @@ def _answer(blame: Blame, state: LabState) -> str:
 
 
 def _costliest(blame: Blame, state: LabState) -> str:
-    """Return what causes most where nothing is worth its bits: that it does not pay is no acquittal."""
+    """Return the sentence on the part of largest cost, where no remedy is worth its bits."""
     most = blame.costliest
     if most is None:
         return say("blame.none")
@@ -224,8 +224,8 @@ def _call(blame: Blame, state: LabState) -> str:
 
 
 def _helping(blame: Blame, state: LabState) -> tuple[Remedy, ...]:
-    """Return what helps, of what kernels run: the scheme that brings most beyond its bits, and AWQ's scaling
-    by the layer before.
+    """Return the remedies that help and that kernels run: the scheme of largest gain beyond its bits, and
+    AWQ's scaling by the layer before.
     """
     from quantviz.analysis.blame import DB_PER_BIT
 
@@ -287,7 +287,7 @@ def _take(scheme: Scheme) -> None:
 
 
 def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blame | None:
-    """Return what the tables are about: at first the parts that cost the most; None for a scheme's blocks."""
+    """Return the blame in the tables: at first of the parts of largest cost; None for a scheme's blocks."""
     kinds = _kinds(state) if state.large else {str(blame.parts): blame.parts for blame in found}
     words = {name: _kind(parts, state) for name, parts in kinds.items()}
     if study.layout.block_count > 1:

@@ -1,4 +1,4 @@
-"""What a choice or another tensor has changed in the scheme besides: nothing changes without a word."""
+"""Notes on further changes to the scheme by a choice or another tensor, so that none goes unnoticed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.analysis.better_schemes import gain_db
+from quantviz.analysis.better_schemes import gain_db, is_by_inputs
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Whether the recipes are measured on all values of a large tensor.
 _EXACT = "recipes_exact"
-#: Recipes that are seen at once: as many as stand beside the plot and what is said of it.
+#: Recipes that are seen at once: as many as stand beside the plot and its captions.
 _LINES, _LINES_ON_PHONE = 20, 8
 
 
@@ -53,7 +53,7 @@ def show_compare(
     """Show what may be compared, as far as a teacher has not hidden it: what was chosen first, for all
     recipes take longer.
     """
-    # What the last tab said does not stand here until all recipes are tried.
+    # Clear the last tab's sentence before all recipes are tried.
     told, use = sentence.empty(), action.empty()
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
@@ -70,7 +70,7 @@ def show_compare(
                 # The tab's sentence is taken: this one stands above the table.
                 told, use = st.empty(), st.empty()
             found = recipe_rows_of(state)
-            # What is set now is measured on the same values.
+            # The present scheme is measured on the same values.
             now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
             rows = tuple(row for row in found if row.id != CURRENT)
             _answer(rows, now, state, told, use)
@@ -84,9 +84,12 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
 
 
 def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
-    """Say which recipe is best for as few bits as there are now, and offer it; and which of all is enough."""
+    """Say which recipe is best for as few bits as there are now, and offer it; and which of all is enough.
+    What no kernel runs is neither.
+    """
     from quantviz.figures.recipe_plot import answer_sentence
 
+    rows = tuple(row for row in rows if not is_by_inputs(row.scheme, state.source.shape))
     best = best_within(rows, now.scheme.number_format.bits)
     gain = gain_db(best.sqnr_db if best else None, now.sqnr_db)
     told = say("stage.compare.none", bits=now.scheme.number_format.bits)
@@ -133,8 +136,8 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
 
 
 def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
-    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until it
-    is asked for all values.
+    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until
+    all values are requested.
     """
     from quantviz.analysis.sampled_part import sampled_rows
 
@@ -151,11 +154,19 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
 
+def _name(row: RecipeRow, state: LabState) -> str:
+    """Return a recipe's name, and that no kernel runs it where none does."""
+    name = say_recipe(row.id, state.source)
+    if not is_by_inputs(row.scheme, state.source.shape):
+        return name
+    return say("recipes.no_kernel", name=name)
+
+
 def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     fitting = [row for row in rows if not row.problem]
     columns: dict[str, list[Any]] = {
         "group": [group_of(row.id) for row in fitting],
-        "name": [say_recipe(row.id, state.source) for row in fitting],
+        "name": [_name(row, state) for row in fitting],
         "bits": [row.bits for row in fitting],
         "sqnr_db": [row.sqnr_db for row in fitting],
         "zeroed": [100 * row.zeroed_share for row in fitting],

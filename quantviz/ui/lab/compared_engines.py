@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData, Pixels
 
 
-#: What counts as a difference.
+#: Kinds of differences.
 LIGHTS = ("either", "code")
 #: Sides of lit cells up to which they are framed: each is drawn in four panels, twice.
 _MOST_SIDES = 8000
@@ -42,7 +42,7 @@ class Kept:
     offering: tuple[str, ...]
     refused: dict[str, QuantVizError]
     rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
-    #: What lies between the present convention and another.
+    #: Differences between the present convention and another.
     apart: dict[str, Difference] = field(default_factory=dict)
     #: A result's MSE and SQNR.
     measures: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Shown:
     kept: Kept
     #: The convention of the Lab's own scheme.
     present: str
-    #: What it is held against; all others where there is none.
+    #: The convention to compare with; None for all others.
     other: str | None
-    #: What counts as a difference, one of `LIGHTS`.
+    #: Kind of differences, one of `LIGHTS`.
     light: str
     #: The cells that differ, bool of the tensor's shape.
     lit: torch.Tensor
@@ -134,8 +134,8 @@ def differing(shown: Shown | None, view: View) -> Any:
 
 
 def lighted(data: PanelsData, lit: Any) -> PanelsData:
-    """Return the panels with cells framed, `lit` of those in view; where they are too many to be told apart,
-    or a pixel stands for many cells, with a map of them laid over the panels.
+    """Return the panels with cells framed, `lit` of those in view; where they are too many for frames, or a
+    pixel stands for many cells, with a map of them laid over the panels.
     """
     if lit is None:
         return data

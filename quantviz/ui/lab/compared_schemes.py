@@ -43,7 +43,7 @@ _ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
 )
 #: Before an engine's id among what can be added; no recipe's id has it.
 _ENGINE = "engine."
-#: Schemes of which it is told where they are furthest ahead.
+#: Most schemes whose clearest win is named.
 _MOST_TOLD = 3
 
 
@@ -84,7 +84,7 @@ def show_choices(state: LabState) -> None:
 
 
 def _addable(state: LabState) -> dict[str, Scheme]:
-    """Return what else can be held against the present scheme: recipes, and its own under other engines."""
+    """Return further schemes to compare with the present one: recipes, and its own under other engines."""
     offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
     for name in (name for group in CONVENTION_GROUPS.values() for name in group):
         try:
@@ -110,7 +110,7 @@ def _add() -> None:
     state, name = session.state(), st.session_state[_ADD]
     if name is not None:
         session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
-        # Who adds one wants to see them, also where that takes a while.
+        # Open the comparison for the added scheme, also where that takes a while.
         st.session_state[_OPEN] = True
 
 
@@ -140,7 +140,7 @@ def _name(scheme: Scheme, state: LabState) -> str:
 
 
 def _names(state: LabState) -> tuple[str, ...]:
-    """Return what the schemes that are held against each other are called."""
+    """Return the names of the compared schemes."""
     return tuple(_name(each, state) for each in state.contenders)
 
 
@@ -220,7 +220,7 @@ def _keep() -> None:
 
 
 def _asked_for(state: LabState) -> str:
-    """Return what has a winner each."""
+    """Return the kind of parts with a winner each: cells, rows, columns or blocks."""
     offered = ("cells", *_granularities(state))
     chosen = choose(
         st.segmented_control,
@@ -235,7 +235,7 @@ def _asked_for(state: LabState) -> str:
 
 
 def _granularities(state: LabState) -> Mapping[str, Granularity]:
-    """Return what else may have a winner each: channels, and of a small tensor the scheme's own blocks."""
+    """Return further parts with a winner each: channels, and of a small tensor the scheme's own blocks."""
     from quantviz.analysis.scheme_comparison import MOST_CELLS
 
     rows, cols = state.view.rows, state.view.cols
@@ -261,7 +261,7 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
 
 
 def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
-    """Return who has the smaller error in how many parts, the most first, and where most clearly."""
+    """Return the sentence on the winners: each scheme's share of parts, largest first, and the clearest."""
     # Of a large tensor the map has pixels, but the cells are counted all the same.
     of_cells = parts == "cells"
     wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)

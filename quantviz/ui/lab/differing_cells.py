@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.engine_comparison import Reason
 
 
-#: Cells of a pair that are asked for their rule, and those that are listed.
+#: Differing cells of a pair that are listed.
 _LISTED = 6
 
 
@@ -72,8 +72,8 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
 
 
 def _line(shown: Shown, reason: Reason, engine: str) -> str:
-    """Return a cell in one line, the other side called by its `engine`: first what differs, as far as it may
-    be told.
+    """Return a cell in one line, the other side called by its `engine`: first the values that differ, as far
+    as they may be shown.
     """
     one, other = reason.one, reason.other
     parts = [f"({', '.join(map(str, reason.index))})"]

@@ -1,4 +1,4 @@
-"""What of the tensor was set by hand, and the way back."""
+"""Values of the tensor that were set by hand, and the way back."""
 
 from __future__ import annotations
 

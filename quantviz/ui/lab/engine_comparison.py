@@ -1,6 +1,6 @@
-"""Comparing engines in the Lab: the button, the choices, the table of engines, and who does not take part.
+"""Comparing engines in the Lab: the button, the choices, the table of engines, and those not compared.
 
-`compared_engines` computes and keeps the comparison; `differing_cells` tells the cells that differ, and why.
+`compared_engines` computes and keeps the comparison; `differing_cells` lists the cells that differ, and why.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from quantviz.errors import QuantVizError
 
 
-#: Cells of a pair that are asked for their rule, and those that are listed.
+#: Cells of a pair whose rule is looked up.
 _ASKED = 256
-#: Below this many steps a difference is told in units in the last place.
+#: Below this many steps a difference is given in units in the last place.
 _FEW_STEPS = 0.001
 _LIGHT = "compare_light"
 
@@ -71,7 +71,7 @@ def hold_comparison(compared: str | None) -> None:
 
 
 def _ways_to_frame(shown: Shown, view: View) -> list[str]:
-    """Return what would leave few enough cells: only ways not taken yet that really do."""
+    """Return the ways to few enough cells for frames: those that are not taken yet and suffice."""
 
     def helps(other: str | None, light: str) -> bool:
         return can_be_framed(lit_cells(shown.kept, shown.present, other, light), view)
@@ -105,7 +105,7 @@ def example_state() -> LabState:
 def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
     """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
 
-    `pooled` says that a pixel of the panels stands for many cells.
+    `pooled`: whether a pixel of the panels stands for many cells.
     """
     comparison = shown.comparison
     with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
@@ -243,7 +243,7 @@ def _leave_out(key: str, engines: tuple[str, ...]) -> None:
 
 def _table(shown: Shown) -> None:
     """Show a row for each group of engines that agree, the present one first."""
-    # Where a tile is hidden, so is the column that says the same; on a phone there is no room for them.
+    # Where a tile is hidden, so is the column of the same number; on a phone there is no room for them.
     measured = [name for name in ("mse", "sqnr") if visible(f"tiles.{name}")]
     columns = ("group", "codes", "values", "largest", *measured, "rule")
     wide = ["qv-wide" if name in measured else "" for name in columns]
@@ -335,7 +335,7 @@ def _refused(shown: Shown, state: LabState) -> None:
         )
 
 
-#: What an engine may not offer, and the field of the scheme that it is of.
+#: Features that an engine may lack, with the field of the scheme.
 _FIELDS_OF_LACKS = MappingProxyType(
     {"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"}
 )

@@ -24,7 +24,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
-#: What stands for a scheme that is no recipe.
+#: Choice for a scheme that is no recipe.
 _OWN = "own"
 _RECIPE, _CONVENTION, _RULES = "recipe", "convention", "rules"
 #: The rules that are changed most, first.

@@ -26,11 +26,11 @@ from quantviz.ui.shell.words import plain, say, say_error, shape_text
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog, TensorInfo
 
-#: The control of the dtype of an array whose file does not tell it.
+#: The control of the dtype of an array whose file does not contain it.
 _READ_AS = "folder_read_as"
 #: Names that a list offers at once; of more it offers those that fit what was typed.
 MOST_OFFERED = 200
-#: Names of files that cannot be read which are said.
+#: Most names of unreadable files in a sentence.
 _MOST_NAMED = 5
 #: Seconds for which what lies in the folder is taken to be still the same.
 _LISTING_SECONDS = 5
@@ -60,7 +60,7 @@ def show_folder(state: LabState) -> None:
             )
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
-        # What a callback complained about is said below.
+        # The error of a callback is shown below.
         if "folder" not in session.complaints():
             st.error(say_error(error))
     complaint = session.complaints().get("folder")
@@ -117,7 +117,7 @@ def choose_tensor(
 
 
 def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[[], None]) -> None:
-    """Show the choice of a dtype in the widget `key`, where the file does not tell the chosen array's."""
+    """Show the choice of a dtype in the widget `key`, where the file does not contain the chosen array's."""
     from quantviz.sources.files.npy import dtypes_of
 
     offered = dtypes_of(catalog.info(name).problem) if name is not None and name in catalog else ()
@@ -135,7 +135,7 @@ def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[
 
 
 def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
-    """Return a tensor's name with what its header says; the name alone where that cannot be read."""
+    """Return a tensor's name with dtype and shape from its header; the name alone if that is unreadable."""
     try:
         return label_of(shown, catalog.info(name))
     except QuantVizError:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 #: Elements of the tensor that is opened first, at most, and the length of its axes at least: enough to be
 #: looked at, and soon there.
 _FIRST_ELEMENTS, _FIRST_SIDE = 2**22, 8
-#: A file that lists the tensors of others, each of which would have to be asked what is in it.
+#: A file that lists the tensors of others, without their dtypes and shapes.
 _INDEX = ".index.json"
 #: Characters of a commit that are shown.
 _COMMIT_SHOWN = 7
-#: What was pasted and found, and the file of it whose tensors could be listed.
+#: The model found for the pasted text, and its file whose tensors could be listed.
 _FOUND, _LISTED = "hub_found", "hub_listed"
 
 
@@ -107,7 +107,7 @@ def _choose(model: Model) -> None:
         disabled=locked("tensor"),
     )
     file = st.session_state.get("hub_file")
-    # One that could not be opened is not asked for again in each run.
+    # One that could not be opened is not requested again in each run.
     if file and st.session_state.get(_LISTED) == (model.commit, file):
         with turns().leave():
             catalog = published_catalog(model, file)
@@ -146,7 +146,7 @@ def _find() -> None:
 
 
 def _main_file(model: Model) -> str:
-    """Return the file that holds the model, as far as names tell: at the top, and an index before others."""
+    """Return the file that holds the model, judged by names: at the top, and an index before others."""
     names = [each.name for each in model.files]
     return min(names, key=lambda name: (name.count("/"), not name.lower().endswith(_INDEX), name))
 

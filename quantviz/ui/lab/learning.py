@@ -65,7 +65,7 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "range_p": ("percentile",),
         "range_scale": _SCALE,
         "range_zero_point": _ZERO_POINT,
-        # What *More* holds.
+        # The controls of *More*.
         "value_scale": ("outlier",),
         "error": ("error", "step"),
         # The stage's tabs, and the selected cell.
@@ -83,7 +83,7 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "number_bits": ("effective_bits",),
     }
 )
-#: What became of the selected cell, by its cause: the sentence's own word.
+#: Terms for the selected cell's cause: the sentence's own word.
 CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"rounded": ("rounding",), "zeroed": ("rounding", "step"), "clipped": ("clipping",)}
 )

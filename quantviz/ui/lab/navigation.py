@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 #: Cells a side of the window that a jump opens: few enough to be read one by one.
 _NEAR = 32
 _MINIMAP = "minimap"
-#: What is ranked.
+#: Kinds of parts that are ranked.
 RANKED = ("cells", "rows", "columns", "blocks")
 #: How many of each.
 MOST_RANKED = 20
-#: Columns that are not shown: of blocks their place in the grid says enough.
+#: Columns that are not shown: of blocks their place in the grid is enough.
 _HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"cells": (), "rows": (), "columns": (), "blocks": ("index",)}
 )
@@ -223,7 +223,7 @@ def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> 
     and columns in view.
 
     An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than
-    they begin in are told by their first and last cell.
+    they begin in are named by their first and last cell.
     """
     from quantviz.streaming.regions import place_of
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def found_in(source: Source) -> NonFinite | None:
-    """Return what of the tensor is NaN or Inf; none where nothing is."""
-    # Where the source knows that there are none, the page paints its frame before torch comes in.
+    """Return the counts and first place of NaN and Inf in the tensor; None where all values are finite."""
+    # Where the source is marked finite, the page paints its frame before torch comes in.
     return None if source.finite else facts_of(source).found
 
 
 def take(new: LabState) -> None:
     """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the
-    `QuantVizError` says how many and where.
+    `QuantVizError` contains their number and first place.
     """
     found = found_in(new.source)
     if found and new.scheme.nonfinite == "refuse":

@@ -62,7 +62,7 @@ _HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale",
 class Areas:
     """Where the parts go that are filled after the frame was painted."""
 
-    #: What *Share* and *More* hold; none where they are not shown.
+    #: Contents of *Share* and *More*; None where they are not shown.
     share: Any
     more: Any
     numbers: Any
@@ -221,7 +221,7 @@ def _more(state: LabState) -> None:
 
 
 def show_link() -> None:
-    """Write the address bar, have the browser keep the place, and say what a link cannot carry."""
+    """Write the address bar, have the browser keep the place, and list the parts that a link cannot carry."""
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))

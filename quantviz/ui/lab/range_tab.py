@@ -46,20 +46,20 @@ _TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
 #: Whether all values of a large tensor are measured, and about how many cells are where they are not.
 _EXACT, _CELLS = "calibrations_exact", 2**20
 _MARK_ALL = "calibrations_marked"
-#: What the table is about.
+#: Scopes of the table.
 _WHOLE, _BLOCK = "tensor", "block"
-#: What stands on the curve beside what is set.
+#: Calibrations that are marked on the curve beside the present one.
 _MARKED: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
-#: What looks at a histogram of each block, and for how many blocks of a large tensor it is tried.
+#: Calibrations that read a histogram of each block, and the most blocks of a large tensor for them.
 _BY_HISTOGRAM, _MOST_HISTOGRAMS = (EntropyTensorRT, EntropyONNXRuntime, MSETorch), 2**15
-#: What a large tensor is tried with at once; the rest when it is asked for.
+#: Calibrations that are tried on a large tensor at once; the rest on request.
 _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
 
 def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
-    """Say what another range and finer scales would bring, and offer what brings most beyond its bits. Finer
-    scales that bring less than their bits would in the format are neither told nor offered; those that no
-    kernel runs are told as such, where they bring more, and not offered.
+    """Show the gains of another range and of finer scales in dB, and offer the one that gains most beyond its
+    bits. Finer scales that gain less than their bits would in the format are neither shown nor offered;
+    those that no kernel runs are shown as such, where they gain more, and not offered.
     """
     with sentence:
         ranges = _compared(state, None)
@@ -106,7 +106,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
 
 
 def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
-    """Return what finer scales bring beyond their bits, in dB; 0 where they bring nothing."""
+    """Return the gain of finer scales beyond their bits, in dB; 0 where there is none."""
     gained = gain_db(finer.sqnr_db if finer else None, now_db)
     if finer is None or not gained:
         return 0.0
@@ -143,7 +143,7 @@ def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | 
 
 
 def _range_told(row: CalibrationRow, gain: float) -> str:
-    """Return what a range would bring; where each block has ends of its own, how far they clip as well."""
+    """Return the sentence on a range's gain; where each block has its own ends, with the share they clip."""
     words = {"what": _range_words(row), "gain": _gain(gain)}
     if not math.isnan(row.lo) or math.isnan(row.width_share) or isinstance(row.calibration, MinMax):
         return say("stage.range.by_range", **words)
@@ -156,7 +156,7 @@ def _gain(gain: float) -> str:
 
 
 def _range_words(row: CalibrationRow) -> str:
-    """Return a range as what is done: where one block has one, it is told by its ends."""
+    """Return a range as a phrase, such as "clipping at ±3": with its ends where there is a single range."""
     calibration = row.calibration
     if isinstance(calibration, MinMax):
         return say("stage.range.all_values")
@@ -168,7 +168,7 @@ def _range_words(row: CalibrationRow) -> str:
 
 
 def _scales(scheme: Scheme, state: LabState) -> str:
-    """Return what one scale is for, such as "one scale for each column"."""
+    """Return the granularity in words, such as "one scale for each column"."""
     return part_words(scheme, "granularity", state.source)
 
 
@@ -185,8 +185,8 @@ def _has_case(letter: str) -> bool:
 
 
 def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMark, ...]:
-    """Return what is marked on the error against the range: what one would try first and the best, or all
-    where that is asked for; none where each block has a range of its own.
+    """Return the marks on the curve of the error against the range: `_MARKED` and the best, or all where the
+    user wants them; none where each block has a range of its own.
     """
     found = _compared(state, block)
     rows = [
@@ -371,8 +371,8 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
 
 
 def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> str:
-    """Return what finds the range, and what is special about it. A phone has room for a `short` name: without
-    settings that are as they begin, and without a word for the best, which stands first.
+    """Return the calibration's name with its marks, "now" and "best". A phone has room for a `short` name:
+    without default settings, and without a word for the best, which stands first.
     """
     from quantviz.analysis.calibration_comparison import all_calibrations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quantviz.figures.recipe_plot import RecipePlotData
 
 _PLOT, _BITS = "recipe_plot", "recipe_bits"
-#: Names that a line below the plot tells at most.
+#: Most names in a line below the plot.
 _MOST_NAMES = 3
 
 
@@ -107,7 +107,7 @@ def _now(study: Study) -> RecipeRow:
 
 
 def _legend(known: RateDistortion) -> str:
-    """Return what each line is, as HTML: it wraps as the page needs, which a figure's own legend does not."""
+    """Return the legend of the lines as HTML: it wraps as the page needs, which a figure's own does not."""
     from quantviz.figures.rate_lines import line_keys
     from quantviz.figures.recipe_plot import front_key
 
@@ -127,7 +127,7 @@ def _legend(known: RateDistortion) -> str:
 
 
 def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits: str) -> list[str]:
-    """Return what would puzzle: dots above a line, what lies outside, and what was measured on a part."""
+    """Return notes on surprises: dots above a line, dots outside, and rows that were measured on a part."""
     from quantviz.figures.rate_lines import row_name
 
     told = []

@@ -106,7 +106,7 @@ def _number_format(state: LabState) -> None:
 
 
 def _explained(scheme: Scheme) -> str:
-    """Return what format, bits and mode are: their controls have no room for labels that would tell."""
+    """Return the help on format, bits and mode: their controls have no room for labels."""
     fmt = scheme.number_format
     told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
     if len(possible_modes(scheme)) == 1:
@@ -116,7 +116,7 @@ def _explained(scheme: Scheme) -> str:
 
 
 def _format_help(fmt: NumberFormat) -> str:
-    """Return what the format is, and where all its values are."""
+    """Return the help on the format, with a link to all its values."""
     about = say(
         "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
     )
@@ -125,7 +125,7 @@ def _format_help(fmt: NumberFormat) -> str:
 
 
 def put_format(format_id: str, control: str) -> None:
-    """Take another number format; what cannot be is said beside the `control`."""
+    """Take another number format; an error is shown beside the `control`."""
     with session.complaining(control):
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
@@ -243,7 +243,7 @@ def _sides(shape: Shape) -> Shape:
 
 
 def choices(state: LabState) -> dict[str, Granularity]:
-    """Return what one scale can be for, by the name of the button, in the order of the buttons."""
+    """Return the possible granularities by the name of the button, in the order of the buttons."""
     return {
         name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
     }
@@ -274,8 +274,8 @@ def why_not(state: LabState, granularity: Granularity) -> str | None:
 
 
 def other_granularities(state: LabState) -> tuple[Granularity, ...]:
-    """Return what one scale could be for in place of what it is for: channels at first, which cost least, and
-    where there are none, or a scale is for less than the tensor already, everything that can be.
+    """Return the granularities in place of the present one: channels at first, which cost least, and where
+    there are none, or a scale is for less than the tensor already, all possible ones.
     """
     shape, taken = state.source.shape, (chosen(state), PerTensor.id)
     possible = (each for name, each in choices(state).items() if name not in taken)
@@ -330,7 +330,7 @@ def set_granularity(granularity: Granularity) -> None:
         return
     now = session.state().scheme
     with session.complaining("strip"):
-        # What was set by hand was for the blocks as they were: other ones begin with their own range.
+        # A range set by hand is for the blocks as they were: other ones begin with their own range.
         own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
         session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
 

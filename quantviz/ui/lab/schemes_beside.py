@@ -103,7 +103,7 @@ def _title(found: SchemeComparison, k: int, name: str) -> str:
 
 
 def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return what is shown of each scheme, and which are shown, as the person chooses."""
+    """Return the chosen view of each scheme, and the places of the chosen schemes."""
     from quantviz.figures.compared_panels import COMPARED_VIEWS, MOST_BESIDE
 
     offered = [each for each in COMPARED_VIEWS if visible(each)]
@@ -190,7 +190,7 @@ def _of_parts(
 
 
 def _in_view(values: Any, state: LabState, parts: Granularity) -> Any:
-    """Return what is told of parts as the rows and columns in view; of channels one line stands for all."""
+    """Return the parts' values as the rows and columns in view; of channels one line stands for all."""
     import torch
 
     from quantviz.tensors.blocks import expand

@@ -1,4 +1,4 @@
-"""What *Share* holds: the link, pictures, data, Python."""
+"""Contents of *Share*: the link, pictures, data, Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _data(study: Study, state: LabState) -> None:
     def exported() -> QuantResult:
         return study.part(index) if result is None else result
 
-    # Made when they are asked for: nobody waits for a file that is not wanted.
+    # Made on request, so that nobody waits for an unwanted file.
     within = Within(index, study.shape) if result is None else None
     for ending, write, most in (
         ("npz", partial(as_npz, within=within), MOST_PART),

@@ -205,7 +205,7 @@ def _set_random() -> None:
         session.put(session.state().with_source(new))
 
 
-#: The controls for each kind of source, in the order they are offered. A source says which kind it is of.
+#: The controls for each kind of source, in the order they are offered. A source has its kind as a field.
 KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
     {
         "scenario": _scenario,
@@ -323,11 +323,11 @@ def _outputs(state: LabState) -> None:
 
 
 def _is_guessed(own: Source) -> bool:
-    """Return whether nothing tells which axis of a tensor has the outputs."""
+    """Return whether the axis of a tensor's outputs is a guess, since its file does not contain it."""
     try:
         told = own.told_orientation(catalog_beside(own))
     except QuantVizError:
-        return False  # what is wrong with the file is said where it is opened
+        return False  # the problem with the file is shown where it is opened
     return told is not None and told.by == "guess"
 
 
@@ -385,7 +385,7 @@ def _set_window() -> None:
 def _look(view: View) -> None:
     """Look at another matrix of the tensor; the selected cell goes along into it."""
     now = session.state()
-    if not view.fits(now.source.shape):  # it was asked for before the tensor changed
+    if not view.fits(now.source.shape):  # it was requested before the tensor changed
         return
     row, col = now.view.place(now.cell) or (0, 0)
     rows, cols = view.matrix(now.source.shape)
@@ -444,7 +444,7 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     fixed = zero_point and state.scheme.mode == "symmetric"
     st.number_input(
         label,
-        # Whole limits make the number whole; what else is asked of it, the scheme says.
+        # Whole limits make the number whole; the scheme checks all else.
         -FLOAT32_EXACT_INTEGER if whole else None,
         FLOAT32_EXACT_INTEGER if whole else None,
         key=session.show(key, int(value) if whole else float(value), "range"),

@@ -103,7 +103,7 @@ def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown 
     none.
     """
     if stage.tab == "blame":
-        with _or_else(lambda _: None):  # the tab itself says why there is nothing
+        with _or_else(lambda _: None):  # the tab itself shows the reason
             return blame_tab.blamed(state)
         return None
     return compared_engines.differing(compared, state.view)
@@ -117,7 +117,7 @@ def fill_stage(
     compared: compared_engines.Shown | None,
     panels: PanelsData,
 ) -> None:
-    """Show what the open tab tells of a study, whose selected cell `why` explains."""
+    """Show the open tab of a study, whose selected cell `why` explains."""
     if classroom().projector and compared:
         with stage.body:
             compare_tab.show_engines(compared, state)
@@ -147,7 +147,7 @@ def fill_stage(
 
 @contextlib.contextmanager
 def _or_else(tell: Callable[[QuantVizError], object]) -> Iterator[None]:
-    """Do without what takes too long, and `tell` why: the rest of the page is there all the same."""
+    """Skip work that takes too long, and call `tell` with the error: the rest of the page remains."""
     try:
         yield
     except QuantVizError as problem:
@@ -191,12 +191,12 @@ def _fill_compare(
 
 
 def _has_range(state: LabState) -> bool:
-    """Return whether a class may be told what another range brings."""
+    """Return whether a class may see the gain of another range."""
     return visible("range") and visible("scheme") and visible("tiles.sqnr")
 
 
 def _has_blame(state: LabState) -> bool:
-    """Return whether a class may be told where the error comes from, and what would help."""
+    """Return whether a class may see the sources of the error and their remedies."""
     told = ("error", "scheme", "tiles.sqnr", "range", "recipes")
     return not classroom().projector and all(map(visible, told))
 

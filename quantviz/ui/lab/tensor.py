@@ -22,7 +22,6 @@ from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
 from quantviz.sources.opening import of_tensor
-from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
@@ -41,12 +40,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: The elements from which others' runs go on during a pass over a tensor, most of which is outside of Python.
+_ASIDE_ELEMENTS = 2**16
+
 
 # ---- tensors ------------------------------------------------------------------------------------
 
 
 class _Session(AtHand):
-    """What this session has open: files of the server's folder, and what was uploaded."""
+    """Data that this session has open: files of the server's folder, and uploads."""
 
     def catalog(self, file: str, read_as: str = "") -> Catalog:
         return catalog_of(file, read_as)
@@ -56,7 +58,7 @@ class _Session(AtHand):
 
 
 def at_hand() -> AtHand:
-    """Return what this session has open."""
+    """Return the data that this session has open."""
     return _Session()
 
 
@@ -106,7 +108,7 @@ def tensor_of(source: Source) -> torch.Tensor:
 
 
 def notes_of(source: Source) -> tuple[Note, ...]:
-    """Return what was changed when the tensor was read from its file."""
+    """Return notes on changes to the tensor while it was read from its file."""
     return stored_of(source.original).notes
 
 
@@ -118,12 +120,12 @@ def _uploads() -> dict[Source, Stored]:
 
 
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
-    """Return what was found out about a tensor: `what` names it with all that it depends on. Never change it.
+    """Return a cached result about a tensor: `what` is its key with all that it depends on. Never change it.
 
-    Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was asked for
+    Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was used
     lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
     """
-    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
@@ -131,8 +133,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
 
 
 def worked_out(source: Source, what: str, work: Callable[[Stored], T]) -> T:
-    """Return what takes long to find out about a tensor, as `kept` does: what `work` gives for it, a function
-    that can be pickled.
+    """Return the result of long work on a tensor, cached as in `kept`: `work` is a function that can be
+    pickled.
 
     Of a tensor of many elements it is long work, see `heavy_work`.
     """
@@ -142,14 +144,14 @@ def worked_out(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     return kept(
         source,
         what,
-        # What has a text form is opened where the work is done; what is this session's own is sent there.
+        # A source with a text form is opened where the work is done; the session's own data is sent there.
         lambda: heavily(name, partial(of_tensor, source if source.shared else stored_of(source), work)),
         aside=True,
     )
 
 
 def facts_of(source: Source) -> Facts:
-    """Return what there is to know of a tensor before any scheme."""
+    """Return the facts of a tensor that hold for every scheme."""
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.streaming import tensor_facts
 
@@ -178,8 +180,8 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 
 def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:
-    """Return what takes long to find out about the state's tensor under its scheme, or about one of its
-    blocks by itself: see `worked_out`.
+    """Return the result of long work on the state's tensor under its scheme, or on one of its blocks by
+    itself: see `worked_out`.
     """
     from quantviz.analysis.study import ask_study
 
@@ -199,7 +201,7 @@ def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: S
 
 
 def _found(source: Source, scheme: Scheme) -> Range | QParams | None:
-    """Return what is searched for each block of a tensor of many elements; none where nothing is."""
+    """Return the range or parameters from a search for each block of a large tensor; None without search."""
     from quantviz.analysis.study import search
 
     if not searches(scheme) or math.prod(source.shape) < HEAVY_ELEMENTS:
@@ -216,8 +218,8 @@ def searches(scheme: Scheme) -> bool:
 
 
 def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """Return what normal tensors of `shape` get under a scheme, in dB; nan where that takes too long. It is
-    shared, because it takes a while.
+    """Return the SQNR of normal tensors of `shape` under a scheme, in dB; nan where that takes too long. It
+    is shared, because it takes a while.
     """
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 

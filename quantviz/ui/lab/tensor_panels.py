@@ -51,7 +51,7 @@ def show_tensor_panels(
     if _has_fixed_end(state) or state.error_range != "held":
         data = dataclasses.replace(data, error_held=False)
     if not visible("error"):
-        # Why a cell errs is not told either.
+        # The cause of a cell's error is hidden too.
         data = dataclasses.replace(data, cause=None)
     show_panels(
         compared_engines.lighted(data, lit),
@@ -78,14 +78,14 @@ def _height_on_wall() -> float | None:
 
 
 def tensor_key(state: LabState) -> str:
-    """Return what a zoom belongs to: it is dropped with the tensor, or the two axes that are seen."""
+    """Return the key of a zoom: it changes with the tensor, or with the two axes in view."""
     whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     return f"{state.source.unedited.key} {whole_view}"
 
 
 def _picture(study: Study, state: LabState) -> Picture:
-    """Return what a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be
-    seen.
+    """Return name and captions of a saved picture: the tensor, and its scheme and SQNR as far as they are
+    visible.
     """
     from quantviz.export.files import picture_name
 
@@ -107,8 +107,8 @@ def whole_panels(study: Study, state: LabState) -> PanelsData:
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
-    pixel for many.
+    """Return the data of the panels: the cells in view, or, where they are more than the screen has room for,
+    a pixel for many.
     """
     from quantviz.figures.value_scales import as_picture, with_value_scale
 

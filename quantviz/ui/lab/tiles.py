@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.streaming.measuring import Measured
 
-#: The layer size that "bits per weight" is also told for.
+#: The layer size that "bits per weight" is also given for.
 _USUAL_LAYER = (4096, 4096)
-#: What `metric_texts` words.
+#: Metrics with sentences in `metric_texts`.
 WORDED_METRICS = ("mse", "sqnr_db", "zeroed_share", "clipped_share")
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What one tile says."""
+    """Contents of one tile."""
 
     key: str
     value: str
@@ -44,7 +44,7 @@ class Tile:
 
 
 def measured(study: Study, state: LabState) -> Measured:
-    """Return what the tiles count, measured."""
+    """Return the measurements behind the tiles, of the whole tensor or of the part in view."""
     return (
         study.measured
         if scope_of(state) == "tensor"
@@ -152,7 +152,7 @@ def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
 
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
-    """Say what normally distributed values would get, where that can be said."""
+    """Show the SQNR of normally distributed values, where it is computed."""
     gaussian = gaussian_db(state.scheme, state.source.shape)
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
@@ -204,7 +204,7 @@ def tile_name(tile: Tile, state: LabState, *, short: bool = False) -> str:
 
 
 def cover_tile(key: str) -> None:
-    """Show the tile's place, while its value is not to be told."""
+    """Show the tile's place, while its value is hidden."""
     st.metric(say(f"tiles.{key}.name"), "?")
 
 
@@ -222,8 +222,8 @@ def show_tile(tile: Tile, *, line: bool = True) -> None:
 
 
 def show_live_tile(tile: Tile, *, line: bool = True, whose: str = "", short: bool = False) -> None:
-    """Show one tile whose number follows a hand on the ruler; `whose` says below it whose number it is, and
-    `short` gives it its short name.
+    """Show one tile whose number follows a hand on the ruler; `whose` is a caption below it on the number's
+    owner, and `short` gives it its short name.
     """
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
     called = say(f"tiles.{tile.key}.{'short' if short else 'name'}")

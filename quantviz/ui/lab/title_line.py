@@ -19,12 +19,12 @@ from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say
 
-#: Characters of a tensor's name that the line has room for; the sidebar tells all of it.
+#: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
 _LONGEST_NAME = 40
 
 
 def tensor_name(state: LabState) -> str:
-    """Return what the tensor is called: the scenario it began as, or its source's own name."""
+    """Return the tensor's name: of the scenario it began as, or of its source."""
     name = session.scenario()
     return (
         say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
@@ -105,10 +105,10 @@ def _block(state: LabState) -> str:
 
 
 def _hint(state: LabState) -> str:
-    """Return what to look for; once scheme or tensor was changed, it is told as what there was at the start.
+    """Return the hint on what to look for; after a change of scheme or tensor, as one on the start.
 
-    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
-    said it.
+    It is empty where a teacher has hidden or locked something; in the Lab opened from a lesson's step, it
+    names that step.
     """
     if classroom().hidden or classroom().locked:
         return ""

@@ -59,7 +59,7 @@ def _read(decimal_comma: bool | None = None) -> None:
     with session.complaining(_TEXT):
         typed = parse_tensor(st.session_state[_TEXT], decimal_comma=decimal_comma)
         _take(typed)
-        # What was asked about is shown as it was read; else the text stays as it was typed.
+        # An ambiguous decimal comma is shown as it was read; else the text stays as it was typed.
         st.session_state["typed_shown"] = typed if decimal_comma is None else None
 
 
@@ -118,7 +118,7 @@ def _editor_key() -> str:
 
 
 def _edits(base: Typed) -> Mapping[int, Mapping[str, float | None]]:
-    """Return what was written over a base: the numbers by row and column."""
+    """Return the edits of a base: the numbers by row and column."""
     rows, cols = (1, *base.shape)[-2:]
     columns = frozenset(map(str, range(cols)))
 

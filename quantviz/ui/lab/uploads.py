@@ -28,7 +28,7 @@ _DROPPED_PICTURE, _DROPPED_FILE = "dropped_picture", "dropped_file"
 _USUAL = Orientation()
 _PICTURES = ("png", "jpg", "jpeg")
 
-#: The control of the dtype of an array whose file does not tell it.
+#: The control of the dtype of an array whose file does not contain it.
 _READ_AS = "file_read_as"
 
 
@@ -118,7 +118,7 @@ def show_file(state: LabState) -> None:
 
 
 def _show_dtype() -> None:
-    """Show the choice of a dtype where the uploaded file does not tell it."""
+    """Show the choice of a dtype where the uploaded file does not contain it."""
     uploaded = _file()
     if uploaded is not None and uploaded.name.lower().endswith((".npy", ".npz")):
         from quantviz.sources.files import open_tensors

@@ -1,4 +1,4 @@
-"""The questions of a step: asked one after the other, answered, and judged once the answers are told."""
+"""The questions of a step: shown one after the other, answered, and judged once the answers are revealed."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def show_questions(now: Now) -> None:
 
 
 def _show_room(now: Now) -> None:
-    """Ask to move something first, and keep the room of what is asked then. On paper, where nothing can be
-    moved, it is asked at once.
+    """Show the request to move something first, and keep the room of the questions after it. On paper, where
+    nothing can be moved, they are shown at once.
     """
     questions.stand_above_the_ruler()
     with st.container(key="lesson_room"):
@@ -106,7 +106,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
         questions.ask(question, now.scenes, key)
     if not on_wall:
         questions.complaint(key)
-    # Two buttons alike: how sure one is is asked, not assumed.
+    # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
     with st.container(key="lesson_commit", horizontal=True, gap="small"):
         for name, sure in (("commit", True), ("commit_guess", False)):
             st.button(
@@ -126,8 +126,8 @@ def _you_said(now: Now, question: Question, answer: Answer) -> None:
 
 
 def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
-    """Return what is said to a wrong answer that can be given once more: in `short` without the hint, where
-    something else is said.
+    """Return the feedback to a wrong answer that can be given once more: in `short` without the hint, where
+    there is a diagnosis.
     """
     diagnosis = question.judge(answer.given, now.scenes).diagnosis or ""
     hint = question.hint.say(now.scenes) if question.hint else ""
@@ -152,7 +152,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
 
 
 def _given(now: Now, question: Question, key: str) -> object:
-    """Return what is handed in; none where nothing was chosen, typed or moved yet."""
+    """Return the answer in a question's control; None where nothing was chosen, typed or moved yet."""
     if not isinstance(question, Drag):
         return questions.given(question, key)
     start, state = now.scenes[HERE].state, in_hand(now)
@@ -166,7 +166,7 @@ def _hands(now: Now, i: int, question: Question) -> None:
 
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
-    """Show what was answered, and, once the answers are told, what became of it."""
+    """Show the learner's answer, and, once the answers are revealed, the verdict on it."""
     verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
     if answer is not None and not (verdict and verdict.right):
         _you_said(now, question, answer)
@@ -184,7 +184,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")
         )
     else:
-        # What was given is spoken of before the answer, or it would be taken for it.
+        # The learner's answer comes before the right one, or it would be taken for it.
         said = [
             say("lessons.wrong"),
             verdict.diagnosis or say("lessons.no_diagnosis"),

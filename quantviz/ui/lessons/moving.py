@@ -1,4 +1,4 @@
-"""What a learner's hand has made of a step's state, and the ruler that shows it."""
+"""The step's state after a learner's drags, and the ruler that shows it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation
 
 _MOVED, _HAND = "lesson_in_hand", "lesson_hand"
-#: Parts that the sentence of a ruler tells of.
+#: Parts in the sentence of a ruler.
 _TOLD = frozenset({"q", "x_hat", "error"})
 #: Most rows below the comb.
 _MOST_ROWS = 3
 
 
 def in_hand(now: Now) -> LabState:
-    """Return what the learner has made of the step's state: in this session, else as answers tell."""
+    """Return the step's state after the learner's drags: from this session, else from the last answer."""
     start = now.scenes[HERE].state
     own = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
     if own is not None:
@@ -52,7 +52,7 @@ def _is_drag(now: Now, answer: Answer) -> bool:
 
 
 def has_moved(now: Now) -> bool:
-    """Return whether the learner has moved something in this step, which is then asked about."""
+    """Return whether the learner has moved something in this step; its questions come after that."""
     moved = (now.id, now.attempt) in st.session_state.get(_MOVED, {})
     return moved or any(now.tries)
 
@@ -122,7 +122,7 @@ def _of_lower_end(now: Now) -> bool:
 
 
 def _mark(now: Now) -> hand.Mark | None:
-    """Return the mark of the question that is asked now, or of the last one that was marked."""
+    """Return the mark of the open question, or of the last one that was marked."""
     last = now.open_question
     for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
         question, blind = now.step.questions[i], now.is_blind(i)
@@ -142,7 +142,7 @@ def _let_go(now: Now) -> None:
 
 
 def _is_free(now: Now, message: Mapping[str, object]) -> bool:
-    """Return whether a message is about a slider, which tells nothing of a mark on the axis."""
+    """Return whether a message is about a slider, which is independent of a mark on the axis."""
     mark = _mark(now)
     return mark is not None and mark.on == "axis" and message.get("kind") in ("format", "group")
 
@@ -152,7 +152,7 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
     if fits and i is not None and now.mark(i) is not None:
-        # A second tap, made before the page could say that the first one counts.
+        # A second tap, made before the page could show that the first one counts.
         return
     if i is None or not now.is_blind(i) or not fits:
         raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
@@ -168,9 +168,9 @@ def _keep(now: Now, message: Mapping[str, object]) -> None:
 
 
 def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:
-    """Show the bits of the selected value's code: who flips one moves the value to the tooth of the new code.
+    """Show the bits of the selected value's code: a flipped bit moves the value to the tooth of the new code.
 
-    `state` is the one in hand. The bits tell a code: they wait for the answer where that is asked for.
+    `state` is the one in hand. The bits reveal a code: they wait for the answer where that is the question.
     """
     if now.covered & _TOLD or why.cause == "left_out":
         return
@@ -193,14 +193,14 @@ def bell_of(now: Now) -> tuple[float, float]:
 
 
 def grid_rows(now: Now) -> tuple[GridRow, ...]:
-    """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
+    """Return the rows below the ruler's comb: the grid from before, a wrong answer, and the right one."""
     rows = tuple(_rows(now))
     if RULER_STAGES.index(now.step.ruler) < RULER_STAGES.index("codes"):
-        # Who has not heard of teeth yet sees where the range was.
+        # Before the lessons on codes the rows show the range alone, without teeth.
         rows = tuple(replace(row, levels=()) for row in rows)
     if not classroom().projector:
         return rows[-_MOST_ROWS:]
-    # A wall has room for the right grid, once it is told, but not with a curve or a slider.
+    # A wall has room for the right grid, once it is revealed, but not with a curve or a slider.
     high = "curve" in now.step.show or {"bits", "group"} & set(now.step.move)
     return () if high else rows[-1:]
 
@@ -219,7 +219,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 
 
 def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> GridRow:
-    """Return what is right: the learner's own answer where it was, for others may be right too."""
+    """Return the row of the right answer: the learner's own if it was right, since several may be right."""
     solution = question.told(now.scenes)[SOLUTION]
     if tries and question.judge(tries[-1].given, now.scenes).right:
         solution = Scene(dragged(now.scenes[HERE].state, tries[-1].given))

@@ -16,11 +16,11 @@ from quantviz.ui.components.lesson_place import Place
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
 
-#: In the session: how often each step was asked anew.
+#: In the session: number of restarts of each step.
 ATTEMPTS = "lesson_attempts"
-#: The steps, with the attempt, whose answers a teacher has told on the projector.
+#: The steps, with the attempt, whose answers a teacher has revealed on the projector.
 _TOLD = "lesson_told"
-#: What was marked in this session, by the step, the attempt and the question.
+#: Marks of this session, by the step, the attempt and the question.
 _MARKS = "lesson_marks"
 
 
@@ -36,7 +36,7 @@ class Now:
 
     @property
     def id(self) -> str:
-        """Return what tells this step from every other."""
+        """Return the step's unique id: that of its lesson, and its place there."""
         return f"{self.place.lesson}/{self.place.step}"
 
     @cached_property
@@ -55,7 +55,7 @@ class Now:
     @cached_property
     def settled(self) -> tuple[bool, ...]:
         """Return whether each question is done with: right, or wrong without another try."""
-        # What a teacher withholds is noted, right or wrong, and what is shown needs no second try.
+        # A withheld answer is kept, right or wrong, and a shown one needs no second try.
         once = classroom().answers != "after"
         return tuple(
             bool(tries)
@@ -77,7 +77,7 @@ class Now:
 
     @property
     def open_question(self) -> int | None:
-        """Return the place of the question that is asked now; None where all are answered."""
+        """Return the place of the open question; None where all are answered."""
         return self.answers.index(None) if None in self.answers else None
 
     def mark(self, i: int) -> float | None:
@@ -101,7 +101,7 @@ class Now:
 
     @property
     def marks_now(self) -> bool:
-        """Whether the question that is asked now waits for a mark."""
+        """Whether the open question waits for a mark."""
         i = self.open_question
         return i is not None and self.is_blind(i)
 
@@ -112,7 +112,7 @@ class Now:
 
     @property
     def revealed(self) -> bool:
-        """Whether the answers are told."""
+        """Whether the answers are revealed."""
         told = classroom().answers
         if not self.step.questions or told == "shown" or self._key in st.session_state.get(_TOLD, ()):
             return True

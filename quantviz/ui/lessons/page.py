@@ -97,8 +97,8 @@ def _place() -> Place:
 def _opening(
     asked: str | None, step: str, term: str | None = None
 ) -> tuple[Place, tuple[QuantVizError, ...]]:
-    """Return what the address asks for, a step or the one that introduces a term, and what of it could not be
-    had.
+    """Return the place in the address, a step or the one that introduces a term, and the errors of parts that
+    are not valid.
     """
     found = lessons(language())
     if asked is None and term is not None:

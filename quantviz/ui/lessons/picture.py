@@ -55,7 +55,7 @@ IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
 _ABOVE_CURVE = 150
-#: What a slider over the ruler takes of it.
+#: Pixels of the ruler that a slider over it takes.
 _SLIDER = 10
 
 
@@ -160,8 +160,8 @@ def _whose(now: Now) -> str:
 
 
 def _right_tiles(now: Now) -> Mapping[str, Tile]:
-    """Return the tiles of what a drag should have made, once that is told and the picture shows what is in
-    hand; else none.
+    """Return the tiles of the right answer to a drag, once that is revealed and the picture shows the state
+    in hand; else none.
     """
     from quantviz.analysis.study import Study
 
@@ -228,13 +228,13 @@ def _larger() -> float | None:
 
 
 def _width() -> float:
-    """Return the width of the panels in pixels, as far as the browser has told it, on a projector."""
+    """Return the width of the panels in pixels, from the browser's last report, on a projector."""
     return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
-    """Return the cell that is explained; where none is, and one was asked for, what was answered, and once it
-    is told, what is right.
+    """Return the cell to frame: the explained one, else the learner's answer to a question for a cell, or the
+    right one once that is revealed.
     """
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
     explained = _EXPLAINED & (now.step.show - now.covered)
@@ -250,7 +250,7 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
 
 
 def _pointing(now: Now) -> bool:
-    """Return whether a cell is being asked for."""
+    """Return whether the open question is for a cell."""
     asks = next(
         (
             question
@@ -263,7 +263,7 @@ def _pointing(now: Now) -> bool:
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
-    """Show the numbers of the cell pointed at, as far as they may be told, with more digits than the picture
+    """Show the numbers of the cell pointed at, as far as they are visible, with more digits than the picture
     has room for.
     """
     told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
@@ -276,7 +276,7 @@ def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
 
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:
-    """Take the clicked cell as the answer where one is asked for, else as the one to explain."""
+    """Take the clicked cell as the answer where the question is for one, else as the one to explain."""
     cell = clicked_cell(f"{_PANELS}_bridge", state.view.matrix(state.source.shape))
     if not cell:
         return
@@ -316,7 +316,7 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
         if "flip" in now.step.move:
             show_bits_in_hand(now, state, why)
     elif "number_line" in show:
-        # Where a panel is covered, not all codes may be told.
+        # Where a panel is covered, not all codes may be shown.
         show_cell_ruler(
             why,
             study,

@@ -46,8 +46,8 @@ _POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
 _COMPONENT, _SCRIPT = "quantviz_progress", "progress"
 #: Where the browser keeps the answers. Another form of them gets another number, and leaves these alone.
 _KEY = f"quantviz.teaching.lessons.v{VERSION}"
-#: What tells this session from the next, how often it has read what the browser keeps, whether the browser
-#: refuses to keep anything, and whether the learner has just cleared it.
+#: Id of this session, number of readings of the browser's store, whether the browser refuses to keep
+#: anything, and whether the learner has just cleared it.
 _SESSION, _READ, _REFUSED, _CLEARED = (
     "progress_session",
     "progress_read",
@@ -56,7 +56,7 @@ _SESSION, _READ, _REFUSED, _CLEARED = (
 )
 #: How keys begin under which a session keeps what its learner has done.
 _OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand", "lesson_second_look")
-#: What is wrong with what it has kept.
+#: Problem with the browser's stored answers.
 _UNREADABLE = "progress_unreadable"
 
 
@@ -86,8 +86,8 @@ def _known() -> dict[str, Lesson]:
 def keep_in_browser() -> None:
     """Have the browser keep the answers.
 
-    Call it last: it shows the step as soon as the browser has told what it kept, and by then the step must
-    be drawn with those answers. Mounted first, it showed the open question for one frame.
+    Call it last: it shows the step as soon as the browser has returned its stored answers, and by then the
+    step must be drawn with them. Mounted first, it showed the open question for one frame.
     """
     component(_COMPONENT, _SCRIPT)(
         key=_COMPONENT,
@@ -98,7 +98,7 @@ def keep_in_browser() -> None:
             "text": as_json(answers()).decode() if answers() else None,
             "cleared": st.session_state.setdefault(_CLEARED, False),
             "refused": refused(),
-            # One that is longer is not read: the browser need not send all of it to be told so.
+            # A longer text is not read: the browser need not send all of it for that error.
             "most": LONGEST + 1,
         },
     )
@@ -129,7 +129,7 @@ def refused() -> bool:
 
 
 def unreadable() -> QuantVizError | None:
-    """Return what is wrong with what the browser has kept."""
+    """Return the problem with the browser's stored answers, if any."""
     return cast("QuantVizError | None", st.session_state.get(_UNREADABLE))
 
 
@@ -151,7 +151,7 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
     )
     if refused():
         st.caption(kept_words())
-    # Outside: what the button says has another number now, and with other words it is another one, which is
+    # Outside: the button's label has another number now, and with another label it is a new widget, which is
     # closed.
     _show_loaded()
     if not popover.open:
@@ -196,7 +196,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
 
 
 def verdicts() -> Verdicts | None:
-    """Return whether the answers that may be told of are right; none where a teacher withholds that."""
+    """Return whether the visible answers are right; None where a teacher withholds that."""
     how, known = classroom().answers, _known()
     if how == "withheld":
         return None

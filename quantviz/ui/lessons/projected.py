@@ -1,6 +1,6 @@
 """A step on the wall: its question in large letters, its picture, and its answers as bars along the bottom.
 
-The room answers by raising hands, so nothing has to be chosen: one button tells the answer.
+The room answers by raising hands, so nothing has to be chosen: one button reveals the answer.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def show_top(now: Now, words: str) -> None:
 
 
 def show_bottom(now: Now) -> None:
-    """Show the answers that hands are raised for, or the control that takes one, and once it is told what is
-    right.
+    """Show the answers that hands are raised for, or the control that takes one, and the right answer once it
+    is revealed.
     """
     i = _asked(now)
     if i is None:
@@ -45,7 +45,7 @@ def show_bottom(now: Now) -> None:
 
 
 def show_tell(now: Now) -> None:
-    """Show the button that tells the answer, as long as it is not told."""
+    """Show the button that reveals the answer, as long as it is hidden."""
     i = _asked(now)
     if i is None or now.revealed:
         return
@@ -59,7 +59,7 @@ def show_tell(now: Now) -> None:
 
 
 def show_words(now: Now, words: str) -> None:
-    """Show a button that opens the step's `words`, and once the answer is told its reasons and its rule."""
+    """Show a button that opens the step's `words`, and its reasons and rule once the answer is revealed."""
     if not now.step.questions:
         return
     with st.popover(say("lessons.words"), key="lesson_words_open"), st.container(key="lesson_told"):
@@ -77,8 +77,8 @@ def show_words(now: Now, words: str) -> None:
 
 
 def _asked(now: Now) -> int | None:
-    """Return the place of the question on the wall: the one that is open, else the last; none where nothing
-    is asked.
+    """Return the place of the question on the wall: the one that is open, else the last; None for a step
+    without questions.
     """
     last = len(now.step.questions) - 1
     still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
@@ -86,7 +86,7 @@ def _asked(now: Now) -> int | None:
 
 
 def _is_counted(question: Question) -> bool:
-    """Return whether all answers to a question are known before it is told, so that hands can be counted."""
+    """Return whether a question lists all its answers, so that hands can be counted before the right one."""
     return isinstance(question, Choice | Direction)
 
 
@@ -103,7 +103,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
 
 def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
     """Show each answer as a bar with a box for its number of hands; the right one is marked once it is
-    told.
+    revealed.
     """
     with st.container(key="lesson_bars"):
         places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]

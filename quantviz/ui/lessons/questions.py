@@ -1,4 +1,4 @@
-"""A question's controls, by its kind, and how its answer is told. A kind's control is added here."""
+"""A question's controls and the words for its answer, by its kind. A kind's control is added here."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def ask_for_mark(question: Drag) -> None:
 
 
 def stand_above_the_ruler() -> None:
-    """Have a narrow screen show what is asked above the ruler, and both above the panels."""
+    """Place the question above the ruler on a narrow screen, and both above the panels."""
     st.html(Path(__file__).with_name("drag_above.css"))
 
 
@@ -209,7 +209,7 @@ def _tell_drag(question: Question, answer: str, scenes: Scenes) -> str:
 
 
 def _made(state: LabState, question: Drag, scenes: Scenes) -> str:
-    """Say what a hand made: what of it the solution names."""
+    """Return the quantities of a dragged state that the solution names, in words."""
     scene = Scene(state.replace(cell=scenes[HERE].state.cell))
     values = {name: quantities()[_QUANTITIES[name]](scene) for name in question.solution}
     return say("lessons.and").join(
@@ -217,7 +217,7 @@ def _made(state: LabState, question: Drag, scenes: Scenes) -> str:
     )
 
 
-#: What is told of a state that was dragged to, by what the solution names.
+#: Quantities of a dragged state, by the fields of the solution.
 _QUANTITIES: Mapping[str, str] = MappingProxyType(
     {
         "lo": "range_lo",
@@ -263,7 +263,7 @@ def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
 
 def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
     """Show boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
-    told.
+    revealed.
     """
     names = hand_names(question, scenes, revealed)
     with st.container(key=f"{key}_hands", gap="small"):
@@ -282,7 +282,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
 
 
 def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
-    """Return what hands can be raised for, and whether it is the right answer as far as that is told."""
+    """Return the answers that hands can be raised for, and whether each is right, once that is revealed."""
     if isinstance(question, Direction):
         return [
             (say(f"lessons.directions.{name}"), revealed and name == question.truth(scenes))

@@ -1,4 +1,4 @@
-"""Questions answered wrong by a learner who was sure: listed at a lesson's end, and asked once more two
+"""Questions answered wrong by a learner who was sure: listed at a lesson's end, and shown once more two
 lessons later; those of a course's last two lessons on the list of lessons, once the course is done.
 """
 
@@ -20,9 +20,9 @@ from quantviz.ui.lessons.progress import answers, verdicts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say
 
-#: Lessons after which a question is asked once more.
+#: Lessons after which a question is shown once more.
 LATER = 2
-#: The step that is asked once more, with its attempt, and where it leads back to: a lesson's end or the list.
+#: The step that is shown once more, with its attempt, and the way back: a lesson's end or the list.
 _ASKED = "lesson_second_look"
 
 
@@ -103,19 +103,19 @@ def ask_once_more(back: Place, answer: Answer) -> None:
 
 
 def way_back(now: Now) -> Place | None:
-    """Return the place from which this step is asked once more; None where it is not."""
+    """Return the place from which this step is shown once more; None where it is not."""
     asked = st.session_state.get(_ASKED)
     return asked[2] if asked and asked[:2] == (now.place, now.attempt) else None
 
 
 def show_why_asked(now: Now) -> None:
-    """Say that a step is asked once more, and why."""
+    """Show the reason why a step is repeated."""
     if way_back(now):
         st.html(f'<p class="qv-once-more">{html.escape(say("lessons.second_look.asked"))}</p>')
 
 
 def words_back(back: Place) -> str:
-    """Return what the button says that leads back."""
+    """Return the label of the button that leads back."""
     if back.lesson is None:
         return say("lessons.second_look.back_to_list")
     return say("lessons.second_look.back", number=number_of(back))

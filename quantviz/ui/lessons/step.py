@@ -90,7 +90,7 @@ def _term(name: str, words: str) -> str:
 
 
 def _attempt(place: Place) -> int:
-    """Return how often the step was asked anew: as in this session, else as its last answers tell, which the
+    """Return the number of restarts of the step: from this session, else from its last answers, which the
     browser has kept.
     """
     last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
@@ -154,8 +154,8 @@ def _onward(now: Now, words: str = "") -> None:
             after = "lessons.finish"
         else:
             after = "lessons.next"
-        # What is to be done next stands out: the answer while there is one to give, then a question that is
-        # due once more.
+        # The next action stands out: the answer while there is one to give, then a question that is due once
+        # more.
         done = now.revealed or now.complete
         due = due_now(now) if done and not projector else None
         if due:
@@ -188,7 +188,7 @@ def _onward(now: Now, words: str = "") -> None:
 
 
 def _more(now: Now) -> None:
-    """Show the buttons for what can be done with a step whose answers are told."""
+    """Show the buttons of a step whose answers are revealed: once more, and others."""
     if not now.revealed:
         return
     if now.step.questions:

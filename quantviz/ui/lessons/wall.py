@@ -44,7 +44,7 @@ def part_places(now: Now, panels: int) -> Mapping[str, Any]:
     if not classroom().projector or _is_alone(now):
         return dict.fromkeys(PARTS, one)
     left, right = one.columns(_COLUMNS.get(panels, _EVEN), gap="small")
-    # Beside panels stands the ruler; beside a ruler alone its numbers, and what is told of its states.
+    # Beside panels stands the ruler; beside a ruler alone its numbers, and the sentences on its states.
     first = _with_panels(now) if panels else ("ruler",)
     return dict.fromkeys(PARTS, right) | dict.fromkeys(first, left)
 
@@ -112,6 +112,6 @@ def _height(now: Now) -> float:
     if isinstance(question, Order | Cell):
         return height - _TWO_LINES
     if not isinstance(question, Choice | Direction | Drag):
-        # After a first try a line says what became of it.
+        # After a first try there is a line with the verdict on it.
         height -= _CONTROL + _SECOND_LINE * bool(now.tries[-1])
     return height
