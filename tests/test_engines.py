@@ -285,7 +285,11 @@ def test_each_engine_is_installed_as_pinned():
         pinned |= dict(re.sub(r"\[.*\]", "", line).split("==") for line in lines if "==" in line)
     # What has a version of its own was asked elsewhere, and its answers are recorded.
     producers = {module.PRODUCER for module in map(engine, ENGINES) if not hasattr(module, "VERSION")}
-    assert producers <= pinned.keys()
+    unpinned = sorted(producers - pinned.keys())
+    assert not unpinned, (
+        f"{unpinned} are in no requirements: pin them in tests/requirements.txt, or where their answers are "
+        "recorded give the module a VERSION"
+    )
     assert {name: metadata.version(name).partition("+")[0] for name in pinned} == pinned
 
 

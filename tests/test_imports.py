@@ -263,6 +263,7 @@ def _imported_rooms():
     for name, tree in modules.items():
         if name in ("quantviz", "quantviz.ui"):
             continue
+        assert _folder(name) in ALLOWED, f"add {_folder(name)!r} to ALLOWED, below what {name} may import"
         only_types = {
             inner
             for node in ast.walk(tree)
@@ -297,7 +298,9 @@ def test_every_arrow_points_down():
 def test_every_folder_says_what_it_is_for():
     for path in (ROOT / "quantviz").rglob("*"):
         if path.is_dir() and any(path.glob("*.py")):
-            assert ast.get_docstring(parsed(path / "__init__.py")), path
+            init = path / "__init__.py"
+            assert init.exists(), f"add {init.relative_to(ROOT)}, whose docstring says what the folder is for"
+            assert ast.get_docstring(parsed(init)), path
 
 
 def _reads_bits(call: ast.Call) -> bool:

@@ -141,15 +141,15 @@ def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
 
 
 def test_the_apps_pages_run_from_the_wheel_alone(installed, tmp_path):
+    pages = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pages").rglob("*.py"))
     code = f"""
 import quantviz, pathlib
 from streamlit.testing.v1 import AppTest
 from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
 at = AppTest.from_file(str(app_file()), default_timeout=60).run()
-learn = [f"learn/{{name}}" for name in ("lessons", "formats", "bugs", "golf", "teacher")]
-for page in ("home/home", "explore/checkpoints", "lab/playground", *learn):
-    at.switch_page(f"pages/{{page}}.py").run()
+for page in {pages}:
+    at.switch_page(page).run()
     assert not at.exception and len(at.main) and not at.error, page
 """
     done = run(installed, "-c", code, cwd=tmp_path)

@@ -149,6 +149,7 @@ def main(quantized: str, original: str) -> None:
     from quantviz.checkpoints.auditing import audit
 
     own_process.stand_behind()
+    own_process.keep_memory()
 
     def report(done: int, count: int) -> None:
         print(done, count, file=sys.stderr, flush=True)

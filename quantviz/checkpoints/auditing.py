@@ -40,6 +40,7 @@ from quantviz.schemes.orientation import Named
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.comparing import result_of_band
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -187,7 +188,12 @@ def audit(
                     run.take(at, audited(pair, quantized, original))
         tensors = run.tensors
         account = _account(tensors, pairs, quantized, original, items, others)
-    return Audit(tuple(tensors), findings(tensors, account), account)
+    slow = (
+        any(found.scheme and found.elements > limits.FUSED for found in tensors)
+        and not kernel_access.has_kernels()
+    )
+    notes = (Note.of("without_numba"),) if missing and slow else ()
+    return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
 
 
 @public

@@ -161,7 +161,12 @@ def run_scan(
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
     entries = listing.entries
-    said = (*listing.notes, *_dtype_notes(named, entries), *_size_notes(selection, named, entries))
+    said = (
+        *listing.notes,
+        *_dtype_notes(named, entries),
+        *_size_notes(selection, named, entries),
+        *(() if scheduler else _speed_notes(entries)),
+    )
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
         number = results.begin(_known_as(path), named, entries, notes, selection)
@@ -199,6 +204,13 @@ def _size_notes(
     told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
     key = "whole_file" if has_header(entries, profile.files) else "whole_file_without_header"
     yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
+
+
+def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
+    """Yield that there are no kernels, where there is a tensor that they would measure."""
+    large = any(entry.unmeasured is None and math.prod(entry.shape) > limits.FUSED for entry in entries)
+    if large and not has_kernels():
+        yield Note.of("without_numba")
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:

@@ -20,7 +20,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Band, Compared, compared
-from quantviz.streaming.threads import InOrder, shared_out
+from quantviz.streaming.threads import InOrder, default_threads, shared_out
 
 #: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
 #: weight; one that is not quantized is the original, rounded to its dtype, or is not; it has a problem, or
@@ -38,6 +38,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
+#: Threads that compare: each has a band with its codes and values, some 50 MB.
+_THREADS = 12
 #: How codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight, on either side.
@@ -48,6 +50,10 @@ LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
 #: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
 #: whose errors are some tenth of the values.
 _SLACK_STEPS, _SLACK_FOLDED, _SLACK_FITTED = 0.02, 2**-7, 0.35
+#: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
+#: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
+#: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
+_SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
 #: The metrics that need no codes.
@@ -153,7 +159,10 @@ def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band
     own = x.read(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
     folded = x.of_columns is not None or x.of_rows is not None
-    of_x = max(_SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape))) if folded else 0.0
+    # llama.cpp computes in float32.
+    of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
+    if folded:
+        of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
     return Band(weight.scheme, own, coded.q, coded.x_hat, coded.scale, coded.zero_point, (_SLACK_STEPS, of_x))
 
 
@@ -213,7 +222,8 @@ def audit_weight(
         for number, rows in numbered:
             in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
 
-    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), threads)
+    most = min(threads or default_threads(), _THREADS)
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
     assert whole is not None
     assert whole.codes_seen is not None
     found = metrics_of(whole, weight.stored_bits, METRICS)

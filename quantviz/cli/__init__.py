@@ -1,4 +1,4 @@
-"""The command `quantviz`: one file a verb, each imported when it is asked for."""
+"""The command `quantviz`: one file a verb, each imported on its first use."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ class _Verbs(click.Group):
             formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. What a person can mend is one sentence; an interrupt has its own exit status.
+        """Run a verb. An error that the user can fix is one sentence; an interrupt has its own exit status.
 
-        A fault of ours has a traceback and the status of what cannot be used: 1 would say that it finished.
+        A bug has a traceback and the exit status of a wrong use: 1 would mean that the verb finished.
         """
         try:
             return super().invoke(ctx)

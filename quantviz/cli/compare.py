@@ -13,6 +13,7 @@ import click
 from quantviz.cli import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
+from quantviz.own_process import keep_memory
 from quantviz.quoting import shell_command
 from quantviz.text import visible
 
@@ -65,6 +66,7 @@ def compare(
     from quantviz.checkpoints.auditing import audit
     from quantviz.checkpoints.results import default_results
 
+    keep_memory()
     bar: Any = nullcontext() if not sys.stderr.isatty() else click.progressbar(length=1, file=sys.stderr)
     with bar:
 

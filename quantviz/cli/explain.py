@@ -1,4 +1,4 @@
-"""`quantviz explain`: every step of the arithmetic of one cell, as the Lab's card tells it."""
+"""`quantviz explain`: every step of the arithmetic of one cell, as in the Lab's card."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def explain(
 
 
 def _table(lines: list[Line], say: Any, width: int | None) -> str:
-    """Return the steps as a table, and what is told between them as lines over its whole width.
+    """Return the steps as a table, with the sentences between them as lines over its whole width.
 
     Where a terminal is too narrow for the columns, each step has two lines.
     """

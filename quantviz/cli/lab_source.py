@@ -29,8 +29,8 @@ def offered(path: Path) -> Offered:
     """Return the folder that an app must offer to open a file, or all files of a folder.
 
     It is that of the file, unless the file lies below the one that the environment names. Of a model in a
-    cache of links, whose files lie elsewhere under names that say nothing, it is the model's, which holds the
-    links and the files; of any other link it is the folder of what the link leads to.
+    cache of links, whose files lie elsewhere under meaningless names, it is the model's, which holds the
+    links and the files; of any other link it is the folder of its target.
     """
     from quantviz.sources.local import data_folder
 
@@ -63,9 +63,9 @@ def _model_of_cache(path: Path) -> Path | None:
 def lab_source(
     file: str, tensor: str | None, outputs_axis: Orientation | None = None, *, first: bool = False
 ) -> tuple[Source, str | None]:
-    """Return a tensor as a link of the Lab names it, and the folder that the app must be told, if any.
+    """Return a tensor's source as in a link of the Lab, and the folder that the app must offer, if any.
 
-    It is seen as outputs × inputs: as the file tells, unless the axis of the outputs is given.
+    It is seen as outputs × inputs: by the file's own order, unless the axis of the outputs is given.
 
     Where no tensor is named, it is the only one in the file, or with `first` the first that can be read. Of
     addresses those are opened that lead to a hub in `QUANTVIZ_HUBS`. `QuantVizError` as from `open_tensors`.

@@ -1,4 +1,4 @@
-"""`quantviz link`: the Lab's address of a tensor under a scheme, and what an address says."""
+"""`quantviz link`: the Lab's address of a tensor under a scheme, and the parts of an address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quantviz.lab.state import LabState
     from quantviz.sources import Source
 
-#: Where the app is unless it is said: Streamlit's own address.
+#: Default address of the app: Streamlit's own.
 APP = "http://localhost:8501/"
 
 #: The printed names of each part of an address.

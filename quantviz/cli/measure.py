@@ -71,7 +71,7 @@ def _reaches(sqnr_db: float | None, least: float) -> bool:
 
 
 def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:
-    """Return the metrics as `scan` has them: a row that says why, where the scheme does not fit."""
+    """Return the metrics as a row of `scan`, with the reason in it where the scheme does not fit."""
     from quantviz.evaluation.metric_formulas import METRICS, stored_size
     from quantviz.streaming.measuring import measure as measured
 

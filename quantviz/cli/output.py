@@ -53,8 +53,8 @@ def with_output(*, tables: bool = True, **more: str) -> Callable[[_F], _F]:
     """Return a decorator that adds `--format` and `-o` to a command and hands it an `Output` as `output`.
 
     `more` are forms that the command writes by itself through `put`, each with its suffix: `html=".html"`.
-    Without `tables` there are no others, and the first of them is the usual one. What cannot be written is
-    refused before the command begins.
+    Without `tables` there are no others, and the first of them is the usual one. An output that cannot be
+    written is refused before the command begins.
     """
     known = {**(FORMATS if tables else {}), **more}
     usual = next(iter(known))

@@ -84,7 +84,7 @@ def _divided(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 def _opening(
     file: str, tensor: str | None, scheme: str | None, options: list[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the environment and Streamlit's options to open the Lab on a file, and start who opens it."""
+    """Return the environment and Streamlit's options for a file, and start the thread that opens the Lab."""
     from quantviz.cli.lab_source import lab_source, offered
     from quantviz.cli.link import lab_address
     from quantviz.sources.local import FOLDER
@@ -144,7 +144,7 @@ def _without(name: str, options: Sequence[str], kept: bool) -> list[str]:
 
 
 def _free_port() -> int:
-    """Return the first port from Streamlit's own on that nobody listens at."""
+    """Return the first free port from Streamlit's own on."""
     for port in range(_PORT, _PORT + _PORTS):
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)):

@@ -1,8 +1,8 @@
 """The command, held ready: `python -m quantviz.cli.standby [RECIPE]…` imports what a scan needs, compiles
 what the recipes need, and runs the arguments that it then reads from stdin, a JSON list in one line.
 
-The page of checkpoints starts it when it is opened, so that a scan begins when it is asked for and not three
-seconds later. It ends when stdin does, or when nothing has come for a long time.
+The page of checkpoints starts it when it is opened, so that a scan begins at the click and not three seconds
+later. It ends when stdin does, or when nothing has come for a long time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SWITCH = 0.001
 
 
 def wait() -> None:
-    """Make ready, and run what is asked for."""
+    """Import and compile ahead, then run the arguments from stdin."""
     own_process.stand_behind()
     came = threading.Event()
     lines: list[str] = []

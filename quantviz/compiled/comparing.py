@@ -65,6 +65,15 @@ def compare(cells, x, x_hat, q, place, of_blocks, arrays, slack, apart, code_min
 
 
 @jit
+def holds(errors, held, x_hat, x):
+    """Return whether a run's errors are those that are held, and these what its values are off by."""
+    others = 0
+    for k in range(x.size):
+        others += (errors[k] != held[k]) | (f4(x_hat[k] - x[k]) != held[k])
+    return others == 0
+
+
+@jit
 def _is_near(x, x_hat, nearest, step, slack):
     allowed = f4(f4(slack[0] * f4(step)) + f4(slack[1] * fabs(x)))
     return not fabs(f4(x_hat - x)) > f4(fabs(nearest) + allowed)

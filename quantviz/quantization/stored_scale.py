@@ -190,6 +190,10 @@ def _rounded_scale(fmt: NumberFormat, floor: float, name: str = "scale", of: str
     )
 
 
+#: Formats to which torch rounds float32 in the same way, as long as nothing is beyond their end.
+_OF_TORCH = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
 def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
     """Round `values` to a float format, half to even, in their own dtype.
 
@@ -198,6 +202,11 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
     >>> round_to_format(torch.tensor([1.0625, 1e6]), FORMATS["float8_e4m3fn"]).tolist()
     [1.0, 448.0]
     """
+    dtype = _OF_TORCH.get(fmt.id)
+    if dtype is not None and values.dtype == torch.float32:
+        rounded = values.to(dtype).to(torch.float32)
+        if bool(torch.isfinite(rounded).all()):
+            return rounded
     # Far beyond the format's end all values have the same result, Inf included.
     rounded = nearest(values.to(torch.float64).clamp(-2 * fmt.value_max, 2 * fmt.value_max), fmt, "even").to(
         values.dtype

@@ -36,17 +36,10 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 
 @dataclass(frozen=True)
-class MinMax:
+class MinMax(Calibration):
     """The range from the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         lo, hi = blocks.min_max()
@@ -57,7 +50,7 @@ class MinMax:
 
 
 @dataclass(frozen=True)
-class Percentile:
+class Percentile(Calibration):
     """The range up to the `p`-th percentile, 50 < p ≤ 100, which clips the values beyond.
 
     Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
@@ -66,11 +59,6 @@ class Percentile:
 
     p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_plain(self, p=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -93,14 +81,12 @@ class Percentile:
 
 
 @dataclass(frozen=True)
-class AbsMean:
+class AbsMean(Calibration):
     """The range from -mean(|x|) to mean(|x|), the scale of ternary and binary weights (BitNet b1.58, Ma et
     al. 2024).
     """
 
     id: ClassVar[str] = "abs_mean"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -140,17 +126,12 @@ class Searched(Computed):
 
 
 @dataclass(frozen=True)
-class ManualRange:
+class ManualRange(Calibration):
     """The range `lo` to `hi`, set by hand for every block."""
 
     lo: float
     hi: float
     id: ClassVar[str] = "manual_range"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_plain(self, lo=float, hi=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -166,7 +147,7 @@ class ManualRange:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Calibration):
     """Scale and zero point set by hand, the same for every block.
 
     The notebooks' hard-coded pair is `Given(3.5, -70)`.
@@ -177,10 +158,9 @@ class Given:
     zero_point: int | float = 0
     id: ClassVar[str] = "given"
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_plain(self, scale=float)
+        super().__post_init__()
         as_plain(self, zero_point=float)
         as_plain(self, zero_point=int)
 
@@ -201,28 +181,16 @@ class Given:
     def calibrate(self, blocks: BlockValues, context: Context) -> QParams:
         return context.qparams(self.scale, self.zero_point)
 
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
-
 
 @dataclass(frozen=True)
-class External:
+class External(Calibration):
     """Scale and zero point from `quantize(..., qparams=...)`: no text form, no cache."""
 
     id: ClassVar[str] = "external"
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> NoReturn:
         raise QuantVizError("external_without_qparams")
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
 
 
 #: Every calibration that can be chosen, by id.

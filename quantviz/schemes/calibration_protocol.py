@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QParams
     from quantviz.schemes.conventions import Convention
     from quantviz.schemes.formats import NumberFormat
+
+
+#: The kinds of numbers that a field may declare, also where annotations are not evaluated.
+_PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,48 +149,53 @@ class Context(ModeContext):
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
 
-class Calibration(Protocol):
-    """The protocol of every calibration."""
+class Calibration(ABC):
+    """The base of every calibration: a frozen dataclass, whose fields are its parameters.
+
+    Everything but `id` and `calibrate` has a default.
+    """
 
     id: ClassVar[str]
     #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
     #: `ModeContext`, and its range, computed once, serves other formats too. The result of any other one is
     #: cached for its one scheme.
-    of_values: ClassVar[bool]
+    of_values: ClassVar[bool] = True
     #: Whether it gets all blocks of a tensor together, as a search over the whole tensor needs. Any other
     #: gets some blocks at a time: the result of a block depends on no other block.
-    together: ClassVar[bool]
+    together: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Convert numbers to the kind that their field declares, see `as_plain`."""
+        plain = {each.name: _PLAIN.get(each.type) for each in fields(self)}  # type: ignore[arg-type]
+        as_plain(self, **{name: kind for name, kind in plain.items() if kind})
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
         """Yield an error for each bad field, for this format, mode and a convention's `zero_domain`."""
+        return iter(())
 
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        """Return the clipping range of each block, or its scale and zero point."""
+    @abstractmethod
+    def calibrate(self, blocks: BlockValues, context: Any) -> Range | QParams:
+        """Return the clipping range of each block, or its scale and zero point.
+
+        `context` is a `ModeContext` where the range is `of_values`, else a `Context`.
+        """
 
     def lines(self, mode: str) -> tuple[str, str]:
         """Return the Python expressions of `lo` and `hi` in terms of `block`, for display; empty if there are
         none, so that the found values are shown.
         """
+        return "", ""
 
 
-class Computed:
+class Computed(Calibration):
     """A calibration whose range, or scale and zero point, is computed by the function for its class."""
 
     of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        return context.compute(self, blocks, context)  # type: ignore[arg-type]
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
+        return context.compute(self, blocks, context)
 
 
 def is_number(value: object) -> bool:

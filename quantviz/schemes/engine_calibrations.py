@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.calibration_protocol import Computed, as_plain, is_number
+from quantviz.schemes.calibration_protocol import Computed, is_number
 
 if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
@@ -65,9 +65,6 @@ class MSETorch(_Computed):
     bins: int = 2048
     id: ClassVar[str] = "mse_torch"
 
-    def __post_init__(self) -> None:
-        as_plain(self, bins=int)
-
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
@@ -88,9 +85,6 @@ class MSELLMCompressor(_Computed):
     norm: float = 2.4
     expand: float = 1.0
     id: ClassVar[str] = "mse_llmcompressor"
-
-    def __post_init__(self) -> None:
-        as_plain(self, maxshrink=float, grid=float, patience=int, norm=float, expand=float)
 
     @property
     def steps(self) -> int:
@@ -123,9 +117,6 @@ class MSEModelopt(_Computed):
     id: ClassVar[str] = "mse_modelopt"
     together: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        as_plain(self, start=float, stop=float, step=float)
-
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
@@ -154,9 +145,6 @@ class EntropyTensorRT(_Computed):
     stride: int = 1
     id: ClassVar[str] = "entropy_tensorrt"
 
-    def __post_init__(self) -> None:
-        as_plain(self, bins=int, start_bin=int, stride=int)
-
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
@@ -181,9 +169,6 @@ class EntropyONNXRuntime(_Computed):
     quantized_bins: int = 128
     id: ClassVar[str] = "entropy_onnxruntime"
 
-    def __post_init__(self) -> None:
-        as_plain(self, bins=int, quantized_bins=int)
-
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
@@ -204,9 +189,6 @@ class PercentileONNXRuntime(_Computed):
     bins: int = 2048
     id: ClassVar[str] = "percentile_onnxruntime"
 
-    def __post_init__(self) -> None:
-        as_plain(self, p=float, bins=int)
-
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
@@ -221,9 +203,6 @@ class PercentileModelopt(_Computed):
     p: float = 99.99
     bins: int = 2048
     id: ClassVar[str] = "percentile_modelopt"
-
-    def __post_init__(self) -> None:
-        as_plain(self, p=float, bins=int)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -303,9 +282,6 @@ class HQQ(_Computed):
     kappa: float = 1.0
     steps: int = 20
     id: ClassVar[str] = "hqq"
-
-    def __post_init__(self) -> None:
-        as_plain(self, p=float, beta=float, kappa=float, steps=int)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from quantviz.door import public_class
@@ -542,10 +542,11 @@ class Scheme:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
         if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
-        for value, registry, error in (
+        chosen: tuple[tuple[object, Mapping[str, type], str], ...] = (
             (self.granularity, GRANULARITIES, "granularity_wanted"),
             (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
-        ):
+        )
+        for value, registry, error in chosen:
             if not isinstance(value, tuple(registry.values())):
                 yield QuantVizError(
                     error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values())

@@ -198,3 +198,17 @@ def test_a_search_that_takes_too_long_stays_chosen_and_the_page_shows_it_without
     assert at.get("plotly_chart")
     # The choice is not lost: the next tensor, which is small, has it.
     assert str(now.with_source(parse_source("normal(rows=4,cols=4,seed=1)")).scheme) == searched
+
+
+def test_a_pass_over_many_elements_lets_others_have_the_turn(monkeypatch, turns):
+    from quantviz.ui.lab import tensor
+    from quantviz.ui.shell import shared_cache
+
+    monkeypatch.setattr(shared_cache, "turns", lambda: turns)
+    held = {}
+    for side in (8, 512):
+        source = parse_source(f"normal(rows={side},cols={side},seed=97)")
+        with turns.take():
+            tensor.kept(source, "whether the turn is held", lambda: held.update({side: turns.held}))  # noqa: B023
+            assert turns.held
+    assert held == {8: True, 512: False}

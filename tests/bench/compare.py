@@ -24,6 +24,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import safetensors.torch
 
 import quantviz as qv
+from quantviz.own_process import keep_memory
 from quantviz.sources.layouts.weight import plain_scheme
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.tensors.lazy import InMemory
@@ -62,6 +63,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
+    keep_memory()  # as the command does
     with tempfile.TemporaryDirectory() as made:
         folder = given.folder or Path(made)
         source = folder / "original"

@@ -3,6 +3,7 @@ text at each width.
 """
 
 import itertools
+import re
 
 import pytest
 
@@ -25,6 +26,8 @@ PAGES = {
     "teacher": ("teacher", ("pages.teacher",)),
     "missing": ("nonexistent", ("missing.title",)),
 }
+#: Addresses of pages that have all of this in tests of their own.
+ELSEWHERE = {"golf"}
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
@@ -54,6 +57,13 @@ HEADER = """(document.querySelector('.st-key-header, .st-key-title, .st-key-less
 LARGER = """addEventListener("DOMContentLoaded", () => {
     document.head.insertAdjacentHTML("beforeend", "<style>html { font-size: 200% !important }</style>");
 })"""
+
+
+def test_every_page_is_one_of_these():
+    addresses = set(re.findall(r'url_path="(\w+)"', APP.read_text(encoding="utf-8")))
+    visited = {address.partition("?")[0] for address, _ in PAGES.values()} | {"home"}
+    missing = sorted(addresses - visited - ELSEWHERE)
+    assert not missing, f"add {missing} to PAGES of tests/browser/test_shell.py, with the name of each tab"
 
 
 @pytest.fixture(scope="module")

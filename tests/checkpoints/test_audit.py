@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 import quantviz as qv
-from quantviz.checkpoints import auditing, originals, pair_audit, stamps
+from quantviz.checkpoints import auditing, originals, pair_audit, scanning, stamps
 from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
 from quantviz.cli import quantviz
+from quantviz.streaming import kernel_access, limits
 from quantviz.text import languages
 from tests.engines import record_llama_cpp
 from tests.helpers import layouts
@@ -86,6 +87,18 @@ def test_the_table_has_a_row_for_each_tensor(tmp_path, original):
     assert table.loc[table["tensor"] == "lm_head.weight", "layout"].tolist() == ["plain"]
 
 
+def test_that_kernels_are_missing_is_said(tmp_path, original, monkeypatch):
+    path = gptq_twin(tmp_path)
+    monkeypatch.setattr(limits, "FUSED", 2**10)
+    assert not any("numba" in sentence for sentence in audited(path, original).messages())
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    monkeypatch.setattr(scanning, "has_kernels", lambda: False)
+    monkeypatch.setattr(kernel_access, "fixed_ready", lambda: False)
+    assert sum("numba" in sentence for sentence in audited(path, original).messages()) == 1
+    table = qv.scan(original, "int8_per_row", results=tmp_path / "r.sqlite")
+    assert sum("numba" in note for note in table.attrs["notes"]) == 1
+
+
 def test_symmetric_zero_points_are_recovered(tmp_path, original):
     def quantize(base, weight):
         return layouts.gptq(base, *layouts.rounded(weight, 4, 32, symmetric=True), 4)
@@ -114,6 +127,24 @@ def test_codes_that_gptq_chose_are_told_from_rounded_ones(tmp_path, original, ac
     assert all(each.status == "ok" and each.nearest_share < 0.9 for each in weights)
     assert "as GPTQ does" in audit.verdict
     assert bool(weights[0].notes) == act_order
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.bfloat16, "nearest"), (torch.float32, "other")])
+def test_codes_of_quotients_in_half_precision_are_rounded_to_nearest(tmp_path, dtype, rounding):
+    """compressed-tensors divides bfloat16 by bfloat16: at 8 bits a quotient is then off by up to a quarter of
+    a step, and a tenth of the codes are not the nearest ones.
+    """
+    weight = torch.randn(64, 256, generator=torch.Generator().manual_seed(8)).bfloat16()
+    scale = (weight.abs().unflatten(1, (-1, 128)).amax(2) / 127.5).bfloat16()
+    quotients = weight / scale.repeat_interleave(128, 1)
+    q = (quotients.round().clamp(-128, 127) + 128).int()
+    zero = torch.full(scale.shape, 128, dtype=torch.int32)
+    tensors = {f"{ATTENTION}q_proj.weight": weight.to(dtype)}
+    (tmp_path / "original").mkdir()
+    original = layouts.write(tmp_path / "original" / "x.safetensors", tensors)
+    twin = layouts.gptq(f"{ATTENTION}q_proj", q, zero, scale.float(), 8)
+    (found,) = audited(layouts.write(tmp_path / "x.safetensors", twin), original).tensors
+    assert found.rounding == rounding
 
 
 def test_codes_that_something_else_chose(tmp_path, original):

@@ -1,8 +1,8 @@
 """The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it
 was.
 
-`python -m tests.helpers.golden_codes` writes the record anew, which is right only after
-`quantviz.quantization.quantizer.ARITHMETIC` was raised, or where schemes were added.
+`python -m tests.helpers.golden_codes` writes the record: all of it after
+`quantviz.quantization.quantizer.ARITHMETIC` was raised, else the schemes that were added.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +20,19 @@ import torch
 import quantviz as qv
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.calibration import starting
 from quantviz.schemes.conventions import CHOICES
-from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, HQQ
+from quantviz.schemes.engine_calibrations import HQQ
 from tests.helpers import ROOT
 from tests.helpers.offered import offered_schemes, variant
 
 RECORD = ROOT / "tests" / "data" / "golden_codes.json"
+
+#: Calibrations whose fields are not recorded as they begin.
+FIELDS: dict[str, tuple[qv.Calibration, ...]] = {
+    "manual_range": (qv.ManualRange(-0.5, 0.75),),
+    "given": (qv.Given(0.03125, 3), qv.Given(0.03125)),
+}
 
 
 def golden_tensor(rows: int = 12, columns: int = 256) -> torch.Tensor:
@@ -49,16 +58,7 @@ def golden_schemes() -> Iterator[qv.Scheme]:
         yield from offered_schemes(convention)
         yield from half_schemes(convention)
     yield from qv.RECIPES.values()
-    calibrations = (
-        qv.Percentile(99.0),
-        qv.MSE(),
-        qv.AbsMean(),
-        qv.ManualRange(-0.5, 0.75),
-        qv.Given(0.03125, 3),
-        qv.Given(0.03125),
-    )
-    of_engines = (kind() for kind in ENGINE_CALIBRATIONS)
-    for calibration, mode in itertools.product((*calibrations, *of_engines), qv.MODES):
+    for calibration, mode in itertools.product(golden_calibrations(), qv.MODES):
         try:
             yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)
         except qv.QuantVizError:
@@ -69,6 +69,12 @@ def golden_schemes() -> Iterator[qv.Scheme]:
             convention = variant(qv.CONVENTIONS["course"], field, value)
             schemes = offered_schemes(convention, (format_id,)) if convention else ()
             yield from (scheme for scheme in schemes if scheme.granularity.id == "per_group")
+
+
+def golden_calibrations() -> Iterator[qv.Calibration]:
+    """Yield each calibration that there is, with the numbers that it begins with or those of `FIELDS`."""
+    for name, kind in qv.CALIBRATIONS.items():
+        yield from FIELDS.get(name, (starting(kind, {}),))
 
 
 def half_schemes(convention: qv.Convention) -> Iterator[qv.Scheme]:
@@ -99,14 +105,34 @@ def digest(scheme: qv.Scheme, x: torch.Tensor) -> str:
     return found.hexdigest()[:12]
 
 
+def recorded() -> dict[str, Any]:
+    """Return the record: the number of the arithmetic, and each scheme's digest by its text form."""
+    return dict(json.loads(RECORD.read_text(encoding="utf-8")))
+
+
+@cache
+def forms() -> dict[str, qv.Scheme]:
+    """Return the schemes whose codes are recorded, by their text forms."""
+    return {str(scheme): scheme for scheme in golden_schemes()}
+
+
 def digests() -> dict[str, str]:
     """Return each scheme's digest by its text form."""
-    return {str(scheme): digest(scheme, golden_tensor()) for scheme in golden_schemes()}
+    return {form: digest(scheme, golden_tensor()) for form, scheme in forms().items()}
+
+
+def record_anew() -> None:
+    """Write the record. Under the same number of the arithmetic what was recorded stays, and only schemes
+    that were added are computed: a code that changed is noticed as before.
+    """
+    kept = recorded()["digests"] if recorded()["arithmetic"] == ARITHMETIC else {}
+    found = {
+        form: kept.get(form) or digest(scheme, golden_tensor()) for form, scheme in sorted(forms().items())
+    }
+    RECORD.write_text(
+        json.dumps({"arithmetic": ARITHMETIC, "digests": found}, indent=0) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
-    RECORD.parent.mkdir(exist_ok=True)
-    RECORD.write_text(
-        json.dumps({"arithmetic": ARITHMETIC, "digests": dict(sorted(digests().items()))}, indent=0) + "\n",
-        encoding="utf-8",
-    )
+    record_anew()

@@ -1248,34 +1248,34 @@ for label, data in (
     add(f"{label}.tflite", data, "file.empty" if label in ("vector", "size") else DAMAGED)
 add("itself.tflite", flat(8, flat_table(0, 0, 14) + struct.pack("<II", 4, 2**30)), DAMAGED)
 
-# the list of shards: what it names must lie beside it
-INDEX = ".safetensors.index.json"
-
 
 def index_of(**shards):
     return json.dumps({"metadata": {"total_size": 8}, "weight_map": shards}).encode()
 
 
-for label, shard in (
-    ("parent", "../other.safetensors"),
-    ("absolute", "/etc/passwd.safetensors"),
-    ("windows", "..\\other.safetensors"),
-    ("folder", "a/b.safetensors"),
-    ("hidden", ".safetensors"),
-    ("suffix", "passwd"),
-    ("itself", "x" + INDEX),
-    ("address", "http://localhost/x.safetensors"),
-):
-    add(f"{label}{INDEX}", index_of(x=shard), "file.shard_name")
-add(f"number{INDEX}", b'{"weight_map": {"x": 3}}', DAMAGED)
-add(f"list{INDEX}", b'{"weight_map": ["x"]}', DAMAGED)
-add(f"null{INDEX}", b'{"weight_map": null}', DAMAGED)
-add(f"empty{INDEX}", b'{"weight_map": {}}', "file.empty")
-add(f"nomap{INDEX}", b'{"x": [1]}', DAMAGED)
-add(f"cut{INDEX}", index_of(x="a.safetensors")[:-3], DAMAGED)
-add(f"twice{INDEX}", b'{"weight_map": {"x": "a.safetensors", "x": "b.safetensors"}}', "file.duplicate_name")
-add(f"deep{INDEX}", b'{"weight_map": ' + b"[" * 100_000, DAMAGED)
-add(f"rtl{INDEX}", index_of(x="\u202e<b>/x.safetensors"), "file.shard_name")
+# the list of shards, of either kind: what it names must lie beside it
+for shard_suffix in (".safetensors", ".bin"):
+    index = f"{shard_suffix}.index.json"
+    for label, shard in (
+        ("parent", "../other"),
+        ("absolute", "/etc/passwd"),
+        ("windows", "..\\other"),
+        ("folder", "a/b"),
+        ("hidden", ""),
+        ("address", "http://localhost/x"),
+        ("rtl", "\u202e<b>/x"),
+    ):
+        add(f"{label}{index}", index_of(x=shard + shard_suffix), "file.shard_name")
+    add(f"suffix{index}", index_of(x="passwd"), "file.shard_name")
+    add(f"itself{index}", index_of(x="x" + index), "file.shard_name")
+    add(f"number{index}", b'{"weight_map": {"x": 3}}', DAMAGED)
+    add(f"list{index}", b'{"weight_map": ["x"]}', DAMAGED)
+    add(f"null{index}", b'{"weight_map": null}', DAMAGED)
+    add(f"empty{index}", b'{"weight_map": {}}', "file.empty")
+    add(f"nomap{index}", b'{"x": [1]}', DAMAGED)
+    add(f"cut{index}", index_of(x=f"a{shard_suffix}")[:-3], DAMAGED)
+    add(f"twice{index}", b'{"weight_map": {"x": "a.bin", "x": "b.bin"}}', "file.duplicate_name")
+    add(f"deep{index}", b'{"weight_map": ' + b"[" * 100_000, DAMAGED)
 
 # names, in every format that has them
 for label, name in NAMES.items():

@@ -78,6 +78,7 @@ ENDS = {
 @pytest.mark.parametrize("fmt", ALL)
 def test_why_a_float_ends_where_it_does(fmt):
     end = float_end(fmt)
+    assert fmt.kind != "float" or fmt.id in ENDS, f"add the end of {fmt.id} to ENDS"
     assert (end and (end.reason, end.following, end.field, end.code)) == ENDS.get(fmt.id)
     if end and end.reason in ("nan", "inf"):
         # What would follow is one more step of the last gap, or without a mantissa twice as much.

@@ -73,6 +73,14 @@ def test_a_range_beyond_float32_is_refused(mode):
     assert torch.isfinite(qv.quantize([1e38, -1e38], qv.Scheme("int8", mode)).x_hat).all()
 
 
+def test_a_refused_range_is_quantized_as_the_engine_does_where_that_is_asked():
+    """llama.cpp's MXFP4 of a block of 3e38; the sentence of the refusal names the way."""
+    x = torch.full((1, 32), 3e38)
+    refused = refusal(x, "gguf_mxfp4")
+    assert (refused.key, "strict=True" in str(refused)) == ("range_beyond_float32", True)
+    assert qv.quantize(x, "gguf_mxfp4", strict=True).x_hat[0, 0].item() == 2.5521177519070385e38
+
+
 def test_a_value_that_leaves_float32_is_refused_unless_strict():
     scheme = qv.Scheme("int8", calibration=qv.Given(2.2e38))
     assert refusal([3.4e38], scheme).key == "value_beyond_float32"

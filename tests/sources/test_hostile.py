@@ -34,7 +34,20 @@ def test_hostile_files(filename, tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_the_corpus_is_large_and_covers_every_reader():
+#: Hostile files that each reader has at least.
+LEAST = 5
+
+
+@pytest.mark.parametrize("reader", dict.fromkeys(READERS.values()))
+def test_every_reader_has_hostile_files(reader):
+    count = sum(name.endswith(reader.suffixes) for name in (*CASES, *BOMBS))
+    assert count >= LEAST, (
+        f"{reader.__name__} has {count} hostile files, {LEAST} are the least: "
+        f"add some whose names end in {reader.suffixes[0]} to BAD of tests/helpers/hostile.py"
+    )
+
+
+def test_the_corpus_is_large():
     assert len(CASES) + len(BOMBS) + len(PICTURES) >= 350
     counts = {suffix: sum(name.endswith(suffix) for name in (*CASES, *BOMBS)) for suffix in READERS}
     assert all(

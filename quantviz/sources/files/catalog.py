@@ -261,8 +261,11 @@ class Catalog(ABC):
 
         window, lengths = self._asked(name, index)
         with guarded(self._data, self.kind):
-            parts = [part.clone() for part in self._parts(name, window)] if math.prod(lengths) else []
-            return torch.cat(parts).view(lengths) if parts else torch.empty(lengths)
+            if not math.prod(lengths):
+                return torch.empty(lengths)
+            parts = [part.clone() for part in self._parts(name, window)]
+            whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+            return whole.reshape(lengths)
 
     def stored_bytes(self, name: str) -> int:
         """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""

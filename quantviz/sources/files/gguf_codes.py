@@ -59,7 +59,7 @@ class Split:
 
 
 def _int(codes: torch.Tensor, offset: int) -> torch.Tensor:
-    return signed(codes, offset).to(torch.int8)
+    return codes.to(torch.int8) - offset
 
 
 def _q2_k(raw: torch.Tensor) -> Parts:

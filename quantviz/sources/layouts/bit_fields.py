@@ -19,10 +19,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     7
     """
     if 8 % bits == 0 and words.dtype == torch.int32:
-        # The lowest byte of a word comes first, and no field continues in the next byte.
-        shifts = torch.arange(0, 8, bits, dtype=torch.uint8)
-        fields = (words.contiguous().view(torch.uint8).unsqueeze(2) >> shifts) & ((1 << bits) - 1)
-        return fields.flatten(1)[:, :count].to(torch.int32)
+        return unpacked_bytes(words, bits, count).to(torch.int32)
     whole = math.lcm(bits, 32) // 32  # words after which a field begins at a word again
     filled = -(-words.shape[1] // whole) * whole
     wide = torch.nn.functional.pad(words.to(torch.int64) & 0xFFFFFFFF, (0, filled + 1 - words.shape[1]))
@@ -31,6 +28,24 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     both = wide[:, at] | (wide[:, at + 1] << 32)
     # The upper word's top bit is the sign of int64; the mask removes its copies from the shift.
     return ((both >> shift) & ((1 << bits) - 1)).to(torch.int32)
+
+
+def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
+    """Return the same of a number of bits that divides 8, as uint8.
+
+    >>> unpacked_bytes(torch.tensor([[0x76543210]], dtype=torch.int32), 2, 5).tolist()
+    [[0, 0, 1, 0, 2]]
+    """
+    # The lowest byte of a word comes first, and no field continues in the next byte.
+    fields = words.contiguous().view(torch.uint8)
+    for width in (8 // 2**halving for halving in range(1, 4)):
+        if width < bits:
+            break
+        # Each byte becomes two, the lower half of its bits first: of all of them at once, as those of words.
+        wide = fields.view(-1).to(torch.int16)
+        low, high = (1 << width) - 1, width
+        fields = ((wide & low) | ((wide >> high) << 8)).view(torch.uint8).view(len(words), -1)
+    return fields[:, :count]
 
 
 def words_of(count: int, bits: int) -> int:

@@ -18,9 +18,16 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.awq import is_gemv_of
-from quantviz.sources.layouts.bit_fields import unpacked, words_of
+from quantviz.sources.layouts.bit_fields import unpacked, unpacked_bytes, words_of
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
-from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, bits_stored, plain_scheme
+from quantviz.sources.layouts.weight import (
+    Coded,
+    Config,
+    QuantizedWeight,
+    bits_stored,
+    plain_scheme,
+    values_in_groups,
+)
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
@@ -67,15 +74,15 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
     less = _zero_offset(catalog, base, bits, rows, version if config else "")
 
     def coded(start: int, stop: int) -> Coded:
-        q = unpacked(catalog.cut(f"{base}.qweight", (slice(None), slice(start, stop))).T, bits, columns)
+        words = catalog.cut(f"{base}.qweight", (slice(None), slice(start, stop))).T
+        q = unpacked_bytes(words, bits, columns) if 8 % bits == 0 else unpacked(words, bits, columns)
         window = slice(start * bits // 32, words_of(stop, bits))
         zeros = unpacked(catalog.cut(f"{base}.qzeros", (slice(None), window)), bits, stop - start).T
         zeros = (zeros + less) & ((1 << bits) - 1)
         scale = catalog.read(f"{base}.scales", (slice(None), slice(start, stop))).tensor.T.contiguous()
         q = q if order is None else q[:, order]
-        lines, middles = (each.repeat_interleave(group, dim=1)[:, :columns] for each in (scale, zeros))
-        x_hat = lines * (q - middles).float()
-        return Coded(q.to(torch.uint8), x_hat, scale, zeros.contiguous())
+        zeros = zeros.contiguous()
+        return Coded(q.to(torch.uint8), values_in_groups(q, scale, zeros, group), scale, zeros)
 
     granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
     return QuantizedWeight(

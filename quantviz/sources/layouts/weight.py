@@ -90,6 +90,26 @@ def values_only(x_hat: torch.Tensor) -> Coded:
     return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
 
 
+def values_in_groups(
+    q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int
+) -> torch.Tensor:
+    """Return scale · (code − zero point) of codes of `(rows, columns)` in groups of neighbours, of which the
+    last one of a row may be short; float32.
+
+    >>> values_in_groups(torch.tensor([[1, 2, 3]]), torch.tensor([[0.5, 2]]), torch.tensor([[1, 1]]), 2)
+    tensor([[0.0000, 0.5000, 4.0000]])
+    """
+    rows, columns = q.shape
+    if columns % group:
+        scale, zero_point = (
+            each.repeat_interleave(group, dim=1)[:, :columns] for each in (scale, zero_point)
+        )
+        return scale * (q.float() - zero_point.float())
+    # Differences of whole numbers are exact.
+    values = q.float().view(rows, -1, group)
+    return values.sub_(zero_point.float().unsqueeze(2)).mul_(scale.unsqueeze(2)).view(rows, columns)
+
+
 def plain_scheme(
     fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:

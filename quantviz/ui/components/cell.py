@@ -99,7 +99,7 @@ def show_cell_ruler(
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
     left out. `alone` shows no other value, for where their codes are hidden. `larger` is as for `show_ruler`.
     `rows` are other grids below, `bell` is the normal density behind the dots, and `curve` the error against
-    the range. `stage` says how much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    the range. `stage` is the amount of detail, of `quantviz.lab.picture_parts.RULER_STAGES`.
     """
     if why.cause == "left_out":
         return

@@ -1,8 +1,8 @@
 """Controls that offer a choice: the only place that makes select boxes, radios, pills and menus.
 
-The browser knows a choice by its label and sends that label back with whatever is clicked next. A label may
-have changed by then: with the tensor, whose axes have other names, or with the language. So a label that is
-offered no longer is no choice, and the browser is told again what is chosen as soon as the labels change.
+The browser identifies a choice by its label and sends that label back with the next click on anything. A
+label may have changed by then: with the tensor, whose axes have other names, or with the language. So a label
+that is offered no longer is no choice, and the choice is sent to the browser again as soon as labels change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def choose(
     `on_click`, from `session.safely`, is called with `args`, and only for what is offered now.
     """
     offered = tuple(options)
-    if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set what it tells
+    if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set its value
         if not _is_offered(st.session_state.get(key), offered):
             del st.session_state[key]
         session.tell_again(key, tuple(map(format_func, offered)))

@@ -16,7 +16,7 @@ _BEFORE = "classroom_before"
 
 
 def show_room() -> None:
-    """Show what every page tells of its classroom, above everything else."""
+    """Show the classroom's signs, above everything else on every page."""
     damage = problem()
     if damage:
         st.warning(say("room.damaged") if damage.key.startswith("link.classroom") else say_error(damage))
@@ -60,7 +60,7 @@ def show_prompt() -> None:
     """
     room = classroom()
     words = plain(room.prompt) or (say("room.predict") if room.asks_to_predict else "")
-    # On the wall nobody needs to be told whose question it is.
+    # On the wall it is clear whose question it is.
     who = "" if room.projector else f"**{say('room.prompt')}** "
     if words:
         with st.container(key="class_prompt"):

@@ -52,7 +52,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
-    """Show a button `label` that copies `text`, or without it the page's address, and says `done`."""
+    """Show a button `label` that copies `text`, or without it the page's address, and then reads `done`."""
     _component()(
         key=key,
         data={"label": label, "done": done, "text": text, "help": explanation},

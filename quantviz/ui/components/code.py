@@ -1,4 +1,4 @@
-"""Python to read, for who asks for it."""
+"""Expander with the equivalent Python code."""
 
 from __future__ import annotations
 

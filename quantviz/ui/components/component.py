@@ -4,12 +4,12 @@ Streamlit sends the text of a component's script with each change of what it sho
 of a scheme in the Lab, times the heads of a class. So the component itself is a few lines that import the
 script from its address.
 
-A person may go back while a page is still being drawn. What a component of the page left says then names
-that page, and Streamlit would run it once more, at the other page's address: it is not sent. What one says
-while the connection is lost is said when it is back (`connection.js`).
+A person may go back while a page is still being drawn. A message from a component of the page left names
+that page, and Streamlit would run it once more, at the other page's address: it is not sent. A message during
+a lost connection is sent when the connection is back (`connection.js`).
 
-What a component says comes from a browser: `told` is the one place that hears it, by the shape that the
-message has in `quantviz.browser.messages`.
+Messages of components come from a browser: `told` is the one place that receives them, checked against their
+shapes in `quantviz.browser.messages`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def component(name: str, script: str) -> Callable[..., Any]:
     Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
     `quantviz.browser.messages`; one that is not given does nothing.
     """
-    # Each run says that its session has need of the file, or Streamlit would throw it away.
+    # Each run registers its session's need of the file, or Streamlit would throw it away.
     address = serve_file(read_script(script).encode(), "text/javascript", f"script {script}")
     mount = _registered(name, address, page_shown())
     heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}

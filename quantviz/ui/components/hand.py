@@ -1,7 +1,7 @@
 """The ruler under the hand: what the browser needs to quantize a small tensor while a handle is dragged.
 
 The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and
-numbers follow in the same frame. When the hand lets go, one message tells the server: see
+numbers follow in the same frame. When the hand lets go, one message goes to the server: see
 `quantviz.lab.moves`.
 """
 
@@ -56,11 +56,11 @@ class Mark:
     on: str
     #: The value, the bits or the group's size; None as long as it is not marked.
     at: float | None
-    #: Whether it is asked for: then nothing else can be moved, but for sliders beside a mark on the axis.
+    #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved besides it.
     asked: bool
 
     def told(self) -> dict[str, object]:
-        """Return it as the browser is told."""
+        """Return its message to the browser."""
         return {"on": self.on, "at": self.at, "asked": self.asked}
 
 
@@ -94,7 +94,7 @@ class LessonRuler:
         )
 
     def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
-        """Return which of `handles` the step has: none as long as a mark is asked for."""
+        """Return the `handles` with whether the step has each: none as long as a mark is to be set."""
         if self.mark and self.mark.asked:
             return dict.fromkeys(handles, False)
         own = {*self.moves, *(("zero",) if self.holds_codes else ())}
@@ -160,9 +160,9 @@ def show_hand(
         label: The ruler in a sentence, for people who cannot see it.
         curve: The error against the range, where it is drawn too.
         locked: Whether nothing may be moved.
-        on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
+        on_release: Called before the page runs when the hand has let go; `released(key)` returns the change.
         lesson: What is different where a lesson's step shows the ruler.
-        pays: Whether a line below the ruler says who pays while the selected value is dragged.
+        pays: Whether a line below the ruler names the values with larger errors during a drag of the value.
     """
     component(_COMPONENT, _SCRIPT)(
         key=key,
@@ -189,7 +189,7 @@ def show_far_hand(
     """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
     `why` explains the selected cell, `curve` is the error against the range, where it is shown, `figures` are
-    the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` told of;
+    the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` returned;
     else as `show_hand`.
     """
     component(_COMPONENT, _SCRIPT)(
@@ -242,7 +242,7 @@ def _told_browser(
         **_common(state, chart, stamp, label),
         "shape": shape,
         "selected": int(np.ravel_multi_index(state.cell, shape)),
-        # The numbers of a slice are not those of the whole tensor, which the browser knows.
+        # The numbers of a slice are not those of the whole tensor, which the browser has.
         "whole": scope_of(state) == "tensor",
         **packed_together(programs.values()),
         "variants": [_variant(own[each], shape, i, sizes.get(each)) for each, i in places.items()],

@@ -1,5 +1,5 @@
-"""The curve of the error against the range under the hand's ruler: what the browser is told with the ruler,
-and what is found out after it is shown.
+"""The curve of the error against the range under the hand's ruler: its data sent with the ruler, and the
+parts that are computed after it is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CurveMark:
     best: bool = False
 
     def told(self, locked: bool) -> dict[str, object]:
-        """Return it as the browser is told; `locked` marks cannot be taken."""
+        """Return its message to the browser; `locked` marks cannot be taken."""
         take = None if locked else {"kind": "scheme", "scheme": self.scheme}
         told = say("stage.range.take", what=self.name)
         own = {"at": self.at, "mse": self.mse, "label": self.label, "best": self.best}
@@ -61,7 +61,7 @@ class HandCurve:
     lower: bool = False
 
     def told(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
-        """Return it as the browser is told, with the points of `bits` if it cannot make them by itself."""
+        """Return its message to the browser, with the points of `bits` if that cannot make them by itself."""
         others = list(self.estimates.items())
         header: dict[str, Any] = {
             "key": self.key,
@@ -85,9 +85,9 @@ def _parts(curve: RangeCurve) -> Arrays:
 def complete_curve(
     key: str, chart: str, marks: Sequence[CurveMark], points: RangeCurve | None, *, locked: bool
 ) -> None:
-    """Show on the ruler beside `chart` what was found out about its curve `key` by now.
+    """Show on the ruler beside `chart` the parts of its curve `key` that are computed by now.
 
-    `marks` are told of with a tap on them unless `locked`; `points` are the exact ones of a large tensor.
+    A tap on one of the `marks` takes it unless `locked`; `points` are the exact ones of a large tensor.
     """
     header: dict[str, Any] = {"key": key, "chart": chart, "marks": [mark.told(locked) for mark in marks]}
     arrays: Arrays = {}

@@ -13,8 +13,8 @@ from quantviz.ui.shell.words import plain
 def show_header(title: str, hint: str = "") -> tuple[Any, Any]:
     """Show the language switch, and a page's title and hint with room for buttons beside them.
 
-    It is painted before torch comes in. Returns the place of the words, where a page that knows its hint only
-    then writes `title_words`, and the place of the buttons.
+    It is painted before torch comes in. Returns the place of the words, where a page whose hint is computed
+    only then writes `title_words`, and the place of the buttons.
     """
     with st.sidebar:
         show_language()

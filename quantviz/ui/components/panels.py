@@ -39,12 +39,12 @@ def show_panels(
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
-    which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
+    which begins at the panel called `first`, else at the last whose values are shown. `on_window` is run when
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
-    figure's where it has its own; `picture` is what it is saved as. `usual_width` is the width until the
-    browser tells it, `larger` how many times larger than usual everything is drawn where it is not as on
-    every page, and `least_digit` the pixels that a digit has at least, or is not printed. Without `bars`
-    there are no colour bars.
+    figure's where it has its own; `picture` its name and titles when saved. `usual_width` is the width until
+    the browser reports its own, `larger` the enlargement where it is not as on every page, and `least_digit`
+    the least height of a digit in pixels, below which none is printed. Without `bars` there are no colour
+    bars.
     `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
     card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
     """
@@ -83,7 +83,7 @@ def show_panels(
         least_digit=least_digit,
         bars=bars,
     )
-    # A double click shows the whole matrix, which plotly does not know.
+    # A double click shows the whole matrix, which plotly does not have.
     config = {**PANELS_CONFIG, "doubleClick": False}
     if picture:
         config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}

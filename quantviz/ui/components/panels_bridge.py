@@ -1,7 +1,7 @@
-"""The chart bridge: what the browser knows and Streamlit does not tell.
+"""The chart bridge: events and sizes of the browser that Streamlit does not report.
 
-`st.plotly_chart` says nothing of a click on a heatmap, forgets the zoom with each change of the
-data and never tells the page's width. A small component in the page (`quantviz/browser/panels_bridge.js`)
+`st.plotly_chart` does not report a click on a heatmap, loses the zoom with each change of the
+data and never reports the page's width. A small component in the page (`quantviz/browser/panels_bridge.js`)
 does these things for the chart inside one keyed container:
 
     width = bridge_width("bridge")
@@ -32,7 +32,7 @@ from quantviz.ui.components.component import component, told
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
 
-#: Colours that a logarithmic scale is told by.
+#: Colour stops of a logarithmic scale.
 _SYMLOG_STOPS = 33
 _SCRIPT = "panels_bridge"
 _CELLS = "quantviz_cells"
@@ -80,7 +80,7 @@ def chart_bridge(
         language: of the card's words.
         theme: "light" or "dark".
         group: the `chart_key` of the first of several charts that are zoomed and switched together.
-        on_cell: called before the page runs when a cell was clicked; `clicked_cell(key)` tells which.
+        on_cell: called before the page runs when a cell was clicked; `clicked_cell(key)` returns its place.
         on_window: called before the page runs when another part of the matrix is looked at; the next figure
             is to show what `zoomed_window(key)` returns. Without it a zoom stays in the browser.
         enlarge: how many times as large as usual everything is, for a projector.
@@ -131,12 +131,12 @@ def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
 def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str, Any] | None = None) -> bytes:
     """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8.
 
-    `names` are "labels" of what the card tells, where they are not the usual ones, and "words" in place of
+    `names` are "labels" of the card's values, where they are not the usual ones, and "words" in place of
     numbers.
     """
     from quantviz.figures.panels_data import ROUNDING
 
-    # Hidden values do not leave the server: nobody can look them up in the page.
+    # Hidden values do not leave the server, so that they cannot be looked up in the page.
     arrays = dict(data.told)
     told = tuple(arrays)
     if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
@@ -163,7 +163,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str,
         header["how"] = data.pixels.how
         arrays |= _pixel_arrays(data.pixels)
     if data.unscaled is not None and data.unscaled is not data.q and "q" in data.open:
-        # In the panel stands what the code means; the card tells its bits too.
+        # The panel has the code's meaning; the card has its bits too.
         arrays["code"] = data.q
         header["code_bits"] = (
             [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []

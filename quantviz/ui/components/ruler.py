@@ -54,7 +54,7 @@ def show_ruler(
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
 ) -> None:
-    """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
+    """Show a ruler; in `on_moved`, `moved(key)` returns the handle and place of a drag.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
     moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have

@@ -101,7 +101,7 @@ def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
 
 
 def purpose_words(convention: Convention) -> str:
-    """Return a sentence: what the engine is for, and by which other names people know it."""
+    """Return a sentence on the engine's purpose and its other names."""
     purpose, also = say(f"purposes.{convention.purpose}"), _also(convention)
     if not also:
         return say("arithmetic.purpose", purpose=purpose)

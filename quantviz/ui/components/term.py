@@ -18,8 +18,8 @@ def show_words_with_terms(words: str) -> None:
 def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str, str] | None = None) -> str:
     """Return a word as HTML whose meaning the page's style shows while it is pointed at or has the focus.
 
-    `key` tells the terms of a page apart: who hears the page is read the meaning by it. `short` is the word
-    where there is little room. `more` are the words and the address of a link below the meaning.
+    `key` is unique on the page: a screen reader finds the meaning by it. `short` is the word where there is
+    little room. `more` are the words and the address of a link below the meaning.
 
     >>> term("MSE", "mean of (x̂ − x)²", key="mse")[:46]
     '<span class="qv-term" tabindex="0" aria-descri'

@@ -10,7 +10,7 @@ from quantviz.ui.shell.words import say
 
 
 def show_bits(fmt: NumberFormat, code: int) -> None:
-    """Show a button for each bit, and what the bits say."""
+    """Show a button for each bit, and the meaning of the bits."""
     from quantviz.quantization.format_facts import code_name
 
     title = as_html(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=format_name(fmt))}**")

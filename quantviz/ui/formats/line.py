@@ -92,7 +92,7 @@ def landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
     said = {
         "name": format_name(fmt),
         "x": number(landing.x, 9),
-        # −0 where that is what the bits say.
+        # −0 where the bits are those of −0.
         "value": number(landing.value, 9) if landing.value else value_words(fmt.value(landing.code)),
         "error": number(landing.error, 6, signed=True),
     }

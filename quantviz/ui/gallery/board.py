@@ -1,7 +1,7 @@
-"""The board of a bug: one x, beside it what each program makes of it, and the bug's handle.
+"""The board of a bug: one x, beside it the result of each program, and the bug's handle.
 
 torch runs both programs at every value of the handle, and the browser is sent all of it: while a hand drags,
-nothing is asked of the server, and what is seen is what ran.
+there is no request to the server, and every shown result was computed by torch.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def row_name(row: str) -> str:
 def show_board(shown: Shown, *, telling: bool = True) -> None:
     """Show the two rows, and the handle where the bug is dragged into view.
 
-    A puzzle that is not solved shows the broken row alone and tells (`telling`) nothing of the correct one.
+    A puzzle that is not solved shows the broken row alone, without the correct one (`telling` is False).
     """
     rows = ROWS if telling else ROWS[1:]
-    # A class opens the same bugs, and to tell of all places of a handle takes longer than the rest of a run.
+    # A class opens the same bugs, and the message with all places of a handle takes longer than the rest.
     key = ("gallery board", shown.key, rows, language(), theme(), enlarge())
     component("quantviz_gallery", _SCRIPT)(
         key=_BOARD,

@@ -48,7 +48,7 @@ def show_controls() -> GalleryState:
     from quantviz.teaching.gallery import BUGS
 
     state = current_state()
-    # A puzzle does not tell which bug it is.
+    # A puzzle's title does not reveal its bug.
     name_tab(
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
     )

@@ -113,7 +113,7 @@ def show_bug(bug_id: str) -> None:
 
 
 def show_link() -> None:
-    """Write the address: the bug and its tensor, or a puzzle's number, which does not tell the bug."""
+    """Write the address: the bug and its tensor, or a puzzle's number, which does not reveal the bug."""
     state, wanted = current_state(), {"lang": language(), **parameters()}
     st.session_state.pop(_CHANGED, None)
     if state.spotting:
@@ -148,6 +148,6 @@ def own_seed(case: Case) -> int | None:
 
 
 def showing(key: str, value: object) -> str:
-    """Let the widget `key` show `value`: told at each run, for it would keep a label of another language."""
+    """Let the widget `key` show `value`: set at each run, since it would keep a label of another language."""
     st.session_state[key] = value
     return key

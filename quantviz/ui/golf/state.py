@@ -181,7 +181,7 @@ def ask_for_par() -> None:
 
 
 def par_is_shown(now: Standing) -> bool:
-    """Return whether the recipe of par is shown: it was asked for, or beaten."""
+    """Return whether the recipe of par is shown: the player wanted to see it, or has beaten it."""
     asked = now.hole.id in st.session_state.get(_ASKED, ())
     return asked or (now.score is not None and now.score > 0)
 

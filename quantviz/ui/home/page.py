@@ -94,7 +94,7 @@ def _show_doors() -> None:
 
 
 def _door(name: str) -> str:
-    # Its parts are told apart by the style; Markdown has no other mark that leaves 汉字 upright.
+    # The style distinguishes its parts; Markdown has no other mark that leaves 汉字 upright.
     return f"**{say(f'home.doors.{name}.name')}** **{say(f'home.doors.{name}.about')}**"
 
 

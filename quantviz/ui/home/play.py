@@ -30,7 +30,7 @@ from quantviz.ui.shell.startup import turns
 if TYPE_CHECKING:
     import numpy as np
 
-#: Shades that an error is told by, from the lowest to the highest.
+#: Number of shades for errors, from the lowest to the highest.
 _SHADES = 257
 #: Bytes of a value before it is quantized.
 _BEFORE = 4

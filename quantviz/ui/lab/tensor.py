@@ -22,7 +22,6 @@ from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
 from quantviz.sources.opening import of_tensor
-from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.heavy_work import heavily
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
 
 T = TypeVar("T")
+
+#: The elements from which others' runs go on during a pass over a tensor, most of which is outside of Python.
+_ASIDE_ELEMENTS = 2**16
 
 
 # ---- tensors ------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
     Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was used
     lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
     """
-    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))

@@ -1,7 +1,7 @@
-"""The page for an address that leads to none: it says so in the reader's language, and leads home.
+"""The page for an address that leads to none: a message in the reader's language, and a link home.
 
 Streamlit's own message for this is English, lies over another page and changes the address. It is not shown
-for a page that `st.navigation` knows, so the wrong address is made known as a page of this session.
+for a page in `st.navigation`, so the wrong address is registered as a page of this session.
 """
 
 from __future__ import annotations

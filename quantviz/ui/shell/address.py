@@ -23,7 +23,7 @@ def arrive(page: str) -> None:
 
 
 def leave() -> None:
-    """Note that this run came to its end: the browser is told all of it."""
+    """Note that this run came to its end, so that all of its answer is sent to the browser."""
     st.session_state[_ANSWERED] = True
 
 
@@ -45,7 +45,7 @@ def write(wanted: dict[str, str]) -> None:
 
 def asks_anew() -> bool:
     """Return whether the address asks for another state of this page than the page wrote there last, as after
-    the browser's Back and Forward, also from another page. It is told once for each such address.
+    the browser's Back and Forward, also from another page. True only once for each such address.
     """
     asked = st.query_params.to_dict()
     # The address of the page before may still be there.

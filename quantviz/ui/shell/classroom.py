@@ -1,4 +1,4 @@
-"""The classroom of the session: what the teacher's link asked for, kept over page switches."""
+"""The classroom of the session: the settings of the teacher's link, kept over page switches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The first visitor of a server process who comes by a deep link.
 
 Until `st.navigation` has run once in a process, Streamlit takes the folder `pages/` for its old kind
-of multipage app, does not know the address `/lab` and says "Page not found" over the right page.
+of multipage app, does not find the address `/lab` and shows "Page not found" over the right page.
 
 And while the server imports torch, the browser can do what it would have to do afterwards.
 """
@@ -54,10 +54,10 @@ _FETCH_WHAT_DRAWS = """
 
 
 def before_navigation() -> bool:
-    """Return whether this run can be told wrongly that its page was not found, to be asked before
+    """Return whether Streamlit may wrongly show "Page not found" in this run; call it before
     `st.navigation`.
 
-    Of several visitors who come while the process starts, one makes the pages known and all see the message.
+    Of several visitors who come while the process starts, one registers the pages and all see the message.
     """
     first_run = "cold_start_asked" not in st.session_state
     st.session_state["cold_start_asked"] = True

@@ -17,8 +17,8 @@ def send_at_once() -> bool:
     """Have the server send each part of an answer when it is written.
 
     Streamlit makes its socket without a protocol's number, and asyncio then leaves Nagle's algorithm on: the
-    second part of an answer, say a script's text after its header, waits until the browser has said that the
-    first has come, which takes 40 ms. Connections take the setting from the socket that they come in by.
+    second part of an answer, say a script's text after its header, waits until the browser has acknowledged
+    the first, which takes 40 ms. Connections take the setting from the socket that they come in by.
     """
     for number in os.listdir(_OPEN) if os.path.isdir(_OPEN) else ():
         # Some of them are no sockets, or closed by now.

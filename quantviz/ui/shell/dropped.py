@@ -1,7 +1,7 @@
-"""Messages of the browser that do not fit: dropped, and counted for whoever runs the server.
+"""Messages of the browser that do not fit: dropped, and counted for the server's operator.
 
-Nobody is shown anything of it. A browser that shows our pages says nothing of the kind, so it is either
-damaged or an attack.
+The page shows nothing of it. A browser with our pages sends no such message, so it is either damaged or an
+attack.
 """
 
 from __future__ import annotations

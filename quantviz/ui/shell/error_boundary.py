@@ -1,4 +1,4 @@
-"""The last net: nobody ever sees a traceback, and nobody loses the way back."""
+"""The last net: no error shows a traceback, and each leaves a way back."""
 
 from __future__ import annotations
 

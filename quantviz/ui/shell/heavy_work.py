@@ -39,12 +39,12 @@ class HeavyWork:
         """Return the result of the work.
 
         Args:
-            name: What it is; under this name a refusal is known for a while.
-            work: What is done: a function that can be pickled.
-            is_wanted: Whether somebody still waits for it.
+            name: Its key; under it a refusal is cached for a while.
+            work: A function that can be pickled.
+            is_wanted: Whether a run still waits for it.
 
         Raises:
-            QuantVizError: It takes too long, or nobody waits for it any more.
+            QuantVizError: It takes too long, or no run waits for it any more.
         """
         self._refuse_again(name)
         try:

@@ -1,4 +1,4 @@
-"""The browser's history: one entry for each thing that a person did (`history.js` says how)."""
+"""The browser's history: one entry for each action of a person (see `history.js`)."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Frames(MetaPathFinder):
         if threading.get_ident() != self._importing:
             return None
         spec = PathFinder.find_spec(name, path, target)
-        # Not here: who finds a module holds a lock that every other import wants.
+        # Not here: a finder holds a lock that every other import wants.
         if spec and type(spec.loader) is SourceFileLoader:
             spec.loader = _AfterFrames(self, spec.loader.name, spec.loader.path)
         return spec
@@ -110,9 +110,7 @@ def frames() -> Frames:
 
 
 class Announced:
-    """The server's app, which tells `frames` of each file that is asked for; who watches over the server asks
-    for none.
-    """
+    """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app, self._frames = app, frames()
@@ -175,8 +173,8 @@ def _import_all() -> bool:
 
 @contextlib.contextmanager
 def _short_turns() -> Iterator[None]:
-    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No
-    garbage is looked for meanwhile.
+    """Switch threads often, since this process also serves the scripts with which the browser paints the
+    frame. Garbage collection pauses meanwhile.
     """
     if "torch" in sys.modules:
         yield

@@ -1,4 +1,4 @@
-"""The sidebar on narrow screens: closed at first (`sidebar.js` says how)."""
+"""The sidebar on narrow screens: closed at first (see `sidebar.js`)."""
 
 from __future__ import annotations
 

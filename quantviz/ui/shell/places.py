@@ -27,10 +27,10 @@ def keep_place(page: str, name: str, parameters: Mapping[str, str], **more: Any)
     """Have the browser keep this place of a page, "lab" or "lesson", called `name`.
 
     Args:
-        page: which of the two it is.
-        name: what it is called, in the session's language.
+        page: "lab" or "lesson".
+        name: its label, in the session's language.
         parameters: its address.
-        more: what else is said of it.
+        more: further fields of its entry.
     """
     words = [KEY, page, {"name": name, "parameters": dict(parameters), **more}]
     # A name may hold what ends a script.

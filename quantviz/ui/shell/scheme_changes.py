@@ -39,12 +39,12 @@ class Adapted:
 
     before: Scheme
     after: Scheme
-    #: The fields that were asked for; none where another tensor is the reason.
+    #: The requested fields; none where another tensor is the reason.
     asked: tuple[str, ...]
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Return the fields that changed although nobody asked for it."""
+        """Return the fields that changed without a request."""
         return tuple(
             name
             for name in SCHEME_FIELDS

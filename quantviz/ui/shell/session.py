@@ -120,7 +120,7 @@ def put(new: LabState) -> None:
 
 
 def _take(new: LabState) -> None:
-    """Make `new` the state; what was said about the one before is no longer said."""
+    """Make `new` the state, and clear the messages about the one before."""
     if new.source != state().source:
         st.session_state[KIND_CHOSEN] = None
     st.session_state[_STATE] = new
@@ -139,7 +139,7 @@ def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> No
     if was_seen():
         put(new)
     else:
-        # Nobody has seen the Lab yet: this is where it begins, and there is nothing to go back to.
+        # The Lab was not shown yet: this is its first state, and there is nothing to go back to.
         _take(_as_locked(new))
     st.session_state[_NAMED] = problems
 
@@ -260,8 +260,8 @@ def put_scheme(**changes: Any) -> None:
 
 
 def adapt_scheme(wanted: Scheme, *asked: str) -> None:
-    """Take a scheme of which only the fields `asked` were asked for, and remember what else it changed;
-    `QuantVizError` where it cannot be.
+    """Take a scheme of which only the fields `asked` were requested, and remember its other changes;
+    `QuantVizError` where it is not valid.
     """
     before = state().scheme
     put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
@@ -289,7 +289,7 @@ def accept() -> None:
 
 
 def refuse(error: QuantVizError) -> None:
-    """Go back from a state that cannot be computed to the one before, and say why; where NaN or Inf are the
+    """Go back from a state that cannot be computed to the one before, and show why; where NaN or Inf are the
     reason, it waits for another choice. Where its search takes too long it stays, without the search.
     """
     now = state()
@@ -427,7 +427,7 @@ def forgive() -> None:
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `callback` for a widget: tell whatever fails in it as a sentence, and leave the state as it was.
+    """Wrap `callback` for a widget: show any error in it as a sentence, and leave the state as it was.
 
     Streamlit runs callbacks before the page, where the page's error boundary does not reach.
     """
@@ -470,12 +470,12 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
 
 
 def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
-    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about.
+    """Let the widget `key` show `value`, unless there is an error about the text in its `field`.
 
-    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their
-    value by the run before.
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must get their value
+    from the run before.
     """
-    # A widget must be told its value again in another language, and where the browser may not have seen it,
+    # A widget must get its value again in another language, and where the browser may not have received it,
     # because the run that showed it was broken off.
     widgets = _widgets()
     again = folded or widgets.language != language() or key not in widgets.shown
@@ -491,7 +491,7 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
     """Return whether the browser sent its message before the answer to the one before was on its screen: its
     widgets, by key, still have the values that the answer has replaced.
 
-    With one such widget it may be a person who wants the value before: the address tells then.
+    With one such widget it may be a person who wants the value before: then the address decides.
     """
     unseen = _widgets().unseen
     waiting = [repeated[key] for key in unseen if key in repeated]
@@ -546,7 +546,7 @@ def leave() -> None:
 
 
 def write_address() -> QuantVizError | None:
-    """Write the state to the address bar, and say what of it a link cannot carry."""
+    """Write the state to the address bar, and return the error on parts that a link cannot carry, if any."""
     _widgets().language = language()
     address.write({**write_link(state(), language()), **classroom.parameters()})
     return state().source.link_problem()

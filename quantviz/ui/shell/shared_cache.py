@@ -1,9 +1,8 @@
 """The cache that all sessions share: tensors by source, and the facts computed from them; each held once,
 within a bound.
 
-A class opens one tensor and tries the same schemes on it. The first who asks has the work done, those
-who ask meanwhile wait for it, the others find it done. Nothing of an upload comes in here: it belongs to
-one session.
+A class opens one tensor and tries the same schemes on it. The first request does the work, requests meanwhile
+wait for it, later ones find it done. Nothing of an upload comes in here: it belongs to one session.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Environment variables with the bytes that tensors, and what was found out about them, may take while nobody
-#: looks at them.
+#: Environment variables with the most bytes of tensors, and of facts about them, that no session is using.
 TENSOR_BYTES, FACT_BYTES = "QUANTVIZ_SHARED_BYTES", "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
 #: Bytes counted for a value beyond its numbers: keys, objects.
@@ -52,9 +50,9 @@ class _Kept:
 class Shared:
     """Values by key, of at most `most_bytes` together. Safe for many threads.
 
-    First goes what took the least time to make for its bytes and was not asked for lately (GreedyDual-Size:
-    Cao and Irani, "Cost-aware WWW proxy caching algorithms", 1997). What went is still found as long as
-    anyone holds it, so that nothing is in memory twice.
+    The first entry to go is the one that took the least time to make for its bytes and was not used lately
+    (GreedyDual-Size: Cao and Irani, "Cost-aware WWW proxy caching algorithms", 1997). An evicted value is
+    still found as long as other code holds it, so that nothing is in memory twice.
 
     >>> kept = Shared(10_000)
     >>> kept.get("a", lambda: "made"), kept.get("a", lambda: "made again")
@@ -64,8 +62,7 @@ class Shared:
     def __init__(self, most_bytes: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.most_bytes, self._clock = most_bytes, clock
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        #: The worth of what went last: what is asked for now is worth so much more, which is how the others
-        #: age.
+        #: Priority of the last evicted entry, added to each new access so that idle entries age.
         self._floor = 0.0
         self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
@@ -75,13 +72,13 @@ class Shared:
 
     @property
     def held(self) -> int:
-        """Return bytes that are kept although perhaps nobody looks."""
+        """Return the bytes that are kept, also while no session uses them."""
         with self._lock:
             return sum(kept.bytes for kept in self._kept.values())
 
     def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-        """Return the value under `key`, never to be changed; made by the first who asks. Where making it
-        fails, the next one tries.
+        """Return the value under `key`, never to be changed; made for the first request. Where making it
+        fails, the next request tries.
 
         `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside
         of Python.
@@ -157,7 +154,7 @@ def held_bytes(value: Any) -> int:
     >>> held_bytes({"a": np.zeros(1000)}) - held_bytes({"a": np.zeros(0)})
     8000
     """
-    nbytes = getattr(value, "nbytes", None)  # arrays, tensors, and what says it itself
+    nbytes = getattr(value, "nbytes", None)  # arrays, tensors, and other values with that field
     if isinstance(nbytes, int):
         return _OBJECT + nbytes
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

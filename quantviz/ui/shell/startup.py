@@ -36,8 +36,8 @@ class Turns:
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
         self._arrivals = itertools.count()
-        #: When a turn last began or ended. Who waits long only because many wait goes on waiting: all at once
-        #: they would hinder each other.
+        #: When a turn last began or ended. A thread that waits long only because many wait goes on waiting:
+        #: all at once they would hinder each other.
         self._moved = time.monotonic()
         self._lock = threading.Lock()
         self._own = threading.local()
@@ -62,7 +62,7 @@ class Turns:
         """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside
         Python.
 
-        Who comes back is before all who came later.
+        A returning thread keeps its place in the queue.
         """
         if not self.held:
             yield
@@ -110,8 +110,7 @@ def turns() -> Turns:
 
 @st.cache_resource(show_spinner=False)
 def forget_ended_sessions() -> bool:
-    """Let go of sessions that nobody has come back to within `server.disconnectedSessionTTL`, and of what was
-    uploaded in them.
+    """Free sessions that were not resumed within `server.disconnectedSessionTTL`, with their uploads.
 
     Streamlit does so when the next session is left, which after the last one may be never.
     """

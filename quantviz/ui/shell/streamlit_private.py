@@ -22,7 +22,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestTy
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.session_state import Serialized, Value, WStates
 
-#: Bytes that a widget may say at once: as many as any text that is read. And how deep what it says may be.
+#: Most bytes of a widget's message: as many as any text that is read. And the deepest nesting in it.
 MOST_SAID, DEEPEST_SAID = 2**24, 32
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
@@ -38,7 +38,7 @@ def pages_are_unknown() -> bool:
 
 
 def is_asked_for(default: StreamlitPage) -> bool:
-    """Return whether this run shows the default page, to be asked before `st.navigation`."""
+    """Return whether this run shows the default page; call it before `st.navigation`."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
         return False
@@ -61,7 +61,7 @@ def has_sessions() -> bool:
 
 
 def expire_sessions() -> set[str]:
-    """Let go of sessions that nobody came back to in time; return the ids of those that are left."""
+    """Free sessions that were not resumed in time; return the ids of the remaining ones."""
     manager: Any = runtime.get_instance()._session_mgr
     with manager._storage_lock:
         manager._session_storage._cache.expire()
@@ -109,13 +109,13 @@ def uninterrupted() -> Iterator[None]:
 
 @st.cache_resource(show_spinner=False)
 def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> bool:
-    """Have every callback come to its end, whichever widget calls it, and a message of the browser count for
-    what a person did.
+    """Have every callback come to its end, whichever widget calls it, and each message of the browser count
+    as one action of a person.
 
     Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
     width of the window, the first would be lost, or half of what it does. And each message repeats the value
     of every widget: one that was sent before the answer to the last was on the screen would set back
-    whatever that answer has changed. `_is_behind` tells such a message, from the keys of its widgets, each
+    whatever that answer has changed. `_is_behind` detects such a message, from the keys of its widgets, each
     with whether it repeats its value from the message before.
     """
     usual = SafeSessionState.on_script_will_rerun
@@ -157,11 +157,10 @@ def _is_event(widget: WidgetState) -> bool:
 
 @st.cache_resource(show_spinner=False)
 def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
-    """Have a widget that says what cannot be read say nothing instead, and `_drop` hear of it: of which kind
-    it was, which widget, and what it said.
+    """Replace an unreadable message of a widget by none, and pass it to `_drop` with its kind and widget.
 
-    Streamlit reads a message where the widget's value is asked for first: before the page, where it would
-    show a traceback, or in the middle of it.
+    Streamlit reads a message where the widget's value is first needed: before the page, where it would show a
+    traceback, or in the middle of it.
     """
     usual = WStates.__getitem__
 
@@ -189,8 +188,8 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
 
 
 def _has_form(widget: WidgetState) -> bool:
-    """Return whether what a component says has Streamlit's form, which passes over what has not: parts of a
-    state by their names, or events, each with a name.
+    """Return whether a component's message has Streamlit's form, which ignores others: parts of a state by
+    their names, or events, each with a name.
     """
     match widget.WhichOneof("value"):
         case "json_value":
@@ -271,7 +270,7 @@ def look_up_one_by_one() -> bool:
 
 def serve_file(content: bytes, mimetype: str, place: str) -> str:
     """Return the address, below the app's own, at which this process serves a file to its sessions, as long
-    as one of them has asked for it at that `place` in its last run; none in Streamlit's own tests of a page.
+    as one of them has used it at that `place` in its last run; "" in Streamlit's own tests of a page.
     """
     if not runtime.exists():
         return ""

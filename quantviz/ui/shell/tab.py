@@ -13,7 +13,7 @@ from quantviz.ui.shell.words import language, say
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
-#: Streamlit's page says "en" whatever it shows; the script runs anew where its text is another.
+#: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
 _SPEAK = """<script>document.documentElement.lang = "{lang}";</script>"""
 
 
@@ -29,10 +29,8 @@ def speak() -> None:
 
 
 def name_tab(page: str, *shown: str) -> None:
-    """Title the tab by what is shown on the page, the page's name and the app's: they tell tabs and bookmarks
-    apart.
-    """
-    # A file may be called by what is no text, of which the browser can be told nothing.
+    """Title the tab by the page's contents, its name and the app's, so that tabs and bookmarks differ."""
+    # A file's name may not be valid text, which cannot be sent to the browser.
     title = visible(" · ".join((*filter(None, shown), page, say("app.title"))))
     if st.session_state.get(_TITLE) != title:
         st.session_state[_TITLE] = title

@@ -20,7 +20,7 @@ def turn_to(page: str, parameters: Mapping[str, str] | None = None) -> None:
 
 
 def go_on() -> None:
-    """Turn to the page that a callback has asked for."""
+    """Turn to the page that a callback has chosen."""
     goal = st.session_state.pop(_GOAL, None)
     if goal:
         page, parameters = goal

@@ -47,7 +47,7 @@ def language() -> str:
 
 
 def set_language(name: str | None) -> None:
-    """Switch the session's language; a switch that tells none, as one does whose page was replaced while it
+    """Switch the session's language; a switch without a value, as on a page that was replaced while it
     loaded, changes nothing.
     """
     if name in languages():
@@ -97,7 +97,7 @@ _IDS = MappingProxyType(
 def _worded(error: QuantVizError) -> QuantVizError:
     """Return the error with names for people in the place of ids, which a page does not show."""
     params = dict(error.params)
-    # An id says itself what it is of, or `what` says it of `got` and `offered`.
+    # The kind of an id is its parameter's name, or `what` for the ids in `got` and `offered`.
     kinds = {**{name: name for name in _IDS}, **dict.fromkeys(("got", "offered"), params.get("what"))}
     for name, value in params.items():
         kind = kinds.get(name)

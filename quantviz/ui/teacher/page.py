@@ -48,7 +48,7 @@ from quantviz.ui.teacher.state import (
     sound_lessons,
 )
 
-#: Where the app is while the browser has not said so.
+#: The app's address until the browser has sent it.
 _UNKNOWN = "http://localhost:8501/"
 _LAB, _LESSONS = "pages/lab/playground.py", "pages/learn/lessons.py"
 #: The parts of the Lab that those who open it see: all, all but the results, or chosen part by part.
@@ -278,7 +278,7 @@ def _show_language(choice: Choice) -> None:
 def _state(choice: Choice) -> LabState:
     """Return the Lab's state that the link opens."""
     state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
-    # The end of the error's colours tells the largest error.
+    # The end of the error's colours reveals the largest error.
     return state.replace(held=None) if "error" in choice.room.hidden else state
 
 
