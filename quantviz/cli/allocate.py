@@ -56,6 +56,14 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     is_flag=True,
     help="With --for: also take recipes that were measured by other arithmetic than the tool's.",
 )
+@click.option(
+    "--remeasure",
+    "checkpoint",
+    type=click.Path(),
+    metavar="PATH",
+    help="With --for: first measure this checkpoint again, as the tool's engine quantizes it, and choose by "
+    "that; the table tells the recipes, where the tool has them.",
+)
 @click.option("--frontier", is_flag=True, help="Write the weight error at each size instead.")
 @with_output(yaml=".yaml")
 def allocate(
@@ -70,6 +78,7 @@ def allocate(
     alpha: str | None,
     tool: str | None,
     other_arithmetic: bool,
+    checkpoint: str | None,
     frontier: bool,
     output: Output,
 ) -> None:
@@ -87,6 +96,8 @@ def allocate(
     if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
         raise QuantVizError("allocate.yaml_for_tools")
     read = read_table(table)
+    if checkpoint is not None:
+        read = _measured_again(checkpoint, read, tool)
     own = suited(read, tool or "json", other_arithmetic=other_arithmetic)
     found = choose(
         read,
@@ -111,6 +122,25 @@ def allocate(
     else:
         write(output, [{"tensor": tensor, "recipe": recipe} for tensor, recipe in found.choice.items()])
     _tell(found)
+
+
+def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
+    """Return the table of a scan as a tool's engine quantizes: under those of a table's recipes that are its
+    own, or where none is under the engine's first ones.
+    """
+    from quantviz.checkpoints.profiles import profile_of_export
+    from quantviz.checkpoints.scanning import scan
+    from quantviz.export.allocations import recipes_of_tool
+
+    profile = profile_of_export(tool) if tool else None
+    if profile is None:
+        raise QuantVizError(
+            "allocate.remeasure_for", got=tool or "json", known="llama, llmcompressor, modelopt"
+        )
+    asked = [each for each in recipes_of_tool(profile) if each in set(table["recipe"])]
+    recipes = asked or [each for each in profile.first_recipes if each in recipes_of_tool(profile)]
+    say("cli.allocate.remeasured", file=checkpoint, engine=profile.name, recipes=", ".join(recipes))
+    return scan(checkpoint, recipes, engine=profile.name)
 
 
 def _pin(pin: str) -> tuple[str, str]:

@@ -109,6 +109,11 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
     return Suited(own, dropped, kept, profile.joins, profile.id)
 
 
+def recipes_of_tool(profile: Profile) -> tuple[str, ...]:
+    """Return the recipes of an engine that its tool can be told of, in the profile's order."""
+    return tuple(name for name in profile.recipes if _FORMATS[profile.export](name) is not None)
+
+
 def _is_own(recipe: str, profile: Profile) -> bool:
     """Return whether a recipe's decibels are of an engine's arithmetic."""
     return scheme_named(recipe).arithmetic.id.startswith(profile.arithmetic)

@@ -9,10 +9,11 @@ from click.testing import CliRunner
 from safetensors.numpy import save_file
 
 import quantviz as qv
+from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.cli.allocate import TOOLS
 from quantviz.cli.output import Output, write
-from quantviz.export.allocations import EXPORTS
+from quantviz.export.allocations import EXPORTS, _is_own
 
 NAMES = [f"model.layers.0.self_attn.{part}_proj.weight" for part in "qkv"]
 
@@ -92,6 +93,22 @@ def test_a_tool_gets_what_it_has(folder, tmp_path):
     ]
     done = run(tmp_path / "scan.parquet", "--bits", 9, "--for", "llama")
     assert {line.partition("=")[2] for line in done.stdout.splitlines()} == {"q4_0", "f32"}
+
+
+def test_every_target_takes_what_it_has_and_measures_again_what_it_has_not(folder, tmp_path, monkeypatch):
+    """A table of another engine's arithmetic is refused, and one command measures as the target does."""
+    monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "cache"))
+    for profile in filter(lambda each: each.export, PROFILES.values()):
+        tool = profile.export
+        told = (folder / "scan.parquet", "--bits", 14, "--for", tool)
+        assert "--remeasure" in run(*told, status=2).stderr
+        done = run(*told, "--remeasure", folder / "with_head.safetensors")
+        # A norm is never chosen for, and each recipe that is told of is the engine's own.
+        measured = done.stderr.partition(f"as {profile.name} quantizes it: ")[2].partition(".\n")[0]
+        assert set(measured.split(", ")) <= set(profile.recipes)
+        assert all(_is_own(each, profile) for each in measured.split(", "))
+        assert "norm.weight=q" not in done.stdout
+    assert "--for" in run(*told[:3], "--remeasure", folder / "model.safetensors", status=2).stderr
 
 
 def test_names_with_marks_of_options_are_pinned_and_tied(tmp_path):
