@@ -10,6 +10,7 @@ import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy
 import pytest
 
 import quantviz as qv
@@ -330,6 +331,9 @@ def test_the_calibration_is_one(monkeypatch):
         monkeypatch.setattr(module, "CALIBRATIONS", {**qv.CALIBRATIONS, kind.id: kind})
     half = qv.Scheme("int8", "asymmetric", calibration=kind(0.5))
     assert qv.Scheme.parse(str(half)) == half
+    # A number of NumPy becomes one of Python, so that the text form can be read again.
+    of_numpy = qv.Scheme("int8", "asymmetric", calibration=kind(numpy.float64(0.5)))
+    assert str(of_numpy) == str(half)
     found = qv.choose_qparams([-2.0, 4.0], half)
     assert found.scale.item() == pytest.approx(3 / 255)
     assert [problem.params["got"] for problem in kind(1.5).problems(qv.FORMATS["int8"], "symmetric")] == [1.5]

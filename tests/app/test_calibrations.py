@@ -14,7 +14,7 @@ import quantviz as qv
 from quantviz import text
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
-from quantviz.schemes.calibration import Range, starting
+from quantviz.schemes.calibration import Calibration, Range, starting
 from quantviz.text import catalogue
 from quantviz.ui.lab import sidebar
 from tests.helpers.sample import sample_of
@@ -98,16 +98,11 @@ def test_each_begins_with_numbers_that_it_takes():
 
 
 @dataclass(frozen=True)
-class Fraction:
+class Fraction(Calibration):
     """A part of the whole range."""
 
     part: float
     id: ClassVar[str] = "fraction"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def problems(self, fmt, mode, zero_domain="code_int"):
-        return iter(())
 
     def calibrate(self, blocks, context):
         lo, hi = blocks.min_max()

@@ -14,6 +14,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
 from quantviz.lab.state import opening, write_link
 from quantviz.sources.typed import Typed
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from quantviz.ui.shell.finding import finder
 from tests.helpers.messages import components, damaged, events_of, right, send, state_of, written
 from tests.helpers.sample import sample_of
 from tests.helpers.session import opened
@@ -170,3 +172,22 @@ def test_what_is_dropped_is_counted_in_the_log_and_what_fits_is_still_heard(capl
     ]
     assert cell_after(heard.replace("2", "0")) == (1, 0)
     assert list(at.exception) == list(at.error) == []
+
+
+def test_what_is_typed_to_find_names_is_short_whatever_is_sent():
+    """Each word is looked for in each of many names: a million of them would take the server for hours."""
+
+    class Name(str):
+        looked_at = 0
+
+        def lower(self):
+            return self
+
+        def __contains__(self, word):
+            Name.looked_at += 1
+            return True
+
+    assert finder("a b " * 10**6)(Name("ab"))
+    assert finder("".join(f"{k} " for k in range(10**6)))(Name("ab"))
+    assert 0 < Name.looked_at <= 2 * FIND_CHARACTERS
+    assert not finder("nowhere")("ab")

@@ -17,7 +17,7 @@ from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_block
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
-from quantviz.schemes.calibration import Context, ModeContext, Range
+from quantviz.schemes.calibration import Calibration, Context, ModeContext, Range
 from quantviz.streaming import kernel_access, limits, measuring, programs, ranges
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.tensors.lazy import InMemory
@@ -34,18 +34,10 @@ PLACES = (
 
 
 @dataclass(frozen=True)
-class OfMode:
-    """What every calibration of one's own here has: no problems, and no line."""
+class OfMode(Calibration):
+    """What every calibration of one's own here has: its id, and the defaults."""
 
     id: ClassVar[str] = "own"
-    of_values: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-
-    def problems(self, fmt, mode, zero_domain="code_int"):
-        return iter(())
-
-    def lines(self, mode):
-        return "", ""
 
 
 @dataclass(frozen=True)

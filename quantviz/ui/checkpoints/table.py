@@ -21,6 +21,8 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
@@ -57,16 +59,16 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
             key=_FIND,
             placeholder=say("checkpoints.find_example"),
             label_visibility="collapsed",
+            max_chars=FIND_CHARACTERS,
         )
         statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
         picked = _picked(there) if len(there) > 1 else []
-    words = (wanted or "").lower().split()
+    found = finder(wanted)
     tensors = [
         tensor
         for tensor in model.tensors
-        if all(word in tensor.name.lower() for word in words)
-        and (not picked or tensor.status(recipe) in picked)
+        if found(tensor.name) and (not picked or tensor.status(recipe) in picked)
     ]
     # The worst first; what has no number, such as what is left aside, comes last.
     tensors.sort(key=lambda tensor: _ranked(tensor, recipe))

@@ -20,7 +20,9 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.lab.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import plain, say, say_error, shape_text
 
 if TYPE_CHECKING:
@@ -87,9 +89,9 @@ def choose_tensor(
             key=f"{key}_filter",
             placeholder=say("upload.filter_example"),
             disabled=locked("tensor"),
+            max_chars=FIND_CHARACTERS,
         )
-        words = wanted.lower().split()
-        offered = [name for name in names if all(word in name.lower() for word in words)] if words else names
+        offered = list(filter(finder(wanted), names))
         st.caption(
             say(
                 "upload.offered",
