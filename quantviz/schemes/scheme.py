@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quantviz.door import public_class
@@ -542,16 +542,15 @@ class Scheme:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
         if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
-        chosen: tuple[tuple[object, Mapping[str, type], str], ...] = (
-            (self.granularity, GRANULARITIES, "granularity_wanted"),
-            (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
-        )
-        for value, registry, error in chosen:
-            if not isinstance(value, tuple(registry.values())):
-                yield QuantVizError(
-                    error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values())
-                )
-                return
+        if not isinstance(self.granularity, tuple(GRANULARITIES.values())):
+            allowed = ", ".join(f"qv.{kind.__name__}" for kind in GRANULARITIES.values())
+            yield QuantVizError("granularity_wanted", got=self.granularity, allowed=allowed)
+            return
+        if not isinstance(self.calibration, (*CALIBRATIONS.values(), External)):
+            # By their ids: not every class has a name of its own in the package.
+            allowed = f"qv.CALIBRATIONS: {', '.join(CALIBRATIONS)}"
+            yield QuantVizError("calibration_wanted", got=self.calibration, allowed=allowed)
+            return
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return

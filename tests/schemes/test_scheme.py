@@ -230,6 +230,7 @@ def test_what_is_no_granularity_or_calibration_is_told_what_one_is(wrong):
             qv.Scheme("int4", **changes)
         assert caught.value.key == key
         assert "must be an object such as qv." in str(caught.value)
+        assert all(hasattr(qv, name) for name in re.findall(r"\bqv\.(\w+)", str(caught.value)))
         assert "Did you mean" not in str(caught.value)
 
 

@@ -310,8 +310,8 @@ def _rules_told(shown: Shown, other: str) -> str:
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Show who does not take part: in one line who lacks the same part of the scheme, then who has a reason
-    of their own.
+    """Show the engines that are not compared: in one line those that lack the same part of the scheme, then
+    those with a reason of their own.
     """
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
