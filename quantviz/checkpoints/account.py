@@ -46,7 +46,7 @@ class Accounted(Picklable):
     became: Became
     #: Bytes in the file.
     size: int
-    #: The weight that it is, or is a part of; "" where it is none, as a norm, a bias or a mask.
+    #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""
     #: Values of that weight, counted once: at the first tensor that it is made up of.
     elements: int = 0
@@ -67,7 +67,7 @@ class Part(Picklable):
 
 @dataclass(frozen=True)
 class Coverage(Picklable):
-    """How much of one side came to what."""
+    """Weights, elements and bytes of one side by outcome."""
 
     compared: Part = Part()
     equal: Part = Part()
@@ -107,7 +107,7 @@ class Account(Picklable):
         return tuple(each for each in self.tensors if each.became == became and side in (None, each.side))
 
     def coverage(self, side: Side) -> Coverage:
-        """Return how much of a side came to what."""
+        """Return the weights, elements and bytes of a side by outcome."""
         return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})  # type: ignore[arg-type]
 
     @property

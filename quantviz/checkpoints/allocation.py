@@ -58,7 +58,7 @@ class Allocation:
 
     @property
     def bits_per_weight(self) -> float | None:
-        """Return the bits a weight of the whole model, with what stays as stored; None without shapes."""
+        """Return the bits a weight of the whole model, with tensors kept as stored; None without shapes."""
         weights = self.choices.all_weights
         return None if weights is None else (self.bits + self.choices.kept_bits) / weights
 
@@ -68,7 +68,7 @@ class Allocation:
         return self.choices.sqnr_db([self.cost])[0]
 
     def within(self, budget_bits: int) -> Allocation:
-        """Return the smallest weight error at another size, in bits of what is chosen."""
+        """Return the allocation of smallest weight error at another size, in bits of the chosen recipes."""
         return allocated(self.choices, budget_bits)
 
     def with_more(self, bits_per_weight: float = 0.1) -> Allocation:
@@ -178,13 +178,13 @@ def allocate(
     The problem is solved exactly, see `quantviz.checkpoints.knapsack`; where that would take too long, `gap`
     bounds the cost above the optimum that is not ruled out. The budget is never exceeded.
 
-    Give one budget: `budget_bits` for what is chosen, in the unit of the column `bits`; `bits_per_weight` or
-    `gigabytes` for the whole model, from which the tensors that stay as they are stored take theirs.
+    Give one budget: `budget_bits` for the chosen recipes, in the unit of the column `bits`; `bits_per_weight`
+    or `gigabytes` for the whole model, from which the tensors that stay as they are stored take theirs.
 
     Args:
-        table: What `qv.scan` returns: columns `tensor, recipe, status, shape, dtype, content, bits, mse,
-            sqnr_db, …`, of which rows whose status is not "ok" are no choices; or any `pandas.DataFrame` or
-            columns by name with `tensor, recipe, bits, cost`. Bits are of the whole tensor, in whole numbers.
+        table: The result of `qv.scan`: columns `tensor, recipe, status, shape, dtype, content, bits, mse,
+            sqnr_db, …`; rows whose status is not "ok" are no choices. Or any `pandas.DataFrame` or columns by
+            name with `tensor, recipe, bits, cost`. Bits are of the whole tensor, in whole numbers.
             Without a column `cost` it is 10^(−sqnr_db / 10), the relative squared error.
         budget_bits: The most bits of all chosen recipes together.
         bits_per_weight: The most bits a weight, such as 4.25; needs the column `shape`.
@@ -238,7 +238,7 @@ def allocate(
 
 
 def allocated(choices: Choices, budget_bits: int) -> Allocation:
-    """Return the cheapest choice within a budget of bits for what is chosen."""
+    """Return the cheapest choice within a budget of bits for the chosen recipes."""
     least = choices.fewest_bits
     if budget_bits < least:
         raise _too_small(choices, budget_bits)
@@ -268,7 +268,7 @@ def total(costs: Array) -> float:
 def _budget(
     choices: Choices, bits: int | None, bits_per_weight: float | None, gigabytes: float | None
 ) -> int:
-    """Return the bits that there are for what is chosen."""
+    """Return the budget for the chosen recipes, in bits."""
     given = {"budget_bits": bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) != 1:

@@ -1,6 +1,6 @@
 """An audit in a process of its own: `python -m quantviz.checkpoints.audit_process QUANTIZED ORIGINAL`.
 
-The page's server starts it, looks at how far it is, and shows what it has put down. It writes one JSON
+The page's server starts it, reads its progress, and shows its results. It writes one JSON
 document to stdout, and to stderr a line for each tensor that is done.
 """
 
@@ -49,7 +49,7 @@ class Job:
     process: subprocess.Popen[str]
     put_down: IO[str]
     said: IO[str]
-    #: Whether it was ended by who looked at it.
+    #: Whether the user ended it.
     cancelled: bool = False
     _answer: Answer | None = None
 
@@ -60,7 +60,7 @@ class Job:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many tensors are done, and of how many; zeros before the first."""
+        """Return the number of tensors done, and of all; zeros before the first."""
         end = os.fstat(self.said.fileno()).st_size
         with os.fdopen(os.dup(self.said.fileno()), "rb") as said:
             tail = os.pread(said.fileno(), _LOOKED_AT, max(0, end - _LOOKED_AT))
@@ -77,7 +77,7 @@ class Job:
         return self._answer
 
     def close(self) -> None:
-        """Keep what it found, and close its files; it has ended."""
+        """Keep the results of an audit that has ended, and close its files."""
         _ = self.answer
         self.put_down.close()
         self.said.close()
@@ -92,7 +92,7 @@ class AuditProcess:
         atexit.register(self.close)
 
     def job(self, quantized: str | Path, original: str | Path) -> Job | None:
-        """Return the last audit of two checkpoints; none where there was none."""
+        """Return the last audit of two checkpoints; None before the first."""
         return self._jobs.get((str(quantized), str(original)))
 
     @property
@@ -138,14 +138,14 @@ class AuditProcess:
             job.process.terminate()
 
     def close(self) -> None:
-        """End what is running."""
+        """End the running audit."""
         for job in tuple(self._jobs.values()):
             if job.running:
                 job.process.terminate()
 
 
 def main(quantized: str, original: str) -> None:
-    """Compare two checkpoints and write what was found."""
+    """Compare two checkpoints and write the results."""
     from quantviz.checkpoints.auditing import audit
 
     own_process.stand_behind()

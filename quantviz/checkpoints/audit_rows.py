@@ -1,7 +1,7 @@
 """Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
 
-A key changes when a file that was read for the pair does. What is read back is data: a row that does not
-parse is none, and its pair is compared anew.
+A key changes when a file that was read for the pair does. Stored rows are untrusted data: a row that does not
+parse is ignored, and its pair is compared anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quantviz.schemes.orientation import Named
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
-#: The version of what an audit computes: rows of another one are not taken.
+#: The version of an audit's arithmetic: rows of another one are not taken.
 _VERSION = 2
 #: Statuses of pairs that were compared, which alone are stored.
 _COMPARED = ("ok", "not_same", "same", "changed")
@@ -89,7 +89,7 @@ class Keys:
 
 
 def _headers(model: OpenModel) -> str:
-    """Return a digest of what the headers of a model's files list, and of its configuration."""
+    """Return a hash of the headers of a model's files, and of its configuration."""
     digest, catalog = xxhash.xxh3_128(), model.tensors.file
     for name in catalog.names:
         info = catalog.info(name)

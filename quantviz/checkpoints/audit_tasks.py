@@ -99,13 +99,13 @@ class AuditJobs:
         self.waiting = deque(map(_job, tasks))
 
     def take(self, job: Job, came: Answers) -> tuple[AuditTask, tuple[TensorAudit, ...]]:
-        """Return the task of a job with what was found."""
+        """Return the task of a job with its results."""
         if came.problem is not None:
             raise came.problem.again()
         return job.task, came.found
 
     def check(self, job: Job, came: Answers, address: str) -> None:
-        """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it."""
+        """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
         task: AuditTask = job.task
         for place in (task.quantized, task.original):
             check_worker(came.problem, place, address)

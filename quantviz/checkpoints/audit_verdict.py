@@ -134,7 +134,7 @@ def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield how partners were found whose names are not the same."""
+    """Yield notes on the matching of partners with different names."""
     matches = [each.match for each in tensors if each.match is not None]
     leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
     for (here, there), count in leads.items():

@@ -154,7 +154,7 @@ def audit(
 
     Raises:
         QuantVizError: A checkpoint, the results or the scheduler cannot be opened, the original is the
-            quantized one, or no tensor of one has a partner in the other. What is wrong with a single tensor
+            quantized one, or no tensor of one has a partner in the other. A problem with a single tensor
             is in its row.
     """
     with both_open(quantized_path, original_path, outputs_axis) as (quantized, original):
@@ -230,7 +230,7 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
 
 
 class _Run:
-    """One run of an audit: what was found before is taken, all else compared."""
+    """One run of an audit: stored results are taken, all other pairs compared."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class _Run:
         self._found: dict[int, TensorAudit] = {}
 
     def take_known(self) -> None:
-        """Take what was kept of pairs whose files have not changed."""
+        """Take the stored results of pairs whose files have not changed."""
         asked = [key for key in self._keys if key is not None]
         kept = self._results.pairs(asked) if self._results is not None else {}
         for at, (pair, key) in enumerate(zip(self._pairs, self._keys, strict=True)):
@@ -261,7 +261,7 @@ class _Run:
         return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._found]
 
     def take(self, at: int, found: TensorAudit) -> None:
-        """Put down what was found of a pair."""
+        """Store the result of a pair."""
         key = self._keys[at]
         record = None if key is None else audit_rows.written(found)
         if self._results is not None and key is not None and record is not None:

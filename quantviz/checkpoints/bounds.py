@@ -1,4 +1,4 @@
-"""Bounds of what is read back from the disk: files of results and tables of tensors under recipes.
+"""Bounds of data from the disk: files of results and tables of tensors under recipes.
 
 `.github/SECURITY.md` lists them, and a test compares the two.
 """

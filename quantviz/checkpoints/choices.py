@@ -24,7 +24,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Groups of tensors that take one recipe together, and what each recipe takes and costs for them.
+    """Groups of tensors that take one recipe together, with the bits and the cost of each recipe for them.
 
     Attributes:
         tensors: All tensors that get a recipe, in the order of the table.
@@ -197,7 +197,7 @@ def _groups(
 
 
 def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
-    """Give the first of tied tensors what all of them can have, at the cost of the dearest."""
+    """Give the first of tied tensors the recipes that all of them can have, at the cost of the dearest."""
     if not tie:
         return
     first, *others = tie

@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class Done(NamedTuple):
-    """A task and what came of it."""
+    """A task and its result."""
 
     task: Task
     measures: tuple[Measures, ...]
@@ -76,12 +76,12 @@ class Jobs(Protocol[_D]):
         """Take the result of a job; return the task's result, or None while other jobs of it are open."""
 
     def check(self, job: Job, came: Any, address: str) -> None:
-        """Raise a `QuantVizError` where a worker lacks what is here: no problem of a tensor's."""
+        """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
 
 
 class Elsewhere(Protocol):
-    """Does jobs somewhere, and yields what is done as soon as it is; none where only a part of it is, so that
-    whoever waits may end it.
+    """Runs jobs somewhere, and yields each result as soon as it is there; None after a part of one, so that
+    the caller may end it.
     """
 
     def __call__(self, jobs: Jobs[_T]) -> Generator[_T | None, None, None]:
@@ -101,7 +101,7 @@ _MOST_DEATHS = 5
 
 @contextmanager
 def joined(address: str, *, threads: int | None = None, patience: float = _PATIENCE) -> Iterator[Elsewhere]:
-    """Join a Dask scheduler while the `with` block lasts, and yield what measures tasks on its workers.
+    """Join a Dask scheduler while the `with` block lasts, and yield a function that runs jobs on its workers.
 
     Args:
         address: The scheduler's address, such as tcp://10.0.0.5:8786.
@@ -135,7 +135,7 @@ def _version() -> int:
 
 
 def _check_versions(client: Client, address: str) -> None:
-    # A worker that is lost meanwhile answers with an error of the connection: what it had goes to others.
+    # A worker that is lost meanwhile answers with an error of the connection: its jobs go to others.
     answers = client.run(_version, on_error="return").values()
     if any(isinstance(answer, ImportError | AttributeError) for answer in answers):
         raise QuantVizError("cluster.no_package", address=address)
@@ -210,7 +210,7 @@ class ScanJobs:
         return Job(task, survey, (entry,), _key(task, "survey"), entry.name)
 
     def take(self, job: Job, came: object) -> Done | None:
-        """Take what came of a job; return its task if that is done by it."""
+        """Take the result of a job; return its task if that is complete."""
         task = job.task
         match came:
             case Survey():
@@ -222,7 +222,7 @@ class ScanJobs:
         raise TypeError(came)
 
     def check(self, job: Job, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
-        """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it."""
+        """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
         found = came if isinstance(came, tuple) else [came]
         for each, entry in zip(found, job.task.entries, strict=True):
             check_worker(each.problem, entry.file, address)
@@ -289,8 +289,8 @@ def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
 
 
 def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:
-    """Raise a `QuantVizError` where a worker lacks a file that is here, or what reads it: no problem of the
-    tensor's.
+    """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader: no problem of
+    the tensor's.
     """
     if problem is not None and problem.key in ("store.not_installed", "store.needs_package"):
         raise problem.again()

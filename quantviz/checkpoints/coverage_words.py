@@ -1,4 +1,4 @@
-"""How much of a checkpoint was read, in words: what comes first in an audit and in a scan."""
+"""Coverage of a checkpoint in words: the first sentence of an audit and of a scan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def percent(share: float) -> str:
 
 
 def read_share(account: Account, sides: Sequence[Side], of: str) -> float:
-    """Return the share of the model, without what was left aside, that was read: of "elements" or "size"."""
+    """Return the share of the model, without tensors left aside, that was read: of "elements" or "size"."""
     parts = [account.coverage(side) for side in sides]
     unread = getattr(added(each.not_read for each in parts), of)
     whole = getattr(added(each.whole for each in parts), of) - getattr(

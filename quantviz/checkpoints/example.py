@@ -1,4 +1,4 @@
-"""A small model to try a scan on: its tensors are seeded random ones, each also to be had in the Lab."""
+"""A small model to try a scan on: its tensors are seeded random ones, which the Lab can open too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPARSE = (5, 6)
 
 
 def example_tensors() -> dict[str, Source]:
-    """Return the example's tensors by name, as what draws them.
+    """Return the sources of the example's tensors, by name.
 
     >>> example_tensors()["model.layers.0.self_attn.q_proj.weight"].shape
     (128, 128)

@@ -1,4 +1,4 @@
-"""How large the files are that an engine's tool would write: header, what it quantizes, what it keeps."""
+"""Size of the files that an engine's tool would write: header, quantized tensors, kept tensors."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Fix:
     tensor: str
     recipe: str
     gain_db: float
-    #: Bits a weight that it takes more; less than 0 where it takes fewer.
+    #: Additional bits a weight; less than 0 where it takes fewer.
     more_bits: float
     #: Whether it brings the tensor to the model's median under the recipe that is shown.
     reaches_median: bool
@@ -64,7 +64,7 @@ def worst_tensors(model: Model, recipe: str, count: int = 3) -> tuple[Finding, .
 
 
 def reasons(model: Model, tensor: ModelTensor, recipe: str) -> tuple[Reason, ...]:
-    """Return why a tensor loses what it does under a recipe: at most two causes, by its rows' numbers."""
+    """Return at most two causes of a tensor's error under a recipe, from the numbers of its rows."""
     numbers = {name: tensor.number(recipe, name) for name in ("nan", "inf", "peak_rms", "kurtosis")}
     found = []
     if numbers["nan"] + numbers["inf"] > 0:

@@ -58,7 +58,7 @@ def unfolded(
         weight: The quantized weight.
         x: The original as it was compared, and its `name` in its file.
         files: The quantized and the original file.
-        sqnr_db: What the comparison gave without it.
+        sqnr_db: The SQNR of the comparison without it.
         threads: How many threads compare.
     """
     of_norms = _from_norms((weight.name, name), weight.shape[1], files)
@@ -88,8 +88,8 @@ def unfolded(
 def _claimed(
     weight: QuantizedWeight, x: Original, key: str, before: float, *, known: bool, threads: int | None
 ) -> Original | None:
-    """Return the scaled original with a note of what share of the difference the scales explain; none where
-    what they leave is more than rounding.
+    """Return the scaled original with a note on the share of the difference that the scales explain; None
+    where the rest is more than rounding.
 
     A fit of so many scales makes some of any damage smaller: columns under the scales of others, as where
     their order was not heeded, come out 18 dB better and are damaged all the same.
@@ -105,8 +105,8 @@ def _claimed(
 
 
 def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Catalog]) -> torch.Tensor | None:
-    """Return by what each column was multiplied, from the norm before the layer in both files; none where
-    neither has one, or they are alike.
+    """Return the factor of each column, from the norm before the layer in both files; None where neither has
+    one, or they are alike.
     """
     for layer, norms in _NORMS:
         found = [layer.search(name) for name in names]
@@ -123,7 +123,7 @@ def _from_norms(names: tuple[str, str], columns: int, files: tuple[Catalog, Cata
                 quantized, original = (each.read(name).tensor for each, name in sides)
             except QuantVizError:
                 continue
-            # Gemma's norms are 1 more than what is stored: where that explains them, values lie about 0.
+            # Gemma's norms are 1 more than their stored values: where that explains them, values lie about 0.
             shift = 1.0 if bool((original.abs().median() < 0.5) & (quantized + 1 > 0).all()) else 0.0
             ratio = (original + shift) / (quantized + shift)
             usable = torch.isfinite(ratio) & (ratio != 0)
@@ -151,7 +151,7 @@ def _has(catalog: Catalog, name: str, columns: int) -> bool:
 
 
 def _sqnr_db(weight: QuantizedWeight, x: Original) -> float:
-    """Return how well the weight follows its original."""
+    """Return the SQNR of the weight against its original, in dB."""
     signal = noise = torch.zeros((), dtype=torch.float64)
     for own, x_hat in _pairs(weight, x):
         signal = signal + own.square().sum()

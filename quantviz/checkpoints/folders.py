@@ -1,8 +1,7 @@
 """Which files of a folder are one model, and why the others are left aside.
 
 An index of shards decides. Without one the files of one kind are the model, numbered ones before all others;
-what a trainer kept beside them, a second form of the same model and what is loaded on top of it are none of
-it.
+a trainer's other files, a second form of the same model and files to load on top of it are not part of it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ IN_FOLDERS: tuple[type[Catalog], ...] = (
 )
 #: How the files of one model are numbered: model-00002-of-00005.safetensors.
 NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
-#: Files of which it is known where they lie.
+#: Most files whose place is cached.
 _PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
 _MOST_PROMISED = 10
@@ -88,7 +87,7 @@ def model_in(listed: Sequence[str]) -> Found:
     left: list[Aside] = []
     for pattern, reason in _NO_MODEL:
         own = [each for each in tensors if pattern.match(name_of(each))]
-        if len(own) < len(tensors):  # alone they are what was meant
+        if len(own) < len(tensors):  # alone they are the model
             left += (_aside(each, reason) for each in own)
             taken = set(own)
             tensors = [each for each in tensors if each not in taken]
@@ -159,7 +158,7 @@ def _reason_of(file: str) -> str:
 
 
 def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
-    """Return by what the index that decides comes first: safetensors, no second form, the shortest name."""
+    """Return the sort key of an index; the first one decides: safetensors, no second form, shortest name."""
     name = name_of(file).lower()
     return (
         not name.endswith(".safetensors.index.json"),

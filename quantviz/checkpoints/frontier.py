@@ -1,4 +1,4 @@
-"""Weight error against size: what an allocation reaches at every size, and what one recipe for all does."""
+"""Weight error against size: of the allocation at every size, and of one recipe for all tensors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class FrontierPoint:
 
     Attributes:
         recipe: The recipe that all tensors have; none where each has its own.
-        bits: Bits of what is chosen.
-        bits_per_weight: Of the whole model, with what stays as it is stored; None without shapes.
+        bits: Bits of the chosen recipes.
+        bits_per_weight: Of the whole model, with the tensors that stay as stored; None without shapes.
         cost: The cost.
         sqnr_db: The SQNR that the cost comes to; NaN where the table has costs of its own.
     """
@@ -104,7 +104,7 @@ def allocation_frontier(
 
 
 def frontier_of(choices: Choices) -> Frontier:
-    """Return the frontier of what there is to choose among."""
+    """Return the frontier of all choices."""
     finite: Array = choices.there & np.isfinite(choices.cost)
     # A group all of whose costs are infinite has one all the same.
     some = np.logical_or.reduce(finite, axis=1, keepdims=True)

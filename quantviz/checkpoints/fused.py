@@ -34,7 +34,7 @@ def fused_groups(names: Iterable[str]) -> list[tuple[str, ...]]:
     groups: dict[tuple[int, tuple[str, ...], int], list[str]] = {}
     numbers: dict[tuple[int, str], int] = {}
     for name in names:
-        # A name may have many such parts: what stands before and behind each is known by a number.
+        # A name may have many such parts: the texts before and behind each are identified by a number.
         parts = name.split(".")
         before, behind = _numbered(parts, numbers), _numbered(parts[::-1], numbers)[::-1]
         for at, part in enumerate(parts):

@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
-#: A tensor of a block: its number, its kind, what it is of it, and of experts in one tensor which one.
+#: A tensor of a block: its number, its kind, its part of it, and the number of an expert in one tensor.
 _OF_BLOCK = re.compile(r"blk\.(\d+)\.([a-z0-9_]+)\.(weight|bias)(?:\[(\d+)\])?", re.ASCII)
 _OF_MODEL = re.compile(r"([a-z_]+)\.(weight|bias)", re.ASCII)
-#: A tensor of a layer in other checkpoints: what leads to the layers, the layer's number, what follows.
+#: A tensor of a layer in other checkpoints: the parts before the layer's number, the number, the rest.
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|layer|h|blocks|block)\.(\d+)\.(.+)", re.ASCII)
 
 #: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number.
@@ -134,7 +134,7 @@ class OtherNames:
                     self._of_model.setdefault(tail, name)
 
     def of(self, name: str) -> str | None:
-        """Return the checkpoint's name of a tensor that llama.cpp calls `name`; none where it has none.
+        """Return the checkpoint's name for the tensor `name` of llama.cpp; None where it has none.
 
         >>> names = OtherNames(("model.layers.3.mlp.up_proj.weight", "model.norm.weight"))
         >>> names.of("blk.3.ffn_up.weight"), names.of("output_norm.weight"), names.of("blk.4.ffn_up.weight")
@@ -175,7 +175,7 @@ def gguf_names(tensors: Collection[str]) -> dict[str, str]:
         if is_gguf_name(tensor):
             found[tensor] = tensor
             continue
-        # A name may stand for two kinds: what the other tensors are called decides.
+        # A name may stand for two kinds: the names of the other tensors decide.
         own = next((name for name in _offered(tensor) if back.of(name) == tensor), None)
         if own is not None:
             found[tensor] = own

@@ -41,19 +41,19 @@ class HeldMemory:
             return self._values[start : start + count]
 
     def give_back(self) -> None:
-        """Give back what was taken first."""
+        """Give back the values that were taken first."""
         with self._changed:
             self._taken.popleft()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waits for room."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _free(self, size: int) -> int | None:
-        """Return where there is room; none where there is not."""
+        """Return the place of free room; None where there is none."""
         if not self._taken:
             return 0
         oldest, end = self._taken[0][0], self._taken[-1][1]

@@ -96,7 +96,7 @@ def importances(path: Path) -> dict[str, Importance]:
         QuantVizError: The file cannot be read, or is no importance matrix.
     """
     try:
-        # Opened without waiting: a pipe may have nobody at its other end.
+        # Opened without waiting: a pipe may have no process at its other end.
         with open(os.open(path, READ_FLAGS), "rb") as file:
             told = os.fstat(file.fileno())
             if not stat.S_ISREG(told.st_mode):
@@ -124,8 +124,8 @@ def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dic
     """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names.
 
     Args:
-        theirs: What `importances` returns, by llama.cpp's names.
-        tensors: The checkpoint's names, which may be llama.cpp's or those of what it converts.
+        theirs: The result of `importances`, by llama.cpp's names.
+        tensors: The checkpoint's names, which may be llama.cpp's or those of a model that it converts.
     """
     found = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
     found |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}

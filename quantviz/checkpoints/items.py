@@ -128,7 +128,7 @@ def accounted(
         what, why = became[item.name]
         for number, part in enumerate(item.parts):
             whole = bytes_of(model, part)
-            # Experts in one tensor have equal shares of it, the last one what is left.
+            # Experts in one tensor have equal shares of it, the last one the rest.
             given[part] += 1
             share = whole // sharing[part]
             size = whole - share * (sharing[part] - 1) if given[part] == sharing[part] else share

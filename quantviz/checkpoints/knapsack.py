@@ -2,7 +2,7 @@
 
 Solved exactly, by steps that are known from Pisinger, "A minimal algorithm for the multiple-choice
 knapsack problem" (1995): the linear relaxation along each group's convex hull gives a bound and the price of
-a bit; a choice whose reduced cost reaches the gap is in no better solution; what is left is enumerated as
+a bit; a choice whose reduced cost reaches the gap is in no better solution; the rest is enumerated as
 Pareto states of (bits, cost), in two lists that are paired, as Horowitz and Sahni (1974) do. Where those are
 too many, and sums of bits few, a table has the cheapest choices of each sum (Bellman 1957).
 """
@@ -56,7 +56,7 @@ class Solution:
 class Steps:
     """The way along the convex hulls of all groups, from the fewest bits to the least cost.
 
-    Steps are sorted by what they save a bit, so that each prefix of them is the cheapest solution of its
+    Steps are sorted by their saving a bit, so that each prefix of them is the cheapest solution of its
     size.
 
     Attributes:
@@ -65,7 +65,7 @@ class Steps:
         target: The choice that a step takes.
         bits: The bits that it adds, above 0.
         saved: The cost that it saves, above 0.
-        slope: What it saves a bit, never rising.
+        slope: The cost that it saves a bit, never rising.
     """
 
     start: Array
@@ -235,7 +235,7 @@ class _Search:
         self._enumerate(order, most_states=MOST_STATES, most_made=MOST_MADE, proves=True)
         if self.gap:
             self._fill(order)
-        # Sums of large and small costs are rounded: what one group alone can still save is taken.
+        # Sums of large and small costs are rounded: remaining savings of single groups are taken.
         self.picks = self._improved(self.picks)
 
     def _improved(self, picks: Array) -> Array:

@@ -57,7 +57,7 @@ class Entry(Picklable):
     version: str = ""
     #: Whether it is a quantized weight, of which the decoded values are measured.
     decoded: bool = False
-    #: Whether what it is made up of lies in several files.
+    #: Whether its parts lie in several files.
     spread: bool = False
 
     #: Which of its axes are outputs, the rows as which it is quantized.
@@ -183,7 +183,7 @@ def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
 
 
 def _unmeasured(item: Item) -> Unmeasured | None:
-    """Return why an item is not measured; none where it is."""
+    """Return the reason why an item is not measured; None where it is."""
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)

@@ -1,6 +1,6 @@
 """Which tensor of one checkpoint is which of another, where their names differ.
 
-Names that differ only in what they begin with, or in parts that only one of the two lists has, are matched by
+Names that differ only in their beginning, or in parts that only one of the two lists has, are matched by
 their longest common ends: a trainer's wrappers (`module.`, `_orig_mod.`), a model within a model
 (`language_model.`) and an adapter's (`base_model.model.`) need not be known. A pair counts where most names
 of its part of the model are matched in the same way, so that a tensor that is missing gets no other one's
@@ -65,7 +65,7 @@ TOGETHER: Mapping[str, Together] = {
         ("fused_qkv_a_proj_with_mqa", "qkv_a_proj_with_mqa"), (("q_a_proj", "kv_a_proj_with_mqa"),)
     ),
 }
-#: A part of a name up to a dot, or before what PyTorch's attention puts behind it: `in_proj_weight`.
+#: A part of a name up to a dot, or before the suffix of PyTorch's attention: `in_proj_weight`.
 _WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$))")
 
 
@@ -176,8 +176,8 @@ def matched_by_ends(
     Args:
         here: Names without a partner, each with its shape; none where that is not known.
         there: Names that may be their partners, likewise.
-        pairs: What is matched already, by the same names or by others: that counts in what most names of a
-            part of the model begin with.
+        pairs: Pairs that are matched already, by the same names or by others: they count in the most common
+            beginning of names in a part of the model.
 
     >>> there = {f"module._orig_mod.{name}": (8, 8) for name in ("a.x.weight", "a.y.weight")}
     >>> found = matched_by_ends({"a.x.weight": (8, 8), "a.z.weight": (8, 8)}, there)

@@ -82,7 +82,7 @@ class Known(Picklable):
 
     @property
     def experts(self) -> int:
-        """Return how many experts it is made up of, each with an importance of its own; else 1."""
+        """Return the number of its experts, if each has an importance of its own; else 1."""
         own = self.importance
         return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
 

@@ -25,7 +25,7 @@ from quantviz.schemes.granularity import Shape
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
 #: Colour by recipe, where one was chosen for each tensor.
 CHOICE = "choice"
-#: And where a quantized checkpoint is compared with its original: SQNR, and what was not read.
+#: Colour by SQNR, where a quantized checkpoint is compared with its original, with unread tensors marked.
 AUDIT = "audit"
 #: Of these a small number is the bad one.
 _LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference", AUDIT))
@@ -130,7 +130,7 @@ class Model:
 class Square:
     """One square of the map."""
 
-    #: Row and column, from 0; row −1 is the strip of what belongs to no layer.
+    #: Row and column, from 0; row −1 is the strip of tensors of no layer.
     row: int
     column: int
     #: Its tensor, or the worst of several.
@@ -151,7 +151,7 @@ class Square:
 
 @dataclass(frozen=True, eq=False)
 class ModelMap:
-    """A map: what its rows and columns are called, and its squares."""
+    """A map: the names of its rows and columns, and its squares."""
 
     colour: str
     rows: tuple[str, ...]
@@ -394,7 +394,7 @@ def _square(
 def _chosen(
     recipe: str, choice: Mapping[str, str], row: int, column: int, tensors: Sequence[ModelTensor]
 ) -> Square:
-    """Return a square in the colour of what most of its tensors got; its card is the worst one's."""
+    """Return a square in the colour of the most common recipe of its tensors; its card is the worst one's."""
     given = [tensor for tensor in tensors if tensor.name in choice]
     if given:
         worst = min(given, key=lambda tensor: tensor.number(choice[tensor.name], "sqnr_db"))

@@ -123,7 +123,7 @@ def as_link(name: str) -> str:
 
 
 def from_link(form: str) -> str:
-    """Return the name that an address has; what `as_link` does not write is a name as it is."""
+    """Return the name in an address; a text that `as_link` does not write is a name as it is."""
     if not form.startswith(_CODED):
         return form
     try:
@@ -163,7 +163,7 @@ def below_folder(path: str) -> str | None:
 
 
 def offered_as(path: str, checkpoints: Collection[str]) -> str | None:
-    """Return which of some checkpoints lies at a path; none where none does."""
+    """Return the checkpoint of some that lies at a path; None where none does."""
     below = below_folder(path)
     if below is None:
         return None

@@ -1,4 +1,4 @@
-"""A long table of tensors under recipes, read and checked: what each tensor can have, at which cost."""
+"""A long table of tensors under recipes, read and checked: the recipes of each tensor with their costs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Rows:
         return [tuple(group) for group in groups.values() if len(group) > 1]
 
     def weights(self, names: Iterable[str]) -> int | None:
-        """Return how many weights tensors have together; None where the shape of one is not known."""
+        """Return the number of weights of some tensors together; None where the shape of one is missing."""
         counts = [self._count(name) for name in names]
         return None if None in counts else sum(count or 0 for count in counts)
 
@@ -152,7 +152,7 @@ class Rows:
         return bits
 
     def _cost(self, at: int) -> float | None:
-        """Return a row's cost; None where its error is not known, so that it is no choice."""
+        """Return a row's cost; None where its error is missing, so that it is no choice."""
         if self.has_costs:
             cost = _number(self.columns["cost"][at])
             if math.isnan(cost) or cost == -math.inf:

@@ -52,7 +52,7 @@ _TELLING = 256
 
 @dataclass(frozen=True, eq=False)
 class OpenModel:
-    """The tensors of one model while its files are open, and whatever else lies beside them."""
+    """The tensors of one model while its files are open, and the other files beside them."""
 
     #: Quantized weights are decoded among them.
     tensors: ModelTensors
@@ -119,7 +119,7 @@ def open_file(file: str) -> Iterator[Catalog]:
 def open_model(path: str | PurePath) -> Iterator[OpenModel]:
     """Open one model while the `with` block lasts, in however many files it lies.
 
-    What is missing, damaged or left aside is named in it: it is for whoever asks to account for that.
+    Missing, damaged and ignored files are listed in it, for the caller to account for.
 
     Args:
         path: A file of any reader, an index of shards, a folder with either, or any part of a split .gguf. Or
@@ -214,7 +214,7 @@ def check_part(file: str, catalog: Catalog) -> None:
 
 
 def _of_index(found: Found, stack: ExitStack) -> OpenModel:
-    """Open what an index names; where a shard is damaged or not there, its tensors are named all the same."""
+    """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
     index = stack.enter_context(open_file(found.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
         return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
@@ -297,8 +297,8 @@ def _joined(parts: Sequence[Catalog]) -> Catalog:
 
 
 def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
-    """Yield the files that hold again, under other names, what another one holds: the model is the one of
-    more tensors, of the shorter name.
+    """Yield the files that repeat the tensors of another one under other names: the model is the file of more
+    tensors, of the shorter name.
 
     Two tensors of one name are ambiguous, and no copies.
     """
@@ -345,7 +345,7 @@ def _duplicate(name: str, file: str, first: str) -> QuantVizError:
 
 
 def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:
-    """Return why the index leaves a tensor of a shard aside."""
+    """Return the reason why the index leaves a tensor of a shard aside."""
     if not is_named:
         return Note.of("checkpoint.unnamed", name=clipped(name), shard=clipped(shard))
     used = index.shard_of(name)

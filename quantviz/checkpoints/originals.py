@@ -1,6 +1,6 @@
 """The original of a tensor as the maker of a quantized file had it before rounding.
 
-What a converter did to it is done again, so that the two can be compared.
+The changes of a converter are repeated on it, so that the two can be compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rows = Callable[[int, int], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """A tensor of one or two axes, with what is done to it before it is compared."""
+    """A tensor of one or two axes, with the changes to it before the comparison."""
 
     stored: Stored
     #: Whether its columns are the rows of the quantized tensor.

@@ -112,7 +112,7 @@ def original_as_stored(
     original: ModelTensors,
     threads: int | None = None,
 ) -> tuple[Original, TensorAudit]:
-    """Return the original as the file's maker had it, and what was found before scales were unfolded."""
+    """Return the original as the file's maker had it, and the audit before scales were unfolded."""
     x = _as_stored(
         pair, weight.shape, quantized, original, lambda start, stop: values_of(weight, start, stop)
     )

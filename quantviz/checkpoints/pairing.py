@@ -1,8 +1,8 @@
 """Each tensor of a quantized checkpoint with its partner in the original, and how it was found.
 
 Names are the same, or llama.cpp's for the other's, or have the same ends; experts in one tensor are those one
-by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. What is
-left is looked at for reasons why it needs no partner.
+by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. The
+rest is searched for reasons why it needs no partner.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Pair:
 def pairs_of(
     quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
 ) -> tuple[Pair, ...]:
-    """Return each tensor of the quantized model with its partner, then what is left of the original.
+    """Return each tensor of the quantized model with its partner, then the rest of the original.
 
     Args:
         quantized: The quantized model.
@@ -83,7 +83,7 @@ class _Pairing:
         self._found: dict[str, Match] = {}
         #: Names of the original that are taken, a stack's as those of its experts.
         self._taken = set[str]()
-        #: The shape of what is left of a matrix of the original of which some parts have a partner.
+        #: The remaining shape of a matrix of the original of which some parts have a partner.
         self._remainder: dict[str, Shape] = {}
 
     def pairs(self) -> tuple[Pair, ...]:
@@ -271,7 +271,7 @@ class _Pairing:
                     yield replace(item, name=each, shape=item.shape[1:])
 
     def _reason(self, others: _Twins, item: Item) -> Note | None:
-        """Return why a tensor needs no partner; none where it should have one. `others` have theirs."""
+        """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
         model = others.model
         if _COMPUTED.fullmatch(item.name):
             return Note.of("audit.aside.computed")
@@ -300,7 +300,7 @@ def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
 
 
 def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
-    """Return the rows of each of the matrices in one, of one that is missing what is left of all rows; ()
+    """Return the numbers of rows of the matrices in one, where a missing matrix has the remaining rows; ()
     where they do not follow.
     """
     known = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
@@ -339,7 +339,7 @@ def _is_zero(model: OpenModel, item: Item) -> bool:
 
 
 class _Twins:
-    """Tensors of a model by what they hold, to find another one of the same bytes, as tied embeddings are."""
+    """Tensors of a model by their content, to find another one of the same bytes, such as tied embeddings."""
 
     def __init__(self, model: OpenModel, items: Iterable[Item]) -> None:
         self.model = model

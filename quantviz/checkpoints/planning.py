@@ -32,7 +32,7 @@ def plan(
 
     Args:
         entries: The tensors, of which those that are not to be measured have no task.
-        schemes: What each is measured under, where it fits its shape.
+        schemes: The schemes for each, used where they fit its shape.
         wanted: Whether the tensor at a position still needs a scheme.
         work: Elements of a group, times its recipes, that are enough.
         together: Most elements of a group.

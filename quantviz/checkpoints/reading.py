@@ -196,7 +196,7 @@ class Files:
 
 
 class Buffer:
-    """Where a thread puts what it reads: room for values that are held, and memory that it uses each time."""
+    """Memory of a reading thread: room for values that are held, and buffers that it uses each time."""
 
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
@@ -234,7 +234,7 @@ class Buffer:
 
 
 def held_elements(group: Sequence[Entry]) -> int:
-    """Return how many values a group needs room for."""
+    """Return the number of values that a group needs room for."""
     return sum(map(_held_count, group))
 
 

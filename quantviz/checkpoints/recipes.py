@@ -62,7 +62,7 @@ def _refuse_unencoded(name: str) -> None:
 
 
 def recipe_id(scheme: Scheme) -> str:
-    """Return the id of the recipe that a scheme is; its text form where it is none.
+    """Return the id of a scheme's recipe; the scheme's text form where it is no recipe.
 
     >>> recipe_id(ALL_RECIPES["w4a16_g128"]), recipe_id(Scheme("int3"))
     ('w4a16_g128', 'int3,symmetric,per_tensor,min_max,course')
@@ -105,7 +105,7 @@ def seen_shape(shape: Shape, outputs: tuple[int, ...] = (0,)) -> Shape:
 
 @functools.lru_cache(maxsize=4096)
 def refusal_of(scheme: Scheme, shape: Shape, outputs: tuple[int, ...] = (0,)) -> QuantVizError | None:
-    """Return why a scheme is not used on a tensor of `shape`; none where it is.
+    """Return the error why a scheme is not used on a tensor of `shape`; None where it is.
 
     >>> refusal_of(as_scheme("int4_g128"), (64, 96)).key, refusal_of(as_scheme("int8_per_row"), (64,)).key
     ('group_does_not_divide', 'recipe_needs_lines')

@@ -168,7 +168,7 @@ class ResultFile:
         """Write all that is put down meanwhile at once.
 
         Raises:
-            QuantVizError: The disk is full, or the file cannot be written. What was written before stays.
+            QuantVizError: The disk is full, or the file cannot be written. Rows written before stay.
         """
         if self._open.in_transaction:
             yield
@@ -184,7 +184,7 @@ class ResultFile:
                 raise
 
     def write(self, statement: str, values: Sequence[object]) -> int:
-        """Run a statement that writes, and return the number of the row that it put down."""
+        """Run a statement that writes, and return the number of the new row."""
         with self._sentences():
             return int(self._open.execute(statement, values).lastrowid or 0)
 
@@ -224,7 +224,7 @@ class ResultFile:
     def _address(self) -> str:
         """Return the address that opens the file so that nothing is written beside it.
 
-        Without a log nobody writes it: then it is opened as immutable. With the log of another process, its
+        Without a log no process writes it: it is opened as immutable. With the log of another process, its
         index is there too, and both are read. A log alone was copied: SQLite would make its index anew, so
         both files are read in a folder of our own.
         """
@@ -266,7 +266,7 @@ class ResultFile:
         self._open.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self._steps_left = RESULT_STEPS
         self._open.set_progress_handler(self._step, _BETWEEN_CALLS)
-        # Some names are bytes that are no UTF-8, and what is damaged is any bytes.
+        # Some names are bytes that are no UTF-8, and damaged values are any bytes.
         self._open.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
         self._open.execute("PRAGMA trusted_schema=OFF")
         self._open.execute("PRAGMA cell_size_check=ON")

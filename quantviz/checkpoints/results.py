@@ -99,7 +99,7 @@ class Results:
         return tuple(sorted(found, key=lambda scan: (-scan.updated, -scan.id)))
 
     def problems(self) -> tuple[QuantVizError, ...]:
-        """Return why scans cannot be read, one sentence for each such scan."""
+        """Return the reasons why scans cannot be read, one sentence for each such scan."""
         return tuple(scan for scan in self._scans() if isinstance(scan, QuantVizError))
 
     def scan(self, number: int) -> Scan:
@@ -279,7 +279,7 @@ class Results:
         notes: Iterable[dict[str, str]] = (),
         selection: Selection = ALL_QUANTIZED,
     ) -> int:
-        """Put a scan's plan down and return its number: the one it had where it was begun before."""
+        """Store a scan's plan and return its number: the previous one where it was begun before."""
         asked = json.dumps(recipes_form(recipes, selection))
         path = stored_text(path)
         now = time.time()
@@ -353,7 +353,7 @@ class Results:
             )
 
     def show_for_now(self, number: int, position: int, row: Row) -> None:
-        """Put down what is shown of a tensor until it is measured."""
+        """Store the row of a tensor that is shown until it is measured."""
         with self.together():
             self.add([row])
             self._file.write(
@@ -377,7 +377,7 @@ class Results:
         )  # fmt: skip
 
     def put_pair(self, key: str, record: str) -> None:
-        """Keep what was found of a pair of an audit, as `audit_rows` writes it."""
+        """Store the record of a pair of an audit, as `audit_rows` writes it."""
         self._file.write(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, 'ok', NULL, ?, NULL)",
             (key, _PAIR, ARITHMETIC, record),

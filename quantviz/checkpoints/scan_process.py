@@ -1,4 +1,4 @@
-"""A scan in a process of its own: the page's server starts it, looks at what it has put down, and can end it.
+"""A scan in a process of its own: the page's server starts it, reads its results, and can end it.
 
 The process runs the command itself, so that page and command cannot differ. It waits ready from the moment
 the page is opened: Python and torch alone take seconds to start.
@@ -22,7 +22,7 @@ from quantviz.errors import QuantVizError
 
 #: Characters of a failed scan's error output that are read.
 _MOST_SAID = 2000
-#: Seconds that a cancelled scan is given to put down what it has.
+#: Seconds that a cancelled scan has to store its results.
 _GRACE = 20.0
 
 
@@ -75,7 +75,7 @@ class ScanProcess:
     def start(
         self, path: str | Path, recipes: Iterable[str], language: str, engine: str = "", imatrix: str = ""
     ) -> Job:
-        """Begin a scan, of what an engine quantizes where one is named.
+        """Begin a scan; where an engine is named, of the tensors that it quantizes.
 
         Args:
             path: The checkpoint.
@@ -110,14 +110,14 @@ class ScanProcess:
             return self._job
 
     def cancel(self) -> None:
-        """End the scan that is running: what it has measured is kept."""
+        """End the scan that is running: its measurements are kept."""
         job = self._job
         if job is not None and job.running:
             job.process.terminate()
             threading.Thread(target=_end, args=(job.process,), daemon=True).start()
 
     def close(self) -> None:
-        """End what is running and what waits."""
+        """End the running scan and the waiting process."""
         processes = [self._job.process] if self._job else []
         processes += [self._waiting[0]] if self._waiting else []
         for process in processes:

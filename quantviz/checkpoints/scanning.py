@@ -1,4 +1,4 @@
-"""Scans a checkpoint: plans, reads ahead, measures what is not known yet, keeps each tensor as it is done."""
+"""Scans a checkpoint: plans, reads ahead, measures missing rows, keeps each tensor as it is done."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def scan(
     Args:
         path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
             address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges
-            are read. All addresses but those on the web need `quantviz[cluster]`, and what fsspec reads their
-            store with.
+            are read. All addresses but those on the web need `quantviz[cluster]`, and the package with which
+            fsspec reads their store.
         recipes: Recipes by id or name, schemes, or their text forms.
         results: The file that keeps the measurements; by default one in the user's cache folder.
         verify: Read every tensor, also of files that have not changed since they were read.
@@ -154,9 +154,9 @@ def run_scan(
     Args:
         outputs_axis: See `scan`.
         selection: Which tensors are measured.
-        cancelled: Asked after each tensor under each recipe; once it is true the scan ends in the state
-            "cancelled", and what was measured is kept.
-        report: Told how far the scan is, a few times a second at most.
+        cancelled: Called after each tensor under each recipe; once it is true the scan ends in the state
+            "cancelled", and its measurements are kept.
+        report: Called with the scan's progress, a few times a second at most.
     """
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
@@ -194,7 +194,7 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
 def _size_notes(
     selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
 ) -> Iterator[Note]:
-    """Yield how large the files are that the engine's tool would write."""
+    """Yield the note on the size of the files that the engine's tool would write."""
     profile = selection.profile
     if profile is None or profile.files is None:
         return
@@ -327,7 +327,7 @@ class _Run:
         return True
 
     def _of_task(self, done: Done | None) -> bool:
-        """Put down what another process measured, where a task is done; return whether to go on."""
+        """Store the measurements of another process, where a task is done; return whether to go on."""
         for position, each in zip(done.task.positions, done.measures, strict=True) if done else ():
             known = self._results.known(each.content)
             rows = [row for row in each.rows if row.key not in known]

@@ -1,4 +1,4 @@
-"""Which tensors of a checkpoint are measured, and under what each recipe stands for on it.
+"""Selection of the tensors of a checkpoint that are measured, and the scheme of each recipe on them.
 
 Without an engine these are the matrices that engines quantize; with one, those that it quantizes, in the
 types that it falls back to where a recipe does not fit. Patterns of names change that.
@@ -27,7 +27,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
-#: The kinds of tensors that are measured where no engine is named: what one or another quantizes.
+#: The kinds of tensors that are measured where no engine is named: those that any engine quantizes.
 QUANTIZED: frozenset[Kind] = frozenset(("linear", "experts", "convolution", "embedding", "head"))
 
 
@@ -68,7 +68,7 @@ ALL_QUANTIZED = Selection()
 
 def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
-    the others have what stands in for each recipe.
+    the others have the substitutes for each recipe.
 
     Raises:
         QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
@@ -79,7 +79,7 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
     _check_patterns(entries, selection)
     aside = _left_aside(entries, selection)
     if not selection.include and len(aside) == sum(entry.unmeasured is None for entry in entries):
-        # A file of vectors alone: nobody scans it for nothing.
+        # A file of vectors alone: these are measured, or the scan would be empty.
         aside = {at: why for at, why in aside.items() if why.key == "checkpoint.excluded"}
     profile = selection.profile
     mixed = _mixed(profile, entries, named)
@@ -108,7 +108,7 @@ def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
     found = by_tensor(theirs, [entry.name for entry in listing.entries])
     entries = [replace(entry, importance=found.get(entry.name)) for entry in listing.entries]
     schemes = [scheme for _, scheme in named]
-    # A tensor that is measured by a recipe that heeds importance.
+    # A tensor that is measured by a recipe that uses importance.
     heeding = [
         entry
         for entry in entries
@@ -146,7 +146,7 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 
 
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
-    """Return why tensors are left aside, by their places. One that could not be read is none of them."""
+    """Return the reasons why tensors are left aside, by their places; without unreadable tensors."""
     kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
     found: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
@@ -163,10 +163,10 @@ def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, Qua
 
 
 def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, QuantVizError]:
-    """Return why an engine, or where none is named every engine, keeps tensors as they are, by name.
+    """Return the reasons why an engine, or without one every engine, keeps tensors as they are, by name.
 
     Args:
-        profile: The engine's profile; none for what is usual.
+        profile: The engine's profile; None for the usual rules.
         shapes: The shapes of a model's tensors by name.
     """
     names = gguf_names(shapes) if profile is not None and profile.by_gguf_names else {}

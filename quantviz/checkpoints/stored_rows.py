@@ -90,7 +90,7 @@ class Scan:
 
 
 class Listed(NamedTuple):
-    """A tensor of a scan: what it holds and its status are None as long as it waits."""
+    """A tensor of a scan: its content and its status are None as long as it waits."""
 
     position: int
     tensor: str
@@ -245,7 +245,7 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
 
 
 def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str]:
-    """Return the shape, the outputs, what is used in place of schemes, and the mark of the importance, as
+    """Return the shape, the outputs, the substitutes for schemes, and the hash of the importance, as
     `shape_form` gave them.
     """
     found = _json(written, "shape")

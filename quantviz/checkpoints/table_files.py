@@ -1,7 +1,7 @@
 """A long table from a file: Parquet, CSV, JSON, JSON Lines, or the results that scans keep.
 
-A file is data: it is read within bounds, and what it has in place of a value is left for `typed_tables`,
-which names the row.
+A file is untrusted data: it is read within bounds, and damaged values are left for `typed_tables`, which
+names the row.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def measure_read(
 
     Args:
         held: The tensor.
-        schemes: What it is measured under. Rows of a giant one come in another order.
+        schemes: The schemes that it is measured under. Rows of a giant one come in another order.
         threads: How many threads measure.
         cancelled: Asked after each row and band; once it is true, no more rows come.
 
@@ -156,7 +156,7 @@ def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | No
 
 
 class Joining:
-    """Puts the parts of a tensor together, in whatever order they come."""
+    """Joins the parts of a tensor, in any order of arrival."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -183,10 +183,10 @@ def divided(
 
     Args:
         shape: The tensor's shape as it is quantized.
-        schemes: What it is measured under.
+        schemes: The schemes that it is measured under.
         work: Elements, times schemes; without it all bands that are alike stay together.
-        experts: How many experts it is made up of, each with an importance of its own: each is a band under
-            a scheme that heeds that.
+        experts: The number of its experts, each with an importance of its own: each is a band under a scheme
+            that uses that.
 
     >>> from quantviz import RECIPES
     >>> for each in divided((2**17, 2**10), [RECIPES["int8_per_row"], RECIPES["int4_per_tensor"]]):
@@ -212,7 +212,7 @@ def divided(
 
 
 def _size_of_band(shape: Shape, scheme: Scheme) -> int:
-    """Return how many elements a band has, in whole rows of blocks: all where they go through all rows."""
+    """Return the number of elements in a band, in whole rows of blocks: all where blocks cover all rows."""
     layout = scheme.layout(shape)
     rows, step = layout.view_shape[0], layout.block_shape[0]
     of_rows = scheme.search is not None and scheme.search.run == 0

@@ -91,7 +91,7 @@ class TensorAudit(Picklable):
     #: The share of codes that are the nearest to the original's value at the file's scales.
     nearest_share: float = math.nan
     blocks: int = 0
-    #: Blocks in which a value lies beyond what the scale reaches.
+    #: Blocks in which a value lies beyond the range of codes and scale.
     saturated_blocks: int = 0
     #: Codes of the format that no element has.
     unused_codes: int = 0
@@ -132,7 +132,7 @@ class _Seen:
         self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
 
     def join(self, other: _Seen) -> None:
-        """Add what another one saw."""
+        """Add the values of another one."""
         self._low, self._high = min(self._low, other._low), max(self._high, other._high)
         self.finite = self.finite and other.finite
 
@@ -355,9 +355,9 @@ def _is_middle(band: Band) -> bool:
 
 
 def _rounding(near: torch.Tensor, weight: QuantizedWeight) -> str:
-    """Return how codes were chosen, by the share of nearest codes in each column.
+    """Return the way codes were chosen, one of `ROUNDINGS`, by the share of nearest codes in each column.
 
-    GPTQ rounds the first column to nearest and has all others make up for what came before.
+    GPTQ rounds the first column to nearest; each later one compensates for the errors before it.
     """
     if float(near.mean()) >= _NEAREST:
         return "nearest"

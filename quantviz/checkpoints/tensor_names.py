@@ -29,7 +29,7 @@ class Place:
 
 
 def place_of_name(name: str) -> Place:
-    """Return where the tensor of that name stands.
+    """Return the place of the tensor of that name.
 
     >>> place_of_name("model.layers.12.self_attn.q_proj.weight")
     Place(stack='model.layers', layer=12, kind='self_attn.q_proj', expert=-1)

@@ -51,7 +51,7 @@ class TypedTable:
     Attributes:
         names: All its columns.
         columns: Those that are known, each of the same length; None where a value is missing or damaged.
-        problems: What is wrong with a row, by its place: the first of its damaged values.
+        problems: The problem of a row, by its place: the first of its damaged values.
     """
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ class TypedTable:
 
     @property
     def count(self) -> int:
-        """Return how many rows it has."""
+        """Return the number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
 

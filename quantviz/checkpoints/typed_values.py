@@ -21,7 +21,7 @@ from quantviz.text import DEFAULT_LANGUAGE, languages
 #: Returns the typed value of a field; raises `QuantVizError` for any other.
 Parser: TypeAlias = Callable[[Any, str], Any]
 
-#: Largest whole number: what SQLite and Parquet hold.
+#: Largest whole number of SQLite and Parquet.
 _LARGEST = 2**63 - 1
 #: Axes of a shape, and elements of a tensor.
 _AXES, _ELEMENTS = 64, 10**18
@@ -116,7 +116,7 @@ def one_of(allowed: Collection[str]) -> Parser:
 
 
 def optional(parser: Parser) -> Parser:
-    """Return a parser that takes None besides."""
+    """Return a parser that also takes None."""
 
     def parse(value: Any, field: str) -> Any:
         return None if value is None else parser(value, field)

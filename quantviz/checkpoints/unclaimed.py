@@ -29,7 +29,7 @@ _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
-#: Codes of one module times what lies beside them, of which each pair is looked at.
+#: Most pairs of codes and tensors beside them in one module, each of which is checked.
 _MOST_PAIRS = 2**12
 #: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16

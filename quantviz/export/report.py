@@ -18,7 +18,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
 
 #: Tensors that the verdict names, and that the table of the worst has.
-_NAMED, _WORST = 3, 20
+_NAMED, WORST = 3, 20
 #: Above this kurtosis a few large values set the scale of most; a Gaussian has 3.
 _HEAVY = 10.0
 #: From this share on clipping, or rounding to zero, is the reason that is given.
@@ -65,6 +65,7 @@ def report(
     title: str | None = None,
     recipe: str | None = None,
     language: str = DEFAULT_LANGUAGE,
+    links: Mapping[str, str] | None = None,
 ) -> str:
     """Return a scan's table or an audit as one page of HTML that needs no other file; write it to `path`.
 
@@ -79,6 +80,8 @@ def report(
         title: Its heading.
         recipe: The recipe whose worst tensors are listed; the first of the table if None.
         language: "en" or "zh".
+        links: Addresses by tensor, such as those that `quantviz link` prints: the worst tensors of a scan
+            lead there.
 
     Raises:
         QuantVizError: The table is empty or lacks a column, or has no such recipe.
@@ -97,7 +100,7 @@ def report(
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
-    return _put(_Page(summary, recipe or known[0], language).written(title), path)
+    return _put(_Page(summary, recipe or known[0], language, links or {}).written(title), path)
 
 
 def _put(page: str, path: str | PurePath | None) -> str:
@@ -109,8 +112,8 @@ def _put(page: str, path: str | PurePath | None) -> str:
 class _Page:
     """The parts of one report. Names and numbers of tensors are escaped where they are put into words."""
 
-    def __init__(self, summary: ScanSummary, recipe: str, language: str) -> None:
-        self.summary, self.recipe, self.language = summary, recipe, language
+    def __init__(self, summary: ScanSummary, recipe: str, language: str, links: Mapping[str, str]) -> None:
+        self.summary, self.recipe, self.language, self.links = summary, recipe, language, links
 
     def say(self, key: str, /, **params: object) -> str:
         """Return a sentence as HTML."""
@@ -281,11 +284,11 @@ class _Page:
         """Return the worst tensors of the chosen recipe, each with a better recipe."""
         names = ("tensor", "sqnr", "max_error", "kurtosis", "clipped", "zeroed", "shape", "better")
         rows = []
-        for row in self.summary.worst(self.recipe, _WORST):
+        for row in self.summary.worst(self.recipe, WORST):
             better = self.summary.better(row)
             rows.append(
                 [
-                    escaped(row.tensor).replace(".", ".<wbr>"),
+                    self.linked(row.tensor),
                     _one(row.sqnr_db),
                     _four(row.max_error),
                     _three(row.kurtosis),
@@ -296,6 +299,13 @@ class _Page:
                 ]
             )
         return self.table(names, rows) if rows else ""
+
+    def linked(self, tensor: str) -> str:
+        """Return a tensor's name, which leads to the Lab where there is an address."""
+        name, address = escaped(tensor).replace(".", ".<wbr>"), self.links.get(tensor, "")
+        if not address.startswith(("http://", "https://")):
+            return name
+        return f'<a href="{escaped(address)}">{name}</a>'
 
     def unmeasured(self) -> str:
         """Return why tensors were not measured, each reason once with how many there are."""

@@ -30,7 +30,7 @@ def contains(name: str, typed: str) -> bool:
     >>> contains("TensorRT · integer inference", "tensor rt"), contains("Core ML", "core-ml")
     (True, True)
     """
-    return folded(typed) in folded(name)
+    return len(typed) <= _LONGEST and folded(typed) in folded(name)
 
 
 def has_words(name: str, typed: str) -> bool:

@@ -4,6 +4,8 @@ import json
 import math
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from quantviz.checkpoints.allocation import allocate
 from quantviz.checkpoints.file_size import file_sizes
@@ -51,6 +53,34 @@ def test_tensors_and_whole_files_are_those_of_the_tool(engine, model, tmp_path):
         assert ours == theirs, recipe
         size = file_sizes(found, named, PROFILES[engine].files)[recipe]
         assert size == pytest.approx(written["size"], rel=1e-3), recipe
+
+
+@pytest.mark.parametrize(("layers", "width"), [(3, 256), (12, 512), (30, 128)])
+def test_a_whole_file_is_foretold_of_a_model_that_is_in_no_record(layers, width, tmp_path):
+    """What a header takes was measured on the record's files: another one is written here, as
+    compressed-tensors names and lays out its parts, by the package that it writes with.
+    """
+    written, entries = {}, []
+
+    def keep(name, *shape):
+        written[name] = torch.ones(shape, dtype=torch.bfloat16)
+        entries.append(Entry(name, str(tmp_path / "x.safetensors"), "bfloat16", shape, 2 * math.prod(shape)))
+
+    keep("model.embed_tokens.weight", 1000, width)
+    for layer in range(layers):
+        for part in ("self_attn.q_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj"):
+            name = f"model.layers.{layer}.{part}"
+            keep(f"{name}.weight", width, width)
+            del written[f"{name}.weight"]
+            written[f"{name}.weight_packed"] = torch.ones(width, width // 8, dtype=torch.int32)
+            written[f"{name}.weight_scale"] = torch.ones(width, width // 128, dtype=torch.bfloat16)
+            written[f"{name}.weight_shape"] = torch.tensor([width, width])
+        keep(f"model.layers.{layer}.input_layernorm.weight", width)
+    save_file(written, tmp_path / "x.safetensors", {"format": "pt"})
+    named = recipes_named("w4a16_g128")
+    found = selected(Listing(tuple(entries)), Selection("vllm"), named).entries
+    size = file_sizes(found, named, PROFILES["vllm"].files)["w4a16_g128"]
+    assert size == pytest.approx((tmp_path / "x.safetensors").stat().st_size, rel=1e-3)
 
 
 @pytest.mark.parametrize(("engine", "model"), [case for case in CASES if PROFILES[case[0]].export])

@@ -1,8 +1,10 @@
 """A scan has a row for every tensor under every recipe, and measures nothing twice."""
 
+import html
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -307,6 +309,19 @@ def test_the_command_writes_the_table_and_says_what_it_found(file, results, tmp_
     for wrong in (["-rint4_g3"], ["-rint8_per_row", "-o", "t.doc"], []):
         assert run(*wrong).exit_code == 2
     assert CliRunner().invoke(quantviz, ["scan", str(tmp_path / "no.gguf"), "-rq8_0"]).exit_code == 2
+
+    # The worst tensors of the report lead to the Lab, where the app opens their file.
+    asked = ["scan", str(file), "-rint8_per_row", "--results", str(results), "--app", "http://h:8501/"]
+    outside = CliRunner().invoke(quantviz, [*asked, "-o", str(tmp_path / "a.html")])
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(file.parent))
+    inside = CliRunner().invoke(quantviz, [*asked, "-o", str(tmp_path / "b.html")])
+    assert outside.exit_code == inside.exit_code != 2
+    assert "<a href" not in (tmp_path / "a.html").read_text(encoding="utf-8")
+    [address, *_] = re.findall(
+        r'<a href="(http://h:8501/lab[^"]*)"', (tmp_path / "b.html").read_text("utf-8")
+    )
+    read = CliRunner().invoke(quantviz, ["link", html.unescape(address), "--format", "json"])
+    assert json.loads(read.stdout)["recipe"] == "int8_per_row"
 
     finish = Results.finish_tensor
 

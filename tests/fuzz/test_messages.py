@@ -13,6 +13,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
 from quantviz.lab.state import opening, write_link
+from quantviz.schemes import names
 from quantviz.sources.typed import Typed
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.finding import finder
@@ -174,7 +175,7 @@ def test_what_is_dropped_is_counted_in_the_log_and_what_fits_is_still_heard(capl
     assert list(at.exception) == list(at.error) == []
 
 
-def test_what_is_typed_to_find_names_is_short_whatever_is_sent():
+def test_what_is_typed_to_find_names_is_short_whatever_is_sent(monkeypatch):
     """Each word is looked for in each of many names: a million of them would take the server for hours."""
 
     class Name(str):
@@ -191,3 +192,7 @@ def test_what_is_typed_to_find_names_is_short_whatever_is_sent():
     assert finder("".join(f"{k} " for k in range(10**6)))(Name("ab"))
     assert 0 < Name.looked_at <= 2 * FIND_CHARACTERS
     assert not finder("nowhere")("ab")
+    folded = []
+    monkeypatch.setattr(names, "folded", lambda text: folded.append(len(text)) or text)
+    assert not names.contains("a name", "a b " * 10**6)
+    assert max(folded, default=0) <= FIND_CHARACTERS

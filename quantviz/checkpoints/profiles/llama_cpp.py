@@ -1,7 +1,7 @@
 """llama.cpp's llama-quantize.
 
 Source: src/llama-quant.cpp as llama-cpp-python 0.3.36 has it: `tensor_allows_quantization` for which
-tensors, `tensor_type_fallback` for what becomes of rows that do not divide.
+tensors, `tensor_type_fallback` for rows that do not divide.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ LLAMA_CPP = Profile(
     ),
     presets=_PRESETS,
     unencoded=_UNENCODED,
-    # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 what has one axis, norms, positions and routers
+    # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 vectors, norms, positions and routers
     # (conversion/base.py).
     files=Files(".gguf", alignment=32, kept=4, unfit=2),
     export="llama",

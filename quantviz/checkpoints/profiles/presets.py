@@ -172,7 +172,7 @@ def _is_stack(tensor: str, shape: Shape) -> bool:
 
 
 def _experts(own: Mapping[str, str], shapes: Mapping[str, Shape]) -> int:
-    """Return how many experts a layer has; 0 where there are none."""
+    """Return the number of experts in a layer; 0 where there are none."""
     stacked = [
         shapes[tensor][0] for tensor, name in own.items() if "_exps" in name and len(shapes[tensor]) > 2
     ]

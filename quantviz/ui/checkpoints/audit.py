@@ -1,4 +1,4 @@
-"""The audit beside the scan: a checkpoint and its original, one verdict, a map of what was not read."""
+"""The audit beside the scan: a checkpoint and its original, one verdict, a map with unread tensors marked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas
 
 _ORIGINAL, _HEIGHT = "checkpoints_original", 320
-#: Sentences besides the verdict that are shown.
+#: Most sentences that are shown after the verdict.
 _MOST_SAID = 12
 #: Outcomes of tensors, in the order of the table.
 _ORDER = ("not_read", "not_quantized_here", "compared", "refused", "equal", "left_aside")
@@ -40,7 +40,7 @@ def is_auditing(state: CheckpointsState) -> bool:
 
 
 def show_audit(state: CheckpointsState) -> None:
-    """Show the section: the choice of an original, and what was found beside it."""
+    """Show the section: the choice of an original, and the results of the comparison."""
     if is_results(state.chosen) or state.chosen == EXAMPLE:
         return
     others = tuple(name for name in offered_now().checkpoints if name != state.chosen)

@@ -1,4 +1,4 @@
-"""The controls of the page: the checkpoint, the recipes, the colours, and what stands beside it."""
+"""The controls of the page: the checkpoint, the recipes, the colours, and the scan beside it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_RECIPES = 16
 
 
 def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
-    """Show what is scanned under what, and the button that begins; return the state with a checkpoint."""
+    """Show the choices of a scan, and the button that begins it; return the state with a checkpoint."""
     try:
         imatrix_path(state)
     except QuantVizError as problem:
@@ -156,8 +156,8 @@ def _begin(seen: CheckpointsState) -> None:
 
 
 def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
-    """Return the recipes, the engine and the importance matrix of a checkpoint's last scan; where there is
-    none, what is usual.
+    """Return the recipes, the engine and the importance matrix of a checkpoint's last scan; without a scan
+    the default ones.
     """
     if is_results(state.chosen):
         return {}
@@ -264,7 +264,7 @@ def show_colours(state: CheckpointsState, model: Model) -> None:
 
 
 def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> None:
-    """Show what stands beside the map."""
+    """Show the choice of a second scan beside the map."""
     offered = {"": say("checkpoints.nothing_beside"), SAME: say("checkpoints.same")} | {
         name: f"{name_of(name.partition(NUMBERED)[0])} · {scan_words(scan)}"
         if NUMBERED in name

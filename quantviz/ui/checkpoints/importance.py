@@ -41,7 +41,7 @@ def is_heeded(state: CheckpointsState) -> bool:
 
 
 def imatrix_path(state: CheckpointsState) -> str:
-    """Return where the importance matrix of a state's scan lies; "" where it has none or no recipe uses it.
+    """Return the path of the importance matrix of a state's scan; "" where it has none or no recipe uses it.
 
     Raises:
         QuantVizError: It is not there.

@@ -1,6 +1,6 @@
 """The page of checkpoints: a sentence on the worst tensors, the map, the table, and the way into the Lab.
 
-The page never measures: it starts the command in a process and shows what that has put down.
+The page never measures: it starts the command in a process and shows that one's results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BETWEEN_LOOKS = 1.0
 
 
 def show_page() -> None:
-    """Show what was chosen as far as it has been scanned."""
+    """Show the results so far of the chosen checkpoint's scan."""
     st.html(Path(__file__).with_name("checkpoints.css"))
     words, actions = show_header(say("checkpoints.title"), say("checkpoints.hint"))
     choices = st.container(
@@ -89,7 +89,7 @@ def _show_answer(was_running: bool) -> None:
 
 
 def _show_seen(was_running: bool) -> None:
-    """Show a scan as far as it is; before there is one, the checkpoint that it will be of."""
+    """Show a scan so far; before there is one, its checkpoint."""
     go_on()  # this part of the page may run by itself
     from quantviz.ui.checkpoints.answer import show_answer, show_sentence
     from quantviz.ui.checkpoints.audit import is_auditing, show_audit
@@ -116,7 +116,7 @@ def _show_seen(was_running: bool) -> None:
             show_beside(state, beside)
     show_answer(state, seen, beside)
     show_audit(state)
-    # Where this part ran alone: a link that is copied now has what was chosen in it.
+    # Where this part ran alone: a link that is copied now has the choices made in it.
     _put_address()
 
 

@@ -21,7 +21,7 @@ def is_running(state: CheckpointsState, scan: Scan | None) -> bool:
 
 
 def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
-    """Show the rate and the time left of a scan that runs, and what can be done about one that does not."""
+    """Show the rate and the time left of a scan that runs, and the ways on from one that has stopped."""
     if scan is not None and not scan.is_complete:
         st.warning(plain(scan.coverage[language()]))
     with st.container(key="checkpoints_progress", horizontal=True, vertical_alignment="center"):

@@ -1,6 +1,6 @@
-"""Scans as the page sees them: which there are, and what each has found so far.
+"""Scans as the page sees them: their list, and the results of each so far.
 
-Nothing is measured here. Rows that were read are kept, so that a look at a scan that runs reads what is new.
+Nothing is measured here. Rows that were read are kept, so that a look at a running scan reads new rows only.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.results import Results
     from quantviz.checkpoints.stored_rows import Listed, Scan
 
-#: Seconds for which what lies in the folder is taken to be still the same.
+#: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
 _MOST_KEPT, _MOST_FILES = 12, 20
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
-#: Content and status of a tensor of which nothing is known yet.
+#: Content and status of a tensor that is not read yet.
 _NOTHING = None, None
 #: Between a file of results and the number of a scan in it.
 NUMBERED = "#"
@@ -50,7 +50,7 @@ SAME = "."
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A scan as far as it is; none where there is only the checkpoint yet."""
+    """A scan so far; None as long as there is only the checkpoint."""
 
     scan: Scan | None
     model: Model
@@ -96,7 +96,7 @@ def is_results(chosen: str) -> bool:
 
 
 def path_of(chosen: str) -> Path:
-    """Return where what is chosen lies; `QuantVizError` where it is not offered."""
+    """Return the path of the chosen checkpoint; `QuantVizError` where it is not offered."""
     if chosen == EXAMPLE:
         return example_file()
     there = offered_now()
@@ -119,7 +119,7 @@ def name_of(chosen: str) -> str:
 
 @contextmanager
 def _results_of(chosen: str) -> Iterator[Results | None]:
-    """Open the results that hold the scans of a choice; none where there are none yet."""
+    """Open the results that hold the scans of a choice; None before the first scan."""
     from quantviz.checkpoints.results import Results, default_results
 
     if is_results(chosen):
@@ -151,7 +151,7 @@ def scans_of(chosen: str) -> tuple[Scan, ...]:
 
 
 def scan_problems(chosen: str) -> tuple[QuantVizError, ...]:
-    """Return why scans of a chosen file of results cannot be read."""
+    """Return the reasons why scans of a chosen file of results cannot be read."""
     if not is_results(chosen):
         return ()
     with _results_of(chosen) as results:
@@ -159,8 +159,8 @@ def scan_problems(chosen: str) -> tuple[QuantVizError, ...]:
 
 
 def find_scan(state: CheckpointsState) -> Scan | None:
-    """Return the scan that a state asks for: that of its recipes, else the last of its checkpoint; none where
-    it was never scanned.
+    """Return the scan of a state: that of its recipes, else the last of its checkpoint; None before the
+    first scan.
 
     Raises:
         QuantVizError: The results cannot be read, or a file of results has no scan that can be.
@@ -318,7 +318,7 @@ def _model(listed: tuple[Listed, ...], kept: _Kept, scan: Scan) -> Model:
 
 
 def others() -> dict[str, Scan]:
-    """Return the scans that can stand beside another, by what a link calls them."""
+    """Return the scans that can stand beside another, by their names in links."""
     there = offered_now()
     found: dict[str, Scan] = {}
     example = str(path_of(EXAMPLE))
@@ -336,7 +336,7 @@ def others() -> dict[str, Scan]:
 
 
 def look_beside(state: CheckpointsState) -> tuple[Seen, str] | None:
-    """Return the scan that stands beside the one that is shown, and its recipe; none where none does."""
+    """Return the scan beside the one that is shown, and its recipe; None where there is none."""
     if not state.other:
         return None
     if state.other == SAME:

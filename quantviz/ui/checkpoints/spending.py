@@ -42,7 +42,7 @@ class Spending:
 def show_spending(
     state: CheckpointsState, model: Model, table: Mapping[str, Any], *, joins: bool
 ) -> Spending:
-    """Show the choices, and return what is chosen. An engine that `joins` q, k and v leaves no choice."""
+    """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
     known = set(weights)
     pins = {name: recipe for name, recipe in state.pins if name in known}
@@ -78,7 +78,7 @@ def show_spending(
 def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: Mapping[str, str]) -> None:
     """Show a line for each weight, whose recipe can be chosen."""
     if st.session_state.get(_TOLD, ()) != state.pins:
-        # They came from an address: what was typed before is not theirs.
+        # They came from an address: text typed before is not theirs.
         st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
         st.session_state[_TOLD] = state.pins
     words = {name: recipe_words(name, language()) for name in model.recipes}
@@ -113,7 +113,7 @@ def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: 
 
 
 def _short_names(names: list[str]) -> list[str]:
-    """Return names without what all of them have, as long as they still differ."""
+    """Return names without their common parts, as long as they still differ."""
     short = [name.removesuffix(".weight").removeprefix("model.") for name in names]
     return [visible(name) for name in (short if len(set(short)) == len(names) else names)]
 
@@ -130,7 +130,7 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
 
 
 def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:
-    """Return α of the tensors from what was uploaded, which is on the disk only meanwhile."""
+    """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
     from quantviz.checkpoints.offers import Rows
     from quantviz.checkpoints.sensitivities import alphas
 

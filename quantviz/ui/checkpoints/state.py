@@ -25,7 +25,7 @@ USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "i
 _BETWEEN = "~"
 #: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.
 _PINNED_TO, KEPT = "!", "stored"
-#: Two scans side by side, or what the second has more than the first.
+#: Two scans side by side, or the difference of the second to the first.
 VIEWS = ("side", "difference")
 _LONGEST = 4000
 #: More bits a weight than any recipe takes.
@@ -51,7 +51,7 @@ class CheckpointsState:
     colour: str = COLOURS[0]
     #: The layer whose experts are shown.
     layer: str = ""
-    #: The scan beside it: "" for none, "." for the same, else what is chosen, with "#" and its number.
+    #: The scan beside it: "" for none, "." for the same, else the choice, with "#" and its number.
     other: str = ""
     other_recipe: str = ""
     view: str = VIEWS[0]
@@ -99,7 +99,7 @@ def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
 
 
 def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes what the widget `key` shows into the field `name`."""
+    """Return a callback that takes the value of the widget `key` into the field `name`."""
     return session.safely(lambda: change_state(**{name: st.session_state[key]}))
 
 

@@ -70,7 +70,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         for tensor in model.tensors
         if found(tensor.name) and (not picked or tensor.status(recipe) in picked)
     ]
-    # The worst first; what has no number, such as what is left aside, comes last.
+    # The worst first; tensors without a number, such as those left aside, come last.
     tensors.sort(key=lambda tensor: _ranked(tensor, recipe))
     key = f"{_TABLE}_{st.session_state.get(_CLICKS, 0)}"
     st.dataframe(

@@ -125,7 +125,7 @@ def show_metrics(study: Study, state: LabState) -> None:
     """Show every metric of the whole tensor with its meaning, once opened: on a large one some take a pass of
     their own.
     """
-    if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
+    if not all(map(visible, TILE_PARTS)):  # a class guesses the hidden numbers
         return
     opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
     if not opened.open:

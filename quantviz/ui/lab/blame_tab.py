@@ -1,4 +1,4 @@
-"""The tab Blame: which cells, rows or columns cost the others their accuracy, and what would help."""
+"""The tab Blame: the cells, rows or columns that cost the others their accuracy, and the remedies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: The same of parts that a sentence finds guilty together: all of them, as far as it stays one sentence.
 _MOST_TOGETHER = 8
-#: A remedy that brings less is none to offer.
+#: Least gain of a remedy to be offered.
 _LEAST_GAIN_DB = 0.05
 #: Columns that a phone shows at first, and a tablet.
 _ON_PHONE = ("part", "block", "remedy", "caused", "suffered", "gain", "runs")
@@ -58,7 +58,7 @@ _BLOCKS, _MOST_LINES = "blocks", 12
 
 
 def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: Any) -> None:
-    """Say what costs the most, offer what helps, and rank what was looked at."""
+    """Show the parts of largest cost in a sentence, offer remedies, and rank the analysed parts."""
     with sentence:
         found = _found(state)
         st.markdown(plain(_answer(found[0], state)))
@@ -144,7 +144,7 @@ def _asked_for(state: LabState) -> Granularity:
     return kinds.get(str(st.session_state.get(_PARTS)), next(iter(kinds.values())))
 
 
-# ---- the answer, and what helps -----------------------------------------------------------------------
+# ---- the answer, and the remedies ---------------------------------------------------------------------
 
 
 def _answer(blame: Blame, state: LabState) -> str:
@@ -283,7 +283,7 @@ def _take(scheme: Scheme) -> None:
     session.change(scheme=scheme)
 
 
-# ---- what was looked at -------------------------------------------------------------------------------
+# ---- the analysed parts -------------------------------------------------------------------------------
 
 
 def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blame | None:
@@ -348,7 +348,7 @@ def _all_chosen(blame: Blame, state: LabState) -> str:
 
 
 def _show_blocks(study: Study, state: LabState) -> None:
-    """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+    """Show the scheme's blocks, by the cost of the loudest cell of each to the others in it."""
     from quantviz.analysis.block_costs import block_costs
 
     rows = ask_study_of(state, f"block costs {state.scheme}", block_costs).rows

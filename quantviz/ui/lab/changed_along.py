@@ -14,7 +14,7 @@ from quantviz.ui.shell.words import plain, say, sentences, shape_text
 
 
 def show_what_changed_along(state: LabState) -> None:
-    """Say what the last choice, or the tensor, brought with it."""
+    """Show the further changes that the last choice, or the tensor, brought with it."""
     change = session.adapted()
     if change and change.others:
         with st.container(key="changed_along"):

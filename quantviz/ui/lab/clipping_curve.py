@@ -1,4 +1,4 @@
-"""The clipping curve of the tab Range: what stands on it at once, and what is found out after that."""
+"""The clipping curve of the tab Range: its data at once, and the parts that are computed later."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def curve_at_once(study: Study, why: Any, state: LabState) -> HandCurve | None:
 
 
 def complete(curve: HandCurve, study: Study, why: Any, state: LabState) -> None:
-    """Add to the curve what takes longer: the calibrations' marks, and the exact points of a large tensor."""
+    """Add the slower parts to the curve: the calibrations' marks, and the exact points of a large tensor."""
     block = block_asked_for(study, why)
     complete_curve(
         curve.key,

@@ -50,8 +50,8 @@ def show_compare(
     action: Any,
     body: Any,
 ) -> None:
-    """Show what may be compared, as far as a teacher has not hidden it: what was chosen first, for all
-    recipes take longer.
+    """Show the comparisons that a teacher has not hidden: the chosen one first, since all recipes take
+    longer.
     """
     # Clear the last tab's sentence before all recipes are tried.
     told, use = sentence.empty(), action.empty()
@@ -78,14 +78,14 @@ def show_compare(
 
 
 def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
-    """Show what other engines make of it."""
+    """Show the results of other engines."""
     with st.container(key="compare"):
         engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
 
 
 def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
-    """Say which recipe is best for as few bits as there are now, and offer it; and which of all is enough.
-    What no kernel runs is neither.
+    """Show the best recipe of no more bits than now, and offer it; and the smallest that is enough. Recipes
+    that no kernel runs are left out.
     """
     from quantviz.figures.recipe_plot import answer_sentence
 

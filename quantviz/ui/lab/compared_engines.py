@@ -34,7 +34,7 @@ _KEPT, LEFT_OUT = "lab_comparison", "lab_compare_left_out"
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A comparison, and what was found out about it on the way."""
+    """A comparison, with the results that were computed about it so far."""
 
     key: str
     comparison: Comparison
@@ -172,7 +172,7 @@ def can_be_framed(lit: torch.Tensor, view: View) -> bool:
 
 
 def _sides(cells: Any) -> int:
-    """Return how many sides of lit cells border on what is not lit."""
+    """Return the number of borders between lit and unlit cells."""
     return int((cells[1:] != cells[:-1]).sum() + (cells[:, 1:] != cells[:, :-1]).sum())
 
 

@@ -1,4 +1,4 @@
-"""A, B and more: schemes held against each other on the Lab's tensor, and who has the smaller error where."""
+"""A, B and more: schemes compared on the Lab's tensor, and the one of smaller error in each part."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ENGINE = "engine."
 _MOST_TOLD = 3
 
 
-# ---- what is held against each other -------------------------------------------------------------
+# ---- the compared schemes ------------------------------------------------------------------------
 
 
 def show_choices(state: LabState) -> None:
@@ -115,8 +115,8 @@ def _add() -> None:
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
-    """Return a scheme that does with NaN and Inf what the present one does, unless it has a choice of its
-    own: one that refuses them could not be held against one that does not.
+    """Return a scheme with the present one's choice for NaN and Inf, unless it has one of its own: a scheme
+    that refuses them could not be compared with one that does not.
     """
     return scheme if scheme.nonfinite != "refuse" else scheme.replace(nonfinite=state.scheme.nonfinite)
 
@@ -126,7 +126,7 @@ def _letter(number: int) -> str:
 
 
 def _name(scheme: Scheme, state: LabState) -> str:
-    """Return a recipe's name, or the format and what shares a scale, with whatever else is not as usual."""
+    """Return a recipe's name, or format and granularity in words, with all unusual settings."""
     recipe = current_recipe(scheme, state.source.shape)
     if recipe:
         return say_recipe(recipe, state.source)
@@ -148,8 +148,8 @@ def _names(state: LabState) -> tuple[str, ...]:
 
 
 def show_compared_schemes(state: LabState, sentence: Any, action: Any) -> bool:
-    """Show who has the smaller error where, and what each makes of the tensor, once there are two: the answer
-    in `sentence`, and in `action` the button that takes the best. Return whether there was an answer.
+    """Show the scheme of smaller error in each part, and the result of each scheme, once there are two: the
+    answer in `sentence`, and in `action` the button that takes the best. Return whether there was an answer.
     """
     if len(state.contenders) < 2:
         return False
@@ -195,7 +195,7 @@ def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
 
 
 def _show_kept(state: LabState) -> None:
-    """Show what is remembered; a tap on one drops it."""
+    """Show the remembered schemes; a tap on one drops it."""
     held = dict(zip(map(str, state.remembered), state.remembered, strict=True))
     if not held or not visible("actions"):
         return
@@ -286,7 +286,7 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
 
 
 def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:
-    """Return where a scheme is furthest ahead, and by how much."""
+    """Return the part where a scheme is furthest ahead, and its lead, in words."""
     lead = np.where(found.winner == number, found.lead, -1.0)
     at = np.unravel_index(int(lead.argmax()), lead.shape)
     if found.row_edges is not None and found.col_edges is not None:

@@ -52,8 +52,8 @@ def _select(place: tuple[int, ...]) -> None:
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
-    """Return the convention that the present one differs from in this cell, and why: the chosen one, else the
-    first that does; none where none does.
+    """Return the convention that the present one differs from in this cell, and the reason: the chosen one,
+    else the first; None where all agree.
     """
     from quantviz.analysis.engine_comparison import why
 

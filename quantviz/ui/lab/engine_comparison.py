@@ -35,6 +35,7 @@ from quantviz.ui.lab.compared_engines import (
 )
 from quantviz.ui.lab.differing_cells import show_difference, show_differing_cells
 from quantviz.ui.shell import session
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, say_error, sentences
 
@@ -216,6 +217,7 @@ def _engines(shown: Shown) -> None:
             key="compare_engines_find",
             placeholder=say("compare.find_engine_example"),
             label_visibility="collapsed",
+            max_chars=FIND_CHARACTERS,
         )
         found = engines_found(engines, wanted)
         if not found:
@@ -308,8 +310,8 @@ def _rules_told(shown: Shown, other: str) -> str:
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Show who does not take part: in one line who lacks the same part of the scheme, then who has a reason
-    of their own.
+    """Show the engines that are not compared: in one line those that lack the same part of the scheme, then
+    those with a reason of their own.
     """
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 #: The control of the dtype of an array whose file does not contain it.
 _READ_AS = "folder_read_as"
-#: Names that a list offers at once; of more it offers those that fit what was typed.
+#: Names that a list offers at once; of more it offers those that fit the typed text.
 MOST_OFFERED = 200
 #: Most names of unreadable files in a sentence.
 _MOST_NAMED = 5
-#: Seconds for which what lies in the folder is taken to be still the same.
+#: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
 
 
@@ -79,8 +79,8 @@ def allow_long_names() -> None:
 def choose_tensor(
     key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None], **look: Any
 ) -> None:
-    """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name
-    must contain. `look` is more for `st.selectbox`.
+    """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for a text that the
+    name must contain. `look` is more for `st.selectbox`.
     """
     offered, wanted = names, ""
     if len(names) > MOST_OFFERED:
@@ -101,7 +101,7 @@ def choose_tensor(
             )
         )
     allow_long_names()
-    # The chosen one stays in the list whatever is typed, or the widget would choose another.
+    # The chosen one stays in the list for any typed text, or the widget would choose another.
     now: str | None = st.session_state.get(key)
     some = list(offered[:MOST_OFFERED])
     if now is not None and now in names and now not in some:

@@ -36,7 +36,7 @@ _FOUND, _LISTED = "hub_found", "hub_listed"
 
 
 class Found(NamedTuple):
-    """A model, and what was pasted for it."""
+    """A model, and the text that was pasted for it."""
 
     pasted: str
     model: Model
@@ -52,7 +52,7 @@ def show_hub(state: LabState) -> None:
             session.show("hub_address", found.pasted)
             session.show("hub_file", source.file)
             st.session_state[_LISTED] = (source.revision, source.file)
-        # One that could not be had is not open, and can be chosen again.
+        # One that could not be opened is not open, and can be chosen again.
         session.show("hub_tensor", source.name if source else None)
         _show_address()
         if found:

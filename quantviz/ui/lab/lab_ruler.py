@@ -1,4 +1,4 @@
-"""The ruler of the Lab's stage: the block of the selected cell, with handles for what a hand may move."""
+"""The ruler of the Lab's stage: the block of the selected cell, with handles for range, scale and values."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def show_lab_ruler(
     *,
     pays: bool = False,
 ) -> None:
-    """Show the ruler; with `curve` also the error against the range, with `pays` also who pays for a value
-    that is dragged.
+    """Show the ruler; with `curve` also the error against the range, with `pays` also the cost of a dragged
+    value to the others.
     """
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
@@ -108,7 +108,7 @@ def _show_far(
 
 
 def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the numbers under the range that a hand has come to; none where it is refused."""
+    """Return the numbers under the range of a hand's drag; None where that is refused."""
     from quantviz.streaming.measuring import measure
 
     try:
@@ -120,7 +120,7 @@ def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mappin
 
 
 def _let_go() -> None:
-    """Take what the hand moved: one step to undo."""
+    """Take the hand's move: one step to undo."""
     message = hand.released(_HAND_KEY)
     if message is not None:
         session.put(moved(session.state(), message, at_hand()))

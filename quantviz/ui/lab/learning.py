@@ -18,7 +18,7 @@ _ONE_SCALE = ("per_tensor", "per_channel", "per_group", "block")
 _SCALE = ("scale",)
 _ZERO_POINT = ("zero_point",)
 
-#: The glossary's terms for each control, by its key or by what its key begins with, to the "_" or its end.
+#: The glossary's terms for each control, by its key or the beginning of its key, to the "_" or its end.
 TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # The sidebar's tensor.
@@ -90,7 +90,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def terms_of(control: str) -> tuple[str, ...]:
-    """Return the terms that explain a control; none where no lesson speaks of it.
+    """Return the terms that explain a control; none where no lesson has one.
 
     >>> terms_of("rule_scale_format"), terms_of("rule_ties"), terms_of("undo")
     (('scale',), ('tie',), ())

@@ -39,12 +39,12 @@ _HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def has_places(state: LabState) -> bool:
-    """Return whether the tensor is larger than what can be read at once: a large matrix, or one of many."""
+    """Return whether the tensor is too large to read at once: a large matrix, or one of many."""
     return len(state.source.shape) > 2 or max(state.view.matrix(state.source.shape)) > MOST_CELLS
 
 
 def show_places(study: Study, state: LabState) -> None:
-    """Show where the window is, and what to go to."""
+    """Show the place of the window, and places to go to."""
     shape, view = study.shape, state.view
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
@@ -123,7 +123,7 @@ def go(cell: Shape) -> None:
 
 
 def show_pool(state: LabState) -> None:
-    """Show the choice of what a pixel of many cells shows."""
+    """Show the choice of the statistic in a pixel of many cells."""
     choose_field(state, "pool", say("places.pool"), POOLS, "places.pools", helped=True)
 
 
@@ -219,8 +219,8 @@ def _place(value: Any) -> str:
 
 
 def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> str:
-    """Return where a block lies in a tensor of `shape`, such as "row 3999, columns 10992–11007", by the rows
-    and columns in view.
+    """Return the place of a block in a tensor of `shape` in words, such as "row 3999, columns 10992–11007",
+    by the rows and columns in view.
 
     An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than
     they begin in are named by their first and last cell.

@@ -1,4 +1,4 @@
-"""NaN and Inf in the tensor: what was found, and the choice of what is done with them.
+"""NaN and Inf in the tensor: their number and place, and the choice of their treatment.
 
 A tensor that the scheme refuses is not lost: it waits beside the message until one of the other choices is
 made.
@@ -43,9 +43,7 @@ def take(new: LabState) -> None:
 
 
 def show_choice(place: str) -> None:
-    """Show what can be done with the NaN and Inf of the tensor that waits, beside the message that it was
-    refused.
-    """
+    """Show the choices for NaN and Inf in the waiting tensor, beside the message that it was refused."""
     if session.waiting() is not None:
         _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
         show_lock("range")

@@ -1,4 +1,4 @@
-"""The five numbers in one line: what the scheme cost, each with its meaning on a dotted underline."""
+"""The five numbers in one line: the scheme's costs, each with its meaning on a dotted underline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_numbers(found: tuple[Tile, ...], state: LabState) -> None:
 
 
 def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
-    """Return the tiles under the baseline; none where there is none, or where it does not fit the tensor."""
+    """Return the tiles under the baseline; None without one, or where it does not fit the tensor."""
     if state.baseline is None or state.baseline.problems(state.source.shape):
         return ()
     # One that refuses NaN and Inf could not be held against a scheme that does not.

@@ -1,4 +1,4 @@
-"""The Lab page, one screen: title, scheme, numbers, panels and the stage; then what is below the fold.
+"""The Lab page, one screen: title, scheme, numbers, panels and the stage; then the part below the fold.
 
 The controls and the frame are painted before anything heavy is imported; then the panels, which a
 change is waited for; then the rest.
@@ -74,7 +74,7 @@ class Areas:
 
 def show_controls(state: LabState) -> Areas:
     """Show title, scheme, sidebar and the empty frame: without torch, but for a tensor from a file."""
-    # There for every tensor: what stands below it keeps its place while one is opened.
+    # There for every tensor: the parts below it keep their place while one is opened.
     opening = st.container(key="opening")
     if not state.source.finite:
         with opening:
@@ -145,7 +145,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
 
 @contextlib.contextmanager
 def _working(state: LabState) -> Iterator[None]:
-    """Say what is waited for, where that takes longer than half a second."""
+    """Show the name of the work, where that takes longer than half a second."""
     work = f"{state.source.key} {state.scheme}"
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
@@ -165,7 +165,7 @@ def _working(state: LabState) -> Iterator[None]:
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """Remember what a range set by hand starts from: the whole tensor's ends, the selected block's scale and
+    """Remember the start of a range set by hand: the whole tensor's ends, the selected block's scale and
     zero point.
     """
     lo, hi = study.facts.lo, study.facts.hi
@@ -178,7 +178,7 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
-    """Show what *Share* and *More* hold; below the fold the worst cells, histograms and scales."""
+    """Show the contents of *Share* and *More*; below the fold the worst cells, histograms and scales."""
     if areas.share is not None:
         with areas.share:
             show_share(study, state, PANELS_KEY, lambda: whole_panels(study, state))
@@ -196,7 +196,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
 
 
 def _way(study: Study) -> str:
-    """Return how a large tensor was measured, and why not by compiled code."""
+    """Return the path by which a large tensor was measured, or the reason why not by compiled code."""
     from quantviz.streaming.readiness import why_not_compiled
 
     path = study.measured.path
@@ -204,7 +204,7 @@ def _way(study: Study) -> str:
 
 
 def _more(state: LabState) -> None:
-    """Show what is needed now and then."""
+    """Show the controls that are rarely needed."""
     if visible("actions"):
         st.button(
             say("lab.reset"),
@@ -216,7 +216,7 @@ def _more(state: LabState) -> None:
         show_value_choices(state)
     if visible("error"):
         show_error_choices(state)
-    # For who uses keys: what is in a help is out of their reach.
+    # For users of the keyboard, who cannot reach the text of a help.
     st.caption(learn(*(term for control in _HELPED for term in terms_of(control))))
 
 

@@ -30,7 +30,7 @@ _BITS, _SCALE = "phone_bits", "phone_scale"
 
 
 def show_phone_bar(state: LabState) -> None:
-    """Show bits as a slider, what one scale is for, and what opens all settings."""
+    """Show bits as a slider, the granularity, and the button that opens all settings."""
     with st.container(key="phone_bar"):
         _bits(state)
         with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
@@ -73,7 +73,7 @@ def _bits(state: LabState) -> None:
 
 def _scale(state: LabState) -> None:
     now = chosen(state)
-    # A list has no room for reasons: what is impossible stands in all settings, grey and with its reason.
+    # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
     possible = {
         name: each for name, each in choices(state).items() if name == now or why_not(state, each) is None
     }

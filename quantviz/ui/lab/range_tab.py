@@ -1,5 +1,5 @@
-"""The tab Range: what another range, or finer scales, would bring on this very tensor, and a table of what
-each calibration makes of it.
+"""The tab Range: the gain of another range, or of finer scales, on this very tensor, and a table of the
+results of each calibration.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool =
 
 
 def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | None) -> RecipeRow | None:
-    """Return scales that no kernel runs where they bring more than what is offered, else None."""
+    """Return scales that no kernel runs where they gain more than the offered ones, else None."""
     found = _finer_scales(state, ranges, run=False)
     now = ranges.current.sqnr_db
     by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
@@ -181,7 +181,7 @@ def _has_case(letter: str) -> bool:
     return letter.lower() != letter.upper()
 
 
-# ---- what stands on the curve ------------------------------------------------------------------------
+# ---- the marks on the curve --------------------------------------------------------------------------
 
 
 def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMark, ...]:
@@ -214,12 +214,12 @@ def _mark_words(row: CalibrationRow) -> str:
     return calibration_words(row.calibration)
 
 
-# ---- what each calibration makes of it --------------------------------------------------------------
+# ---- the results of each calibration ----------------------------------------------------------------
 
 
 def show_calibrations(study: Study, why: Any, state: LabState) -> None:
-    """Show what each calibration makes of the tensor, or of the block of the selected cell; a click on a line
-    takes it.
+    """Show the result of each calibration on the tensor, or on the block of the selected cell; a click on a
+    line takes it.
     """
     with st.container(key="calibrations"):
         _show_choice(study, why, state)
@@ -284,7 +284,7 @@ def _block_words(study: Study, why: Any, state: LabState) -> str:
 
 
 def _show_choice(study: Study, why: Any, state: LabState) -> None:
-    """Show what curve and table may be about, where there is more than one block."""
+    """Show the scopes of curve and table, where there is more than one block."""
     if study.layout.block_count == 1:
         return
     words = {

@@ -1,5 +1,5 @@
-"""The plot of bits against SQNR in the Lab: recipes, other sizes of groups, and what any quantizer could
-reach.
+"""The plot of bits against SQNR in the Lab: recipes, other sizes of groups, and the bounds for any
+quantizer.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
 
 
 def _now(study: Study) -> RecipeRow:
-    """Return the row of what is set now, with what its codes would take if they were entropy-coded."""
+    """Return the row of the present scheme, with the bits of its codes if they were entropy-coded."""
     row, entropy = row_of(study.measured), study.measured.metrics.get("code_entropy")
     if entropy is None:
         return row

@@ -1,7 +1,7 @@
 """The row above the picture: the scheme, as a recipe or in its own decisions.
 
-Callbacks make a scheme of what a widget shows; `session.complaining` keeps what cannot be. What the
-convention's engine does not offer is left out or grey.
+Callbacks make a scheme from a widget's value; `session.complaining` keeps the error of one that is not valid.
+Choices that the convention's engine does not offer are left out or grey.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _LARGEST_SIZE = 4096
 
 
 def show_scheme(state: LabState) -> None:
-    """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
-    # The style goes by what there has to be room for, and by whether a phone shows it all.
+    """Show the recipe, number format, mode, and granularity; labels stand inside their controls."""
+    # The style depends on the number of controls, and on whether a phone shows them all.
     room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
     place = "sheet" if sheet.is_open() else "row"
     with (
@@ -204,7 +204,7 @@ _USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
 class _Kind:
     """How a granularity is chosen."""
 
-    #: Its buttons' names, and what each starts with.
+    #: Its buttons' names, and the start of each.
     buttons: Callable[[LabState], Mapping[str, Granularity]]
     #: The controls of its sizes.
     sizes: Callable[[LabState], None] | None = None
@@ -264,7 +264,7 @@ def chosen(state: LabState) -> str | None:
 
 
 def why_not(state: LabState, granularity: Granularity) -> str | None:
-    """Return why one scale cannot be for that here; None where it can."""
+    """Return the reason why a granularity is not possible here; None where it is."""
     shape, convention = state.source.shape, state.scheme.arithmetic
     if not convention.offer.has_granularity(granularity, state.scheme.format):
         return plain(say("strip.not_offered_here", name=convention_name(convention)))
@@ -453,7 +453,7 @@ def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
     return (smaller or fitting or [size])[-1]
 
 
-#: The granularity whose field a control of sizes sets, by what the control's key begins with.
+#: The granularity whose field a control of sizes sets, by the beginning of the control's key.
 _SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
     {"group": PerGroup, "block": PerBlock, "flat": Flat}
 )
@@ -473,7 +473,7 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
 
 
 def _reasons(state: LabState) -> None:
-    """Say in one line why buttons are grey, what a choice brought with it, and what could not be set."""
+    """Show in one line why buttons are grey, the further changes of a choice, and the error of a setting."""
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))

@@ -1,4 +1,4 @@
-"""Two to four of the compared schemes side by side on held colours, and the map of who has the smaller error.
+"""Two to four of the compared schemes side by side on held colours, and the map of the smallest errors.
 
 They are zoomed and pointed at together with the Lab's own panels.
 """
@@ -50,9 +50,9 @@ def show_schemes_beside(
     chosen: tuple[str, tuple[int, ...]],
     parts: Granularity | None,
 ) -> None:
-    """Show some of the compared schemes side by side, and of each of `parts` (cells where none) who wins.
+    """Show some of the compared schemes side by side, and the winner of each of `parts` (cells where none).
 
-    `chosen` is what `choose_beside` returned.
+    `chosen` is the result of `choose_beside`.
     """
     what, which = chosen
     data = _panels(found, state, parts, what, which)
@@ -91,7 +91,7 @@ def show_schemes_beside(
 
 
 def _title(found: SchemeComparison, k: int, name: str) -> str:
-    """Return a scheme's letter, what it gets, and its name, which is cut where there is no room."""
+    """Return a scheme's letter, its SQNR or MSE, and its name, which is cut where there is no room."""
     metrics = found.measured[k].metrics
     if visible("tiles.sqnr"):
         told = say("contest.db", sqnr=number(metrics["sqnr_db"], 3))

@@ -25,10 +25,10 @@ _MOST_CSV = 2**20
 
 
 def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
-    """Show what can be taken along of this state, as far as a teacher has not hidden it.
+    """Show the downloads and links of this state, as far as a teacher has not hidden them.
 
-    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what
-    `whole` gives.
+    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of the
+    result of `whole`.
     """
     if visible("actions"):
         show_copy_link()

@@ -80,7 +80,7 @@ def _tensor(state: LabState) -> None:
         label_visibility="collapsed",
     )
     KINDS[kind](own)
-    # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
+    # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
     name = html.escape(state.source.title(language())[:_LONGEST_NAME])
     stored_as = state.source.stored_as
     decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
@@ -95,7 +95,7 @@ def _tensor(state: LabState) -> None:
 
 
 def _shape(state: LabState) -> str:
-    """Return the tensor's shape, and what it is seen as."""
+    """Return the tensor's shape, and the shape that it is seen in."""
     source = state.source
     own = shape_text(source.original.shape)
     return own if source.original is source else f"{own} → {shape_text(source.shape)}"
@@ -396,7 +396,7 @@ def _look(view: View) -> None:
 
 
 def show_range(state: LabState) -> None:
-    """Show the range, which unfolds into what chooses it."""
+    """Show the range, which unfolds into its controls."""
     calibration = state.scheme.calibration
     chosen = plain(calibration_words(calibration))
     if heeded(state):
@@ -457,7 +457,7 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 
 
 def _set_calibration() -> None:
-    """Start another calibration from what is at hand: the tensor's ends, or the selected cell's scale and
+    """Start another calibration from the present values: the tensor's ends, or the selected cell's scale and
     zero point.
     """
     known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}

@@ -37,7 +37,7 @@ class Stage:
 
     #: The tab that is open, one of `TABS`.
     tab: str
-    #: Where the sentence, what applies it, the number line, and what else the tab has to show go.
+    #: Places of the sentence, of the button that applies it, of the number line, and of the tab's body.
     sentence: Any
     action: Any
     ruler: Any
@@ -123,7 +123,7 @@ def fill_stage(
             compare_tab.show_engines(compared, state)
     curve = None
     if stage.tab in ("cell", "range") and visible("number_line"):
-        # The ruler comes before what takes longer.
+        # The ruler comes before slower parts.
         with stage.ruler:
             curve = clipping_curve.curve_at_once(study, why, state) if stage.tab == "range" else None
             show_lab_ruler(study, why, state, panels, curve)

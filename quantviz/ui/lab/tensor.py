@@ -1,8 +1,8 @@
-"""The tensor of the session, and what is worth keeping between runs.
+"""The tensor of the session, and results that are kept between runs.
 
-Nothing here is keyed on a tensor. What has a text form (built-in, random, from the server's folder) is the
-same for all who name it: it is shared by all sessions and never changed. What a person typed or uploaded
-stays in the session.
+Nothing here is keyed on a tensor. A source with a text form (built-in, random, from the server's folder) is
+the same under its name: it is shared by all sessions and never changed. Typed or uploaded tensors stay in the
+session.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _uploads() -> dict[Source, Stored]:
     return cast("dict[Source, Stored]", st.session_state.setdefault("lab_uploads", {}))
 
 
-# ---- what was found out about them ---------------------------------------------------------------
+# ---- results about them --------------------------------------------------------------------------
 
 
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
@@ -214,7 +214,7 @@ def searches(scheme: Scheme) -> bool:
     return not scheme.calibration.of_values or scheme.search is not None
 
 
-# ---- what normal values would get -----------------------------------------------------------------
+# ---- results for normal values --------------------------------------------------------------------
 
 
 def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:

@@ -1,4 +1,4 @@
-"""The Lab's panels: what they show of the tensor, how their colours are spread, and what a click does."""
+"""The Lab's panels: their data, the spread of their colours, and the effect of a click."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def show_tensor_panels(
     panels: Any,
     lit: Any,
 ) -> PanelsData:
-    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return what
-    they show. Of the cells in view those are framed that are `lit`.
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return their
+    data. Of the cells in view those are framed that are `lit`.
     """
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
@@ -196,7 +196,7 @@ def show_value_choices(state: LabState) -> None:
 
 
 def show_error_choices(state: LabState) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what is counted."""
+    """Show the choices of the error panel's quantity, the reach of its colours, and the scope of numbers."""
     choose_field(state, "error_view", say("error.view"), ERROR_VIEWS, "error.views")
     if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
         st.caption(say("error.of_one_cell"))

@@ -1,4 +1,4 @@
-"""The five numbers: what the scheme cost. A lesson shows them as tiles, the Lab in one line."""
+"""The five numbers: the scheme's costs. A lesson shows them as tiles, the Lab in one line."""
 
 from __future__ import annotations
 
@@ -124,9 +124,7 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 
 def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
-    """Return the SQNR, with the median of the axis in view that fares worse, and what a Gaussian would
-    get.
-    """
+    """Return the tile of the SQNR, with the lower median of the axes in view, and that of normal values."""
     from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
 
     whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
@@ -165,7 +163,7 @@ def _gaussian_words(state: LabState, sqnr_db: float) -> str:
 
 
 def _usual_bits(scheme: Scheme, bits: float) -> str:
-    """Return bits on the usual layer. Groups that do not divide it cost there what they cost here."""
+    """Return the bits a weight on the usual layer; the present ones where groups do not divide it."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
@@ -194,9 +192,7 @@ def _storage(study: Study) -> dict[str, str]:
 
 
 def tile_name(tile: Tile, state: LabState, *, short: bool = False) -> str:
-    """Return the tile's name, with what it counts where a slice is in view. Storage is always the whole
-    tensor's.
-    """
+    """Return the tile's name, with its scope where a slice is in view; storage is of the whole tensor."""
     name = say(f"tiles.{tile.key}.short" if short else f"tiles.{tile.key}.name")
     return (
         f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name

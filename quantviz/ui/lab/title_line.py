@@ -1,4 +1,4 @@
-"""The title line: where one is, down to the cell, what to look for, and Share, undo, redo and the rest."""
+"""The title line: the place in the tensor, down to the cell, the hint, and Share, undo, redo and the rest."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def tensor_name(state: LabState) -> str:
 
 
 def show_title(state: LabState) -> tuple[Any, Any]:
-    """Show the line, and return the places of what *Share* and *More* hold, none where a teacher has hidden
-    it all: it is filled once the tensor is there.
+    """Show the line, and return the places of the contents of *Share* and *More*, None where a teacher has
+    hidden all: they are filled once the tensor is there.
     """
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
@@ -82,7 +82,7 @@ def _crumbs(state: LabState) -> None:
     """Show the way from the page to the block; the cell's own place follows as inputs."""
     name = tensor_name(state)
     short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
+    # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
     st.html(
         f'<h1 class="qv-crumbs"><span class="qv-page">{html.escape(say("pages.lab"))}</span>'
         f'<bdi title="{html.escape(name)}"><b>{html.escape(short)}</b></bdi>'

@@ -64,7 +64,7 @@ def _read(decimal_comma: bool | None = None) -> None:
 
 
 def _take(typed: Typed) -> None:
-    """Look at a typed tensor; one with NaN or Inf may wait for a choice of what is done with them."""
+    """Look at a typed tensor; one with NaN or Inf may wait for a choice of their treatment."""
     take(session.state().with_source(typed))
 
 
@@ -146,7 +146,7 @@ def _edited(base: Typed, edits: Mapping[int, Mapping[str, float | None]]) -> Typ
     values, cols = list(base.values), base.shape[-1]
     for row, changed in edits.items():
         for col, value in changed.items():
-            # A cell that was emptied keeps what it had: a tensor has no holes.
+            # A cell that was emptied keeps its value: a tensor has no holes.
             if value is not None:
                 values[row * cols + int(col)] = value
     return Typed(tuple(values), base.shape)

@@ -6,8 +6,8 @@ import streamlit as st
 
 from quantviz.ui.components.lesson_place import FOCUS
 
-#: The button that was pressed is gone, and with it the place in the page of who goes by keys. What is to be
-#: found may come after the script.
+#: The button that was pressed is gone, and with it the keyboard's focus. The new element may come after the
+#: script.
 _TO_FOCUS = """<script data-turn="{turn}">
 (() => {{
   const until = Date.now() + 4000;

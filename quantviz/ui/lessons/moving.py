@@ -58,7 +58,7 @@ def has_moved(now: Now) -> bool:
 
 
 def scene_in_hand(now: Now) -> Scene:
-    """Return the state in hand with what was computed of it."""
+    """Return the state in hand with its computed results."""
     start, state = now.scenes[HERE], in_hand(now)
     if state == start.state:
         return start
@@ -148,7 +148,7 @@ def _is_free(now: Now, message: Mapping[str, object]) -> bool:
 
 
 def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
-    """Keep where the learner expects the answer. Until then what the question is about cannot be moved."""
+    """Keep the place where the learner expects the answer. Before that the handle cannot be moved."""
     i, at = now.open_question, message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
     if fits and i is not None and now.mark(i) is not None:
@@ -161,7 +161,7 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
-    """Keep what a hand's message makes of the state in hand."""
+    """Keep the state in hand after a hand's message."""
     state = moved_by(in_hand(now), message, now.step.move)
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
     session.forgive()
@@ -259,7 +259,7 @@ def _number(here: Scene, draw: str, given: float, words: str) -> GridRow:
 
 
 def _value(scene: Scene, tone: str, own: Scene) -> GridRow:
-    """Return where a value was dragged to, on the grid that it makes where the one in hand is another."""
+    """Return the row of a dragged value, on its own grid where the one in hand is another."""
     row = _grid(scene, tone)
     if _differ(scene, own):
         return replace(row, at=scene.why.x)

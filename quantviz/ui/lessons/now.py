@@ -1,4 +1,4 @@
-"""The step on the screen: its answers, and what is still hidden."""
+"""The step on the screen: its answers, and its hidden parts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Now:
         return self.answers.index(None) if None in self.answers else None
 
     def mark(self, i: int) -> float | None:
-        """Return where the learner marked what to expect of a question; None where nothing was marked."""
+        """Return the place of the learner's mark for a question; None before it is set."""
         kept = next((each.mark for each in self.tries[i] if each.mark is not None), None)
         return cast("float | None", st.session_state.get(_MARKS, {}).get(self._mark_key(i), kept))
 

@@ -58,7 +58,7 @@ if (!window.__quantvizList) {
 def show_page() -> None:
     """Show the list of lessons, or a step of one."""
     place = _place()
-    # First of all: what is clicked next comes with the new address.
+    # First of all: the next click comes with the new address.
     _write_address(place)
     take_from_browser()
     found = lessons(language())

@@ -50,7 +50,7 @@ _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
 _SYMBOLS = "dequantize"
 _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
-#: In place of a state's name: what the learner's hand has made of the step's own.
+#: In place of a state's name: the step's own after the learner's drags.
 IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler, and above one with a curve below its comb.
 _ABOVE_RULER = 212
@@ -105,7 +105,7 @@ def _can_look(now: Now) -> bool:
 
 
 def state_shown(now: Now) -> LabState:
-    """Return the state that the picture shows: one of the table's, or what the learner made of the step's."""
+    """Return the state in the picture: one of the table's, or the step's after the learner's drags."""
     return _scene_shown(now).state
 
 
@@ -223,7 +223,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
 
 
 def _larger() -> float | None:
-    """Return how many times larger than usual the picture is; none where nobody sees it on a wall."""
+    """Return the factor of enlargement of the picture on a wall; None elsewhere."""
     return enlarge_lesson(_width())
 
 
@@ -335,7 +335,7 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _legend() -> None:
-    """Say what the ruler's bars and the colours of its lines mean."""
+    """Show the meaning of the ruler's bars and of the colours of its lines."""
     own = THEMES[theme()]
     signs = (("over", own.errors[-1]), ("under", own.errors[0]), ("bars", translucent(own.muted, 0.3)))
     parts = "".join(
@@ -395,12 +395,12 @@ def _table(now: Now) -> None:
 
 
 def _show_looks(now: Now) -> None:
-    """Show the choice of which of the table's states the panels show."""
+    """Show the choice of the state of the table in the panels."""
     table = now.step.table
     states = {state: words.say(now.scenes) for words, state in table.rows} if table else {}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS) and _can_look(now):
         if now.step.move:
-            # Also before anything was moved: a choice that comes later would move what is below it.
+            # Also before anything was moved: a choice that comes later would move the parts below it.
             states = {IN_HAND: say("lessons.in_hand"), **states}
         look = state_looked_at(now)
         if look not in states:
@@ -416,6 +416,6 @@ def _show_looks(now: Now) -> None:
 
 
 def _look(now: Now) -> None:
-    """Look at what was chosen; the step's own state is the one in hand as long as nothing was moved."""
+    """Look at the chosen state; the step's own state is the one in hand as long as nothing was moved."""
     chosen = st.session_state[f"look_{now.id}"] or IN_HAND
     st.session_state[LOOK] = IN_HAND if chosen == HERE and not _is_moved(now) else chosen

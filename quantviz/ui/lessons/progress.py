@@ -41,7 +41,7 @@ from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
 
 _ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
-#: The popover and its uploader, and what came of the last file.
+#: The popover and its uploader, and the outcome of the last file.
 _POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
 _COMPONENT, _SCRIPT = "quantviz_progress", "progress"
 #: Where the browser keeps the answers. Another form of them gets another number, and leaves these alone.
@@ -54,7 +54,7 @@ _SESSION, _READ, _REFUSED, _CLEARED = (
     "progress_refused",
     "progress_cleared",
 )
-#: How keys begin under which a session keeps what its learner has done.
+#: Prefixes of the session's keys for a learner's actions.
 _OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand", "lesson_second_look")
 #: Problem with the browser's stored answers.
 _UNREADABLE = "progress_unreadable"
@@ -134,7 +134,7 @@ def unreadable() -> QuantVizError | None:
 
 
 def kept_words() -> str:
-    """Return where the answers are kept, in a sentence."""
+    """Return the sentence on the place where the answers are kept."""
     return say("lessons.progress.refused" if refused() else "lessons.progress.kept")
 
 
@@ -145,7 +145,7 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
     """Show how far the learner is, and the ways to take the progress along. `found` are the lessons in the
     session's language.
     """
-    # Whether the answers are right may have to be worked out: only for who looks.
+    # Whether the answers are right may have to be computed: only while the list is open.
     popover = st.popover(
         say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun"
     )

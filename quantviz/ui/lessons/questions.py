@@ -36,7 +36,7 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
 
 
 def given(question: Question, key: str) -> Any:
-    """Return the answer in the control called `key`, none where there is none yet; `QuantVizError` for what
+    """Return the answer in the control called `key`, None where it is empty; `QuantVizError` for a text that
     cannot be read.
     """
     value = st.session_state.get(key)
@@ -172,7 +172,7 @@ _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
 
 
 def show_on_paper(question: Question, scenes: Scenes) -> None:
-    """Show what can be answered as it stands on paper. On a screen it is not seen: it keeps the room."""
+    """Show the choices as they stand on paper. On a screen they are not seen: they keep the room."""
     if isinstance(question, Choice):
         texts = [option.text.say(scenes) for option in question.options]
     elif isinstance(question, Direction):
@@ -242,11 +242,11 @@ _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
 )
 
 
-# ---- what is drawn of a wrong answer -----------------------------------------------------------------
+# ---- pictures of a wrong answer ----------------------------------------------------------------------
 
 
 def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
-    """Draw a wrong order as bars; what else can be drawn is on the ruler or in the picture."""
+    """Draw a wrong order as bars; other answers are drawn on the ruler or in the picture."""
     if isinstance(question, Order):
         values = [question.items[i].value.value(scenes) for i in answer]
         most = max(map(abs, values)) or 1.0
@@ -307,7 +307,7 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
 
 
 def refusal(key: str) -> str:
-    """Return why the answer in the control called `key` could not be taken; empty where it could."""
+    """Return the reason why the answer in the control called `key` was not taken; "" where it was."""
     problem: QuantVizError | None = session.complaints().get(key)
     return say_error(problem) if problem else ""
 

@@ -1,6 +1,6 @@
 """A step of a lesson: words, a picture, a question to commit to, and then the answer.
 
-What a question hides is not sent to the browser before the last answer of its step.
+Hidden parts are not sent to the browser before the last answer of their step.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _once_more(now: Now, due: Answer) -> None:
 
 
 def _way_on(now: Now) -> None:
-    """Show where a lesson leads to besides the next one: course 2, and from the last one a game."""
+    """Show the further ways on from a lesson: course 2, and from the last one a game."""
     found = {name: each for name, each in lessons(language()).items() if isinstance(each, Lesson)}
     second = next((name for name, each in found.items() if each.course == 2), None)
     if second and now.lesson.course == 1:

@@ -72,16 +72,16 @@ def _is_alone(now: Now) -> bool:
 
 
 def ruler_larger(now: Now) -> float | None:
-    """Return how many times larger than usual the ruler is drawn on a projector: more, where it has all the
-    room; none elsewhere.
+    """Return the factor of enlargement of the ruler on a projector: more, where it has all the room; None
+    elsewhere.
     """
     roomy = _is_alone(now) and "curve" not in now.step.show and _height(now) >= _BELOW_WORDS
     return enlarge_ruler(LEAST_DIGIT * (_ALONE if roomy else 1))
 
 
 def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
-    """Return the height of the panels, and whether there is room for colour bars: what the other parts leave,
-    and never more than panels take elsewhere.
+    """Return the height of the panels in pixels, and whether there is room for colour bars: the height that
+    the other parts leave, and never more than panels take elsewhere.
     """
     from quantviz.figures.arrangement import arrange
 
@@ -94,7 +94,7 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
         others.append(_PLOT)
     room, digits = _height(now) - sum(others), _ROW_OF_DIGITS * shape[0]
     least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
-    # Where even cells without bars are too much, what is lowest is scrolled to.
+    # Where even cells without bars are too much, the lowest part is scrolled to.
     bars = room >= least + _AROUND_CELLS + _BARS
     least += _AROUND_CELLS + _BARS * bars
     return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
