@@ -64,7 +64,7 @@ def _language_option() -> click.Option:
 
 
 class _Sentence(click.ClickException):
-    """An error that a person can mend: its sentence alone on stderr."""
+    """An error that the user can fix: its sentence alone on stderr."""
 
     exit_code = UNUSABLE
 

@@ -152,7 +152,7 @@ def _pin(pin: str) -> tuple[str, str]:
 
 
 def _tell(found: Allocation) -> None:
-    """Tell a person what was found, what the error is, and what to change next."""
+    """Print the allocation, its error and the next change on stderr."""
     say("cli.allocate.found", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
     per_weight = found.bits_per_weight
     if per_weight is not None:

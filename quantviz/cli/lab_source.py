@@ -1,4 +1,4 @@
-"""A file's tensor as the app opens it: below the folder that the app offers, or on a hub that it may ask."""
+"""A file's tensor as the app opens it: below the folder that the app offers, or on a hub that it may open."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`python -m quantviz.cli.opening ADDRESS HEALTH [--open]`: what `serve` leaves behind to open the browser.
+"""`python -m quantviz.cli.opening ADDRESS HEALTH [--open]`: the process of `serve` that opens the browser.
 
-The server takes the command's place, so somebody else has to wait for it.
+The server takes the command's place, so another process has to wait for it.
 """
 
 from __future__ import annotations

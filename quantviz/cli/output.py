@@ -43,7 +43,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Output:
-    """Where data go: a file, or stdout where there is none; and in which form."""
+    """Target of data, a file or stdout, and their form."""
 
     format: str
     path: Path | None = None
@@ -144,7 +144,7 @@ def summarized(data: Any, summary: str) -> Any:
 
 
 def room(output: Output) -> int | None:
-    """Return how many columns the terminal has that the data go to; none where they go elsewhere."""
+    """Return the columns of the terminal that the data go to; None where they go elsewhere."""
     return shutil.get_terminal_size().columns if output.path is None and sys.stdout.isatty() else None
 
 
@@ -158,7 +158,7 @@ def put(output: Output, content: str | bytes) -> None:
 
 
 def say(key: str, /, **params: object) -> None:
-    """Tell a person something on stderr: the sentence `key` of the chosen language."""
+    """Print a sentence on stderr: the one of `key` in the chosen language."""
     from quantviz.cli import language
     from quantviz.text import text
 
@@ -166,14 +166,14 @@ def say(key: str, /, **params: object) -> None:
 
 
 def complain(remark: QuantVizError | Note) -> None:
-    """Tell a person on stderr what is wrong or worth knowing, where the command goes on all the same."""
+    """Print a warning or note on stderr, where the command goes on all the same."""
     from quantviz.cli import language
 
     click.echo(visible(remark.message(language())), err=True)
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:
-    r"""Return a JSON document: null for what is no finite number, and escapes for what no screen can show.
+    r"""Return a JSON document: null for numbers that are not finite, and escapes for unprintable characters.
 
     >>> as_json({"sqnr_db": float("inf"), "tensor": "权重\x9b"}, None)
     '{"sqnr_db": null, "tensor": "权重\\u009b"}'
@@ -196,7 +196,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as Python's own kinds, None for NaN; what is no number or list is its text."""
+    """Return a value as Python's own types, None for NaN; values that are no numbers or lists as text."""
     if hasattr(value, "tolist"):  # numpy's and torch's
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):

@@ -225,7 +225,7 @@ def _lab_links(table: Any, app: str) -> dict[str, str]:
 
 
 class _Cancelling:
-    """Takes the signals that ask a process to end as a wish: what is measured is kept first.
+    """Handler of the signals to end a process: measurements are kept first.
 
     A second one ends it at once.
     """

@@ -143,7 +143,7 @@ def takes_outputs_axes(command: _F) -> _F:
 def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:
     """Return the tensor of that name in a checkpoint, or the only one there, as outputs × inputs.
 
-    `file` is what `open_near` takes, or a source as the Lab's links write it, `builtin(name=picture)`.
+    `file` is an argument of `open_near`, or a source as in the Lab's links, `builtin(name=picture)`.
     Which axis has the outputs is found by the file unless it is given. `QuantVizError` for a file that cannot
     be opened, and for a name that is not there or is missing.
     """

@@ -16,7 +16,7 @@ _GAP = "  "
 
 
 def display_width(words: str) -> int:
-    """Return how many columns of a terminal the text takes.
+    """Return the number of terminal columns that the text takes.
 
     >>> display_width("scale"), display_width("缩放"), display_width("e\u0301")
     (5, 4, 1)
@@ -26,7 +26,7 @@ def display_width(words: str) -> int:
 
 
 def as_words(value: Any) -> str:
-    r"""Return a value in one line, numbers rounded, with what no screen can show spelled out.
+    r"""Return a value in one line, numbers rounded, with escapes for unprintable characters.
 
     >>> [as_words(each) for each in (None, True, 4.125, 1 / 3, 12345678, (64, 128), "a\x1b[31m")]
     ['–', 'yes', '4.125', '0.33333', '12345678', '64, 128', 'a\\x1b[31m']

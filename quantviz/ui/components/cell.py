@@ -72,7 +72,7 @@ def show_sentence(why: Explanation, source: Source) -> None:
 
 
 def _place(index: Shape, source: Source) -> str:
-    """Return where the cell is; of a tensor seen as a matrix also where that is in the tensor."""
+    """Return the place of the cell in words; of a tensor seen as a matrix also the place in the tensor."""
     place = ", ".join(map(str, index))
     if source.original is source:
         return say("cell.place", place=place)

@@ -31,7 +31,7 @@ def choose(
     args: tuple[Any, ...] = (),
     **look: Any,
 ) -> Any:
-    """Show a `control` of Streamlit, such as `st.selectbox`, and return what is chosen.
+    """Show a `control` of Streamlit, such as `st.selectbox`, and return the chosen option.
 
     Options are ids, which never depend on the tensor; `format_func` gives their words. `on_change` or
     `on_click`, from `session.safely`, is called with `args`, and only for what is offered now.
@@ -96,7 +96,7 @@ def choose_field(
 
 
 def _heed(key: str, offered: tuple[Any, ...], callback: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """Call back, unless what came from the browser is the label of a choice that is no longer offered."""
+    """Call back, unless the browser has sent the label of a choice that is no longer offered."""
     if _is_offered(st.session_state[key], offered):
         callback(*args)
 

@@ -50,7 +50,7 @@ def project(on: bool, shown: Classroom | None = None) -> None:
 
 
 def _show_all() -> None:
-    """Show on the projector what was left out."""
+    """Show the hidden parts on the projector."""
     enter(dataclasses.replace(classroom(), hidden=frozenset()))
 
 

@@ -30,7 +30,7 @@ export default function ({ data, parentElement }) {
 }
 """
 
-#: Saves what the chart's bridge makes of it, or of another figure.
+#: Saves the picture that the chart's bridge draws of it, or of another figure.
 _SAVE_JS = """
 export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");

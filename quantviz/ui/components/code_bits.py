@@ -22,7 +22,7 @@ def show_bit_row(
     Args:
         fmt: The code's format.
         code: The code.
-        title: What stands above the bits, as HTML.
+        title: The line above the bits, as HTML.
         on_flip: Called with the new code when a bit was flipped.
         numbers_only: Whether bits that lead to NaN or Inf are locked.
     """
@@ -69,7 +69,7 @@ def as_html(sentence: str) -> str:
 
 
 def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a code that have bits, from the highest down, each with what it is."""
+    """Yield the parts of a code that have bits, from the highest down, each with its name."""
     if fmt.kind == "integer":
         whole = "integer"
     elif fmt.kind == "codebook":
@@ -99,7 +99,7 @@ def term_title(name: str) -> str:
 
 
 def reading(fmt: NumberFormat, code: int) -> str:
-    """Return how the bits make the value."""
+    """Return the formula of the value from the bits."""
     from quantviz.quantization.format_facts import code_kind, word
 
     value, kind = number(fmt.value(code), 9), code_kind(fmt, code)

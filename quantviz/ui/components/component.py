@@ -1,6 +1,6 @@
-"""Components of our own: a browser fetches their scripts once, and after that is only sent what they show.
+"""Components of our own: a browser fetches their scripts once, and after that gets only their data.
 
-Streamlit sends the text of a component's script with each change of what it shows: 200 KB for each change
+Streamlit sends the text of a component's script with each change of its data: 200 KB for each change
 of a scheme in the Lab, times the heads of a class. So the component itself is a few lines that import the
 script from its address.
 
@@ -27,7 +27,7 @@ from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.dropped import drop
 from quantviz.ui.shell.streamlit_private import serve_file
 
-#: Streamlit calls a component again while its script is on the way: the last call shows what is then true.
+#: Streamlit calls a component again while its script is on the way: the last call has the current data.
 _IMPORT = """
 const streamlit = document.querySelector("script[type=module][src]").src;
 let show = null;

@@ -1,4 +1,4 @@
-"""The ruler under the hand: what the browser needs to quantize a small tensor while a handle is dragged.
+"""The ruler under the hand: the data with which the browser quantizes a small tensor during a drag.
 
 The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and
 numbers follow in the same frame. When the hand lets go, one message goes to the server: see
@@ -44,13 +44,13 @@ MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
 _COMPONENT, _SCRIPT = "quantviz_hand", "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
-#: Why a place cannot be had, by the key that the browser's arithmetic refuses with.
+#: Reasons why a value is not valid, by the error key of the browser's arithmetic.
 _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a learner expects what a drag is to find, marked with one tap."""
+    """Mark of the place where a learner expects the answer to a drag, set with one tap."""
 
     #: On the `axis`, or on the slider `bits` or `group`.
     on: str
@@ -161,7 +161,7 @@ def show_hand(
         curve: The error against the range, where it is drawn too.
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` returns the change.
-        lesson: What is different where a lesson's step shows the ruler.
+        lesson: Settings of the ruler in a lesson's step.
         pays: Whether a line below the ruler names the values with larger errors during a drag of the value.
     """
     component(_COMPONENT, _SCRIPT)(

@@ -49,7 +49,7 @@ class CurveMark:
 class HandCurve:
     """The curve as the ruler shows it at once."""
 
-    #: Names what it is of, so that what is found out later comes to the same curve.
+    #: Key of its tensor and scheme, so that later results come to the same curve.
     key: str = ""
     #: Whether it is of the selected cell's block alone.
     block: bool = False

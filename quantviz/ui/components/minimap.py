@@ -1,4 +1,4 @@
-"""The mini-map: the whole matrix in a small picture, with a frame around what the panels show of it.
+"""The mini-map: the whole matrix in a small picture, with a frame around the part in the panels.
 
 The panels' bridge moves the frame while a person zooms, and is moved by it; what is to be read for the
 new window it asks for itself (`chart_bridge(on_window=…)`).

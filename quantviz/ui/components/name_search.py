@@ -21,7 +21,7 @@ _OF_BOTH = ("contest.add",)
 
 
 def search_names() -> None:
-    """Let lists of engines and recipes find a name whatever its spaces, hyphens and underscores."""
+    """Let lists of engines and recipes find a name without regard to spaces, hyphens and underscores."""
     st.html(f"<script>{_script(language())}</script>", unsafe_allow_javascript=True)
 
 

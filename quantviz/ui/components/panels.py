@@ -1,4 +1,4 @@
-"""The panels, tied to the page: what the Lab and the lessons share."""
+"""The panels, tied to the page, for the Lab and the lessons."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def chart_bridge(
     Args:
         key: names the component, for `clicked_cell`, `zoomed_window` and `bridge_width`.
         chart_key: the key of the container, as in `st.container(key=chart_key)`.
-        data: what the chart shows.
+        data: the data of the chart.
         selected: row and column of the cell marked in all panels.
         width: the width in pixels that the figure was laid out for.
         language: of the card's words.
@@ -86,7 +86,7 @@ def chart_bridge(
         enlarge: how many times as large as usual everything is, for a projector.
         first: the panel that a phone shows first.
         picture: the name and titles of a saved picture.
-        names: what the card calls its values; see `pack_cells`.
+        names: the card's labels of its values; see `pack_cells`.
     """
     if data.plain:
         names = {**(names or {}), "labels": _plain_labels(language)}
@@ -263,7 +263,7 @@ def _state(
 
 @cache
 def _plain_labels(language: str) -> dict[str, str]:
-    """Return the card's plain labels of the values, for readers who do not know the symbols yet."""
+    """Return the card's plain labels of the values, for readers who have not learned the symbols yet."""
     return {name: text(f"panels.plain_field.{name}", language) for name in PANELS}
 
 

@@ -30,12 +30,12 @@ def columns_shown(
 
 
 def line_height(page_width: float) -> int:
-    """Return how high a line of a table is: on a phone high enough for a finger."""
+    """Return the height of a table's line in pixels: on a phone high enough for a finger."""
     return _TOUCHED_LINE if is_phone(page_width) else _LINE
 
 
 def table_height(lines: int, page_width: float) -> int:
-    """Return how high a table is that shows so many lines and their headings."""
+    """Return the height of a table with so many lines and their headings, in pixels."""
     return line_height(page_width) * lines + _HEADINGS
 
 

@@ -11,7 +11,7 @@ from quantviz.ui.shell.words import plain, say, say_error, sentences
 
 
 def show_refused(refused: Iterable[tuple[str, QuantVizError | None]]) -> None:
-    """Show the names of what has a problem, those with the same one together."""
+    """Show names with their problems, those with the same problem together."""
     names: dict[str, list[str]] = {}
     for name, problem in refused:
         if problem:

@@ -1,4 +1,4 @@
-"""The ruler: a block's values as dots over a comb of codes, with handles for what a hand may move."""
+"""The ruler: a block's values as dots over a comb of codes, with handles to drag."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def moved(key: str) -> Mapping[str, Any] | None:
 
 @cache
 def ruler_settings(theme: str, language: str) -> dict[str, Any]:
-    """Return how every ruler on a page looks and writes: what the script calls `settings`.
+    """Return the style and the words of every ruler on a page: the script's `settings`.
 
     `theme` is one of `THEMES`.
     """

@@ -92,7 +92,7 @@ def convention_option(convention_id: str) -> str:
 
 
 def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
-    """Return the conventions whose option in lists has what was typed as a part.
+    """Return the conventions whose option in lists contains the typed text.
 
     >>> engines_found(CONVENTIONS, "llama cpp")[:2], engines_found(CONVENTIONS, "AIMET / QNN")
     (['gguf', 'gguf_signed'], ['aimet'])
@@ -116,7 +116,7 @@ def _also(convention: Convention) -> str:
 
 
 def convention_words(convention: Convention) -> str:
-    """Return whose arithmetic it is, and what was changed in it."""
+    """Return the name of the arithmetic's engine, and the changes to it, in words."""
     changed = [
         say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
         for name, (_, now) in changes(convention).items()

@@ -10,7 +10,7 @@ import streamlit as st
 def show_words_with_terms(words: str) -> None:
     """Show a lesson's words, Markdown whose only HTML is that of `term`.
 
-    `Words` refuse any other HTML, formulas give numbers, and `term` escapes what it is given.
+    `Words` refuse any other HTML, formulas give numbers, and `term` escapes its arguments.
     """
     st.markdown(words, unsafe_allow_html=True)
 

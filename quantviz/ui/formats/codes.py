@@ -89,7 +89,7 @@ def _rows(fmt: NumberFormat, codes: tuple[int, ...], chosen: int, columns: int) 
 
 
 def _group(fmt: NumberFormat, code: int) -> str:
-    """Say what the codes of one exponent have in common; empty where codes are not grouped."""
+    """Return the sentence on the codes of one exponent; "" where codes are not grouped."""
     from quantviz.quantization.format_facts import LISTED_BITS
 
     layout = fmt.float_bits

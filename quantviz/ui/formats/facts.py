@@ -108,7 +108,7 @@ def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | 
 
 
 def _end_words(fmt: NumberFormat, unit: float) -> str:
-    """Return why a float format, divided by `unit`, ends at its largest value."""
+    """Return the reason why a float format, divided by `unit`, ends at its largest value."""
     from quantviz.quantization.format_facts import code_name, float_end, format_facts
 
     end = float_end(fmt)

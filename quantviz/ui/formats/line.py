@@ -66,7 +66,7 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
 
 
 def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
-    """Show what each format is and who uses it, in its colour on the line."""
+    """Show the description of each format with its users, in its colour on the line."""
     lines = []
     for row, fmt in enumerate(each for each in (first, second) if each):
         lines.append(
@@ -126,7 +126,7 @@ def _tie_rule(fmt: NumberFormat, ties: str) -> str:
 
 
 def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
-    """Say what an engine that does not saturate makes of a number beyond the ends."""
+    """Return the sentence on numbers beyond the ends in engines that do not saturate."""
     if fmt.kind == "integer" and fmt.levels == 1 << fmt.bits:
         return say("formats.landing.otherwise_wrap")
     if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):

@@ -74,7 +74,7 @@ def show_page() -> None:
     landings = tuple(land(state.x, fmt, state.ties, unit_of(state, fmt)) for fmt in (first, second) if fmt)
     code = landings[0].code if state.code is None else state.code
     show_line(state, first, second)
-    # With a name, so that a hand on the ruler keeps what it holds when something comes or goes above.
+    # With a name, so that a hand on the ruler keeps its handle when something comes or goes above.
     with st.container(key="formats_answer"):
         left, right = st.columns([1, 1], gap="small")
     with left, st.container(key="formats_code", gap="xxsmall"):

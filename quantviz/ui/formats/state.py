@@ -157,7 +157,7 @@ def read_typed_number() -> None:
 
 
 def _read(typed: str) -> float:
-    """Return the number typed; what is not finite is chosen on this page by its code."""
+    """Return the typed number; values that are not finite are chosen on this page by their codes."""
     try:
         return read_number(typed)
     except QuantVizError as problem:

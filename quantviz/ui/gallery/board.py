@@ -75,7 +75,7 @@ def _clicked(shown: Shown) -> None:
         change_state(cell=(cell["row"], cell["col"]))
 
 
-# ---- what the browser is sent ---------------------------------------------------------------------
+# ---- data for the browser -------------------------------------------------------------------------
 
 
 def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
@@ -155,7 +155,7 @@ def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:
 
 
 def _styles(shown: Shown, every: PanelsData, name: str) -> list[Style]:
-    """Return how a column can be printed, the style with most decimals first.
+    """Return the possible number styles of a column, the one with most decimals first.
 
     Along a handle it is as teaching tensors are, with one decimal more for errors, however many decimals the
     values on the way have.

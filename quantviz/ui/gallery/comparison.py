@@ -1,4 +1,4 @@
-"""A bug compared: the two lines that differ, and what each makes of the tensor."""
+"""A bug compared: the two lines that differ, and the result of each on the tensor."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def _case_name(bug: Bug, name: str) -> str:
 
 
 def show_comparison(state: GalleryState) -> None:
-    """Show the chosen bug: what people expect, the two lines, the two rows, the whole program."""
+    """Show the chosen bug: the common belief, the two lines, the two rows, the whole program."""
     shown = run_both_ways(state)
     _choices(state, shown.bug)
     belief, happens = (told_of_bug(what, shown.bug.id) for what in ("belief", "happens"))
     with st.container(key="gallery_words"):
-        # A learner who drags finds out first.
+        # A learner who drags sees the effect before the sentence.
         st.markdown(belief if state.at is not None else f"{belief} &nbsp; {happens} {plain(_note(shown))}")
     show_board(shown)
     if state.at is not None:

@@ -1,4 +1,4 @@
-"""The whole program line by line, and what each line gives at the cell looked at."""
+"""The whole program line by line, with the result of each line at the chosen cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_program(shown: Shown) -> None:
-    """Show all lines, and what each gives at the cell, both ways."""
+    """Show all lines of both programs, with the result of each at the cell."""
     st.markdown(
         f"## {plain(say('bugs.page.program', place=place_words(shown)))}\n\n"
         f"{plain(say('bugs.page.program_help'))}"
@@ -47,7 +47,7 @@ def place_words(shown: Shown) -> str:
 
 
 def given_words(outcome: Outcome, at: int, place: tuple[int, ...]) -> str:
-    """Say what a line gave, at the cell where it gave a tensor."""
+    """Return the result of a line in words, at the cell where it is a tensor."""
     return "; ".join(
         f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items()
     )

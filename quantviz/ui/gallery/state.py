@@ -94,7 +94,7 @@ def _seed(asked: str) -> int:
 
 
 def opening_of(bug_id: str) -> GalleryState:
-    """Return how a bug is first shown: where its handle hides it, else on the first of its cases."""
+    """Return the first state of a bug: where its handle hides it, else on the first of its cases."""
     from quantviz.teaching.bug_handles import HANDLES
 
     return GalleryState(bug_id, at=HANDLES[bug_id].start if bug_id in HANDLES else None)

@@ -26,7 +26,7 @@ _BARS = 96
 
 
 def show_board(now: Standing) -> None:
-    """Show the tensor with what is special about it, and the plot."""
+    """Show the tensor with its special features, and the plot."""
     with st.container(key="golf_tensor"):
         st.html(_tensor(now.hole))
     with st.container(key="golf_plot"):
@@ -48,7 +48,7 @@ def _plot(now: Standing) -> None:
     from quantviz.figures.contest_marks import Contest
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, recipe_plot_figure
 
-    # Those far below the budget would leave no room for what matters.
+    # Those far below the budget would leave no room for those near it.
     near = [row for row in now.recipes if row.bits > BUDGET - 1] if par_is_shown(now) else ()
     figure = recipe_plot_figure(
         near,

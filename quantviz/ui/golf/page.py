@@ -1,4 +1,4 @@
-"""The page of quantization golf: a tensor, a scheme, and what each try costs and gives."""
+"""The page of quantization golf: a tensor, a scheme, and the bits and SQNR of each try."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def show_page() -> None:
 
 
 def _title(played: GolfRound) -> Any:
-    """Show what is played and the holes, and return the place of the round's score."""
+    """Show the round and its holes, and return the place of the round's score."""
     with st.container(key="golf_title", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f"<h1>{html.escape(say('golf.title'))}</h1>", width="content")
         st.markdown(plain(say("golf.rules", budget=f"{BUDGET:g}")), width="stretch")
@@ -104,7 +104,7 @@ def _title(played: GolfRound) -> Any:
 
 
 def _controls() -> Any:
-    """Show what chooses the scheme and what tries it, and return the place of what it costs."""
+    """Show the controls of the scheme and the button to try it, and return the place of its cost."""
     state = session.state()
     show_scheme(state)
     with st.container(key="golf_more", horizontal=True, gap="small"):

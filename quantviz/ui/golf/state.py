@@ -114,7 +114,7 @@ def show_link() -> None:
     address.write({**write_round(current_round()), "lang": language(), **parameters()})
 
 
-# ---- what was found out ---------------------------------------------------------------------------
+# ---- results --------------------------------------------------------------------------------------
 
 
 def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
@@ -123,7 +123,7 @@ def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
 
 
 def standing(hole: str) -> Standing:
-    """Return how a hole of the round stands."""
+    """Return the standing of a hole of the round."""
     own = HOLES[hole]
     recipes = worked_out(own.source, "golf recipes", recipes_within)
     tries = current_round().tries.get(hole, ())
@@ -139,7 +139,7 @@ def _put(played: GolfRound, told: Outcome) -> None:
 
 
 def _set_out() -> None:
-    """Set the controls to the last try on the hole, or to what there is before the first."""
+    """Set the controls to the last try on the hole, or to the hole's start."""
     played = current_round()
     st.session_state[_OUTCOME] = Outcome(len(played.here) or None)
     set_controls(played.here[-1] if played.here else TEE)
@@ -158,7 +158,7 @@ def turn_to(hole: str) -> None:
 
 
 def try_scheme() -> None:
-    """Try what the controls are set to; `settle` computes it."""
+    """Try the scheme in the controls; `settle` computes it."""
     played, scheme = current_round(), session.state().scheme
     refused = next(problems(HOLES[played.hole], scheme), None)
     if refused:
@@ -171,7 +171,7 @@ def try_scheme() -> None:
 
 
 def clear_tries() -> None:
-    """Forget what was tried on the hole that is played."""
+    """Clear the tries on the present hole."""
     _put(current_round().without_tries(), Outcome())
 
 
@@ -187,7 +187,7 @@ def par_is_shown(now: Standing) -> bool:
 
 
 def remember_facts(hole: Hole) -> None:
-    """Remember what a range set by hand starts from."""
+    """Remember the start of a range set by hand."""
     facts = facts_of(hole.source)
     st.session_state[session.FACTS] = {
         "lo": facts.lo,

@@ -6,7 +6,7 @@ from quantviz.teaching.golf import DECIMALS
 
 
 def bits_words(bits: float) -> str:
-    """Return bits a weight, in so many digits that what is over the budget is seen to be.
+    """Return the bits a weight as text, with enough digits to show an excess over the budget.
 
     >>> bits_words(4.5), bits_words(4.50048828125)
     ('4.5', '4.5005')
@@ -24,7 +24,7 @@ def db_words(db: float) -> str:
 
 
 def score_words(gain: float) -> str:
-    """Return the score of what is better than par by `gain` dB: as in golf, less is better.
+    """Return the score of a try that is better than par by `gain` dB: as in golf, less is better.
 
     >>> score_words(0.5), score_words(-1.25), score_words(0.0)
     ('−0.50', '+1.25', '0.00')

@@ -1,4 +1,4 @@
-"""The front door: what fewer bits do to a picture, moved by hand, and three doors behind it.
+"""The front door: a picture with fewer bits, moved by hand, and three doors behind it.
 
 The frame is painted first, then what one plays with; torch comes in at the end, for the next page.
 """
@@ -57,7 +57,7 @@ def show_page() -> None:
             data=play_data(language(), theme()),
             on_go_change=session.safely(_go(_PLAY, "home_component")),
         )
-    # Whatever door is taken: what is behind it is there the sooner.
+    # The page behind any of the doors then opens sooner.
     warm_up()
 
 

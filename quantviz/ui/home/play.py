@@ -81,7 +81,7 @@ class Toy:
     source: Builtin
     #: From the fewest bits to the most.
     schemes: tuple[Scheme, ...]
-    #: The bits that show best what rounding does.
+    #: The number of bits that shows the effect of rounding best.
     telling: int
     #: The cell that is explained at first.
     cell: Shape

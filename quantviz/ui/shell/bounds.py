@@ -6,11 +6,11 @@ HEAVY_SECONDS = 20
 HEAVY_ELEMENTS = 2**12
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
 RESULT_ROWS = 2**20
-#: Characters of what is typed to find some of a file's names.
+#: Characters of a typed text to find some of a file's names.
 FIND_CHARACTERS = 200
 #: Uploaded importance matrices that are kept on the disk for scans, the newest.
 UPLOADED_IMATRICES = 4
-#: Bytes of what was found out about a session's own tensors that are kept at most.
+#: Most bytes of cached results about a session's own tensors.
 SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept
 #: whatever their size.

@@ -52,7 +52,7 @@ def classroom() -> Classroom:
 
 
 def _asked_for() -> Classroom:
-    """Return the classroom of the address, and keep what of it is damaged."""
+    """Return the classroom of the address, and keep the errors of its damaged parts."""
     room, prompt = CLOSED, ""
     try:
         prompt = read_prompt(st.query_params.get(PROMPT, ""))
@@ -97,13 +97,13 @@ def parameters() -> dict[str, str]:
 
 
 def written(room: Classroom) -> dict[str, str]:
-    """Return the parameters of a classroom: none for what is as usual."""
+    """Return the parameters of a classroom: none for usual settings."""
     parts = {PARAMETER: str(room), PROMPT: room.prompt}
     return {name: part for name, part in parts.items() if part}
 
 
 def enlarge(width: float = 0) -> float:
-    """Return how many times larger than usual a figure of so many pixels' width is drawn.
+    """Return the factor of enlargement of a figure of so many pixels' width.
 
     A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
     """

@@ -1,9 +1,9 @@
-"""The first visitor of a server process who comes by a deep link.
+"""The first visit of a server process by a deep link.
 
 Until `st.navigation` has run once in a process, Streamlit takes the folder `pages/` for its old kind
 of multipage app, does not find the address `/lab` and shows "Page not found" over the right page.
 
-And while the server imports torch, the browser can do what it would have to do afterwards.
+And while the server imports torch, the browser can already fetch its scripts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def before_navigation() -> bool:
 
 @st.cache_resource(show_spinner=False)
 def _started() -> float:
-    """Return when the process had its first run."""
+    """Return the time of the process's first run, in seconds of `time.monotonic`."""
     return time.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""The server's connections, which send what they have at once."""
+"""The server's connections, which send each part of an answer at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 import streamlit as st
 
-#: Where a process finds the numbers of what it has open; there is no such folder on Windows.
+#: Folder with the numbers of a process's open files; there is none on Windows.
 _OPEN = "/dev/fd"
 
 

@@ -13,7 +13,7 @@ from typing import cast
 import streamlit as st
 
 _KEY = "dropped_messages"
-#: Places of which the last message is known.
+#: Most places whose last message is kept.
 _MOST_PLACES = 8
 
 

@@ -1,4 +1,4 @@
-"""What is typed to find some of many names."""
+"""Texts that are typed to find some of many names."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from quantviz.work_process import WorkProcess
 
 T = TypeVar("T")
 
-#: For so many seconds what was too long is not tried again, and so many of these are known.
+#: Seconds for which work that took too long is not tried again, and the most keys of such work.
 _REFUSED_SECONDS, _MOST_REFUSED = 600.0, 1000
 #: Modules that the process imports at its start.
 _READY_FOR = ("quantviz.analysis.calibration_comparison",)

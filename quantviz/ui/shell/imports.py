@@ -53,7 +53,7 @@ class Frames(MetaPathFinder):
         self._none.clear()
 
     def end(self) -> None:
-        """Note that this thread's frame is painted, all but what the browser still asks for."""
+        """Note that this thread's frame is painted, but for files that the browser still requests."""
         self._painting.discard(threading.get_ident())
         if not self._painting:
             self._none.set()
@@ -72,7 +72,7 @@ class Frames(MetaPathFinder):
 
     @contextlib.contextmanager
     def first(self) -> Iterator[None]:
-        """Have what this thread imports wait for frames."""
+        """Let the imports of this thread wait for frames."""
         self._importing = threading.get_ident()
         sys.meta_path.insert(0, self)
         try:
@@ -81,7 +81,7 @@ class Frames(MetaPathFinder):
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return where a module is that the importing thread asks for, to be run after frames."""
+        """Return the spec of a module that the importing thread requests, to be run after frames."""
         if threading.get_ident() != self._importing:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -123,7 +123,7 @@ class Announced:
 
 @contextlib.asynccontextmanager
 async def starting(_: object) -> AsyncIterator[None]:
-    """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
+    """Begin the imports when the server starts, in a thread: visitors wait for the rest of them."""
     send_at_once()
     threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
     yield

@@ -92,7 +92,7 @@ class Origin:
 
 
 def state() -> LabState:
-    """Return the session's state: at first what the address asks for."""
+    """Return the session's state: at first that of the address."""
     known = st.session_state.get(_STATE)
     if known is None:
         with turns().leave():  # a link to a published model may have to ask its hub
@@ -135,7 +135,7 @@ def was_seen() -> bool:
 
 
 def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> None:
-    """Take a state from another page, and name what of its link cannot be had."""
+    """Take a state from another page, and keep the errors of its link's parts that are not valid."""
     if was_seen():
         put(new)
     else:
@@ -315,7 +315,7 @@ def wait(new: LabState | None) -> None:
 
 
 def waiting() -> LabState | None:
-    """Return the state that waits for a choice of what is done with NaN and Inf."""
+    """Return the state that waits for a choice of the treatment of NaN and Inf."""
     return cast("LabState | None", st.session_state.get(_WAITING))
 
 
@@ -325,7 +325,7 @@ def _steps() -> tuple[UndoStep, ...]:
 
 
 def _done() -> int:
-    """Return how many of them are not undone."""
+    """Return the number of those that are not undone."""
     return cast(int, st.session_state.get(_DONE, 0))
 
 
@@ -421,7 +421,7 @@ def complaining(field: str) -> Iterator[None]:
 
 
 def forgive() -> None:
-    """Forget what was wrong, once it is put right or left behind."""
+    """Clear the errors, once they are fixed or left behind."""
     st.session_state[_COMPLAINTS] = {}
     st.session_state[_NAMED] = ()
 
@@ -515,7 +515,7 @@ def tell_again(key: str, labels: tuple[str, ...]) -> None:
 class _Widgets:
     """The keys of widgets, and the words of the choices they offered."""
 
-    #: Of the last run that came to its end: what the browser has seen.
+    #: Of the last run that came to its end, and so was received by the browser.
     shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Of the run that goes on, as far as it is.
     showing: dict[str, tuple[str, ...]] = field(default_factory=dict)

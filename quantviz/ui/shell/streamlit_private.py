@@ -129,7 +129,7 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> boo
 
 
 def _without_repeats(fresh: WidgetStates, is_behind: Callable[[Mapping[str, bool]], bool]) -> WidgetStates:
-    """Return the widgets of a message, without those that it repeats if it is behind."""
+    """Return the widgets of a message; of one that is behind without those that it repeats."""
     before = st.session_state.get(_SAID, {})
     said = {widget.id: widget.SerializeToString() for widget in fresh.widgets}
     st.session_state[_SAID] = said
@@ -205,7 +205,7 @@ def _has_form(widget: WidgetState) -> bool:
 
 
 def _names_of(widget: WidgetState) -> set[str]:
-    """Return the names of the messages of a component, of its state and of what has happened in it."""
+    """Return the names of a component's messages: those of its state and its events."""
     match widget.WhichOneof("value"):
         case "json_value":
             return set(json.loads(widget.json_value))

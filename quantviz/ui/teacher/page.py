@@ -1,4 +1,4 @@
-"""The teacher's page: choose what a class opens, and hand it out as a link and a code to scan."""
+"""The teacher's page: choose the page for a class, and hand it out as a link and a code to scan."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SEES = ("everything", "predict", "parts")
 
 
 def _setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes what the widget `key` shows into the field `name`."""
+    """Return a callback that takes the value of the widget `key` into the field `name`."""
     return session.safely(lambda: change(**{name: st.session_state[key]}))
 
 
@@ -95,7 +95,7 @@ def show_page() -> None:
 
 @contextlib.contextmanager
 def _group(name: str) -> Iterator[None]:
-    """Stand what follows under the name of its group."""
+    """Show the controls that follow under the name of their group."""
     with st.container(key=f"teacher_group_{name}", gap="small"):
         st.markdown(f"## {say(f'teacher.groups_of_choices.{name}')}")
         yield
@@ -177,7 +177,7 @@ def _show_answers(choice: Choice) -> None:
 
 
 def _show_sees(choice: Choice) -> None:
-    """Show what of the Lab is left out or locked, and the question that stands above it."""
+    """Show the choices of hidden and locked parts of the Lab, and of the question above it."""
     choose(
         st.segmented_control,
         say("teacher.sees"),
@@ -289,13 +289,13 @@ def link(choice: Choice, app: str) -> str:
         if choice.opens == "lesson"
         else short_link(_state(choice))
     )
-    # First what closes: a link that is cut off anywhere behind it opens nothing that was closed.
+    # Hidden and locked parts come first: a link that is cut off behind them opens none of these.
     asked = {**written(choice.applied), **opened, **({"lang": choice.language} if choice.language else {})}
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", asked)
 
 
 def _show_link(choice: Choice) -> None:
-    """Show the code and the link with their one main action, and what else can be done with them."""
+    """Show the code and the link with their one main action, and the further actions."""
     app = app_address(st.context.url or _UNKNOWN)
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
@@ -352,7 +352,7 @@ def qr_image(address: str, alt: str) -> str:
 
 
 def _project(choice: Choice) -> None:
-    """Show in this window, large, what the link opens: what the link leaves out is left out here too."""
+    """Show the link's page in this window, enlarged: parts that the link hides are hidden here too."""
     project(True, choice.applied)
     if choice.opens == "lesson":
         go(choice.lesson_in(sound_lessons()), choice.step - 1)

@@ -51,7 +51,7 @@ class Choice:
     #: The lesson's step, from 1.
     step: int = 1
     room: Classroom = field(default_factory=Classroom)
-    #: Whether what is left out is chosen part by part, also while nothing is.
+    #: Whether hidden parts are chosen one by one, also while none is hidden.
     by_parts: bool = False
     #: The language of the link; none for the reader's own.
     language: str | None = None
@@ -71,7 +71,7 @@ class Choice:
 
 
 def current_choice() -> Choice:
-    """Return the session's choice: at first, and after Back or Forward, what the address asks for."""
+    """Return the session's choice: at first, and after Back or Forward, that of the address."""
     # A control of ours may be faster than the address.
     anew = address.asks_anew() and not st.session_state.get(_MOVED)
     st.session_state[_MOVED] = False
@@ -117,7 +117,7 @@ def sound_lessons() -> dict[str, Lesson]:
 
 
 def address_of(choice: Choice) -> dict[str, str]:
-    """Return the choice as parameters of the page's address: what is as at first is left out."""
+    """Return the choice as parameters of the page's address: default values are left out."""
     opened: dict[str, str] = {}
     if choice.opens == "lab":
         opened = write_link(session.state())
