@@ -2,7 +2,7 @@
 
 First each addition stands alone: the tests that the guide names then fail, each with a sentence that names
 the step, and no other. Then the steps are followed, and nothing fails. Every run takes the tests that are
-quick; `-m all` takes those that ask engines, write codes, open the app and check types besides.
+quick; `-m all` takes those that ask engines, write codes and check types besides.
 """
 
 import ast
@@ -75,6 +75,7 @@ AT_ONCE = (
 )
 #: What holds in the end, besides.
 IN_THE_END = (
+    "tests/app/test_glossary.py",
     "tests/schemes/test_conventions.py::test_a_convention_keeps_the_contract[torch_per_token]",
     "tests/test_documents.py::test_the_folders_are_told_in_their_own_words",
     "tests/test_imports.py::test_every_arrow_points_down",
@@ -86,7 +87,6 @@ IN_THE_END = (
     ),
 )
 SLOWLY_IN_THE_END = (
-    "tests/app/test_glossary.py",
     "tests/app/test_calibrations.py",
     "tests/test_engines.py",
     "tests/test_imports.py",
