@@ -129,6 +129,23 @@ def test_every_name_that_is_imported_is_there(name):
                     assert is_there(node.module, alias.name), f"{node.module}.{alias.name}"
 
 
+@EVERY
+def test_every_name_of_an_imported_module_is_there(name):
+    for block in code(DOCUMENTS[name], "python"):
+        tree = ast.parse(block)
+        imported = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz")
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                module = imported.get(node.value.id, "")
+                if module and not module.startswith(INVENTED) and find_spec_or_none(module):
+                    assert is_there(module, node.attr), f"{module}.{node.attr}"
+
+
 def is_there(module, name):
     return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
 
