@@ -30,9 +30,9 @@ from quantviz.schemes.granularity import Shape
 #: not_read            its values could not be read, with the reason
 BECAME = ("compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read")
 Became = Literal["compared", "equal", "not_quantized_here", "left_aside", "refused", "not_read"]
-#: Whose tensor it is: of the two of an audit, or of the one checkpoint that is scanned.
+#: Side of a tensor: one of the two of an audit, or the checkpoint of a scan.
 Side = Literal["quantized", "original", "scanned"]
-#: Why a tensor was not read, or was left aside.
+#: Reason why a tensor was not read, or was left aside.
 Reason = QuantVizError | Note
 
 
@@ -57,7 +57,7 @@ class Accounted(Picklable):
 
 @dataclass(frozen=True)
 class Part(Picklable):
-    """How much of a checkpoint came to something: tensors, weights, values of weights, bytes."""
+    """Part of a checkpoint with one outcome: numbers of tensors, weights, values of weights, and bytes."""
 
     tensors: int = 0
     weights: int = 0

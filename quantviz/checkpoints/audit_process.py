@@ -38,7 +38,7 @@ class Answer:
     rows: Mapping[str, list[dict[str, Any]]]
     is_complete: bool
     is_sound: bool
-    #: Why there is no audit; nothing where there is one.
+    #: Reasons why there is no audit; empty where there is one.
     problem: Mapping[str, str]
 
 

@@ -33,7 +33,7 @@ class AuditTask:
     quantized: str
     original: str
     outputs: Named
-    #: Where the pairs are among those of the audit.
+    #: Places of the pairs among those of the audit.
     positions: tuple[int, ...]
     pairs: tuple[Pair, ...]
 

@@ -95,7 +95,7 @@ WORK = 2**29
 _PATIENCE = 10
 #: Tasks that the scheduler has at a time: the death of a worker counts against all of them.
 _MOST_SUBMITTED = 32
-#: How often a task is given out again that was with a worker when it died, beyond what the scheduler does.
+#: Repeats of a task whose worker died, beyond those of the scheduler.
 _MOST_DEATHS = 5
 
 
@@ -189,7 +189,7 @@ class _Giant:
     joining: Joining
     #: Stamp of its file when the bands were given out.
     stamp: object
-    #: How many rows it is to have, and those that it has.
+    #: Number of its rows, and the rows so far.
     count: int
     rows: list[Row] = field(default_factory=list)
 

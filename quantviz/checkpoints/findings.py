@@ -20,7 +20,7 @@ _LEAST_GAIN = 0.5
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a tensor loses more than others: an id and its number."""
+    """Cause of a tensor's larger error: an id and its number."""
 
     #: "nonfinite" (how many), "columns" (dB that a scale for each column gains), "loud" (peak over RMS),
     #: "heavy" (kurtosis), "zeroed", "clipped" (shares), or "coarse" (bits a weight) where nothing stands out.

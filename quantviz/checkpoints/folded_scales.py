@@ -26,7 +26,7 @@ _NORMS = (
     (re.compile(r"mlp\.(gate|up|gate_up)_proj"), ("pre_feedforward_layernorm", "post_attention_layernorm")),
     (re.compile(r"mlp\.experts\.\d+\.(gate|up)_proj"), ("post_attention_layernorm",)),
 )
-#: How near to 1 the ratio of two norms is where nothing was folded: norms are stored in 16 bits.
+#: Largest distance from 1 of the ratio of two norms without folded scales: norms are stored in 16 bits.
 _NEAR_ONE = 0.02
 #: Scales are believed where they explain the weight to so many dB, and those of least squares where that is
 #: better by so many than before. Of weights that have nothing to do with each other they explain nothing.

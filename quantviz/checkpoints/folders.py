@@ -1,4 +1,4 @@
-"""Which files of a folder are one model, and why the others are left aside.
+"""Choice of the files of a folder that are one model, with the reasons for leaving the others aside.
 
 An index of shards decides. Without one the files of one kind are the model, numbered ones before all others;
 a trainer's other files, a second form of the same model and files to load on top of it are not part of it.
@@ -29,13 +29,13 @@ from quantviz.sources.stores.addresses import is_address
 IN_FOLDERS: tuple[type[Catalog], ...] = (
     *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
 )
-#: How the files of one model are numbered: model-00002-of-00005.safetensors.
+#: Pattern of the numbered files of one model: model-00002-of-00005.safetensors.
 NUMBERED = re.compile(r"(?P<stem>.*-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
 #: Most files whose place is cached.
 _PATHS_KEPT = 4096
 #: Files that the numbers of each that is there may promise.
 _MOST_PROMISED = 10
-#: How names begin of files that are not the model where others are there, with the reason for each.
+#: Names of files that are not the model where others are there, with the reason for each.
 _NO_MODEL = (
     (
         re.compile(
@@ -72,7 +72,7 @@ class Found:
     files: tuple[str, ...] = ()
     #: Files of tensors that are none of it.
     aside: tuple[Aside, ...] = ()
-    #: Where they lie, with a name for each: which of them are shards of the index is known once it is read.
+    #: Paths of further files of tensors: those that are shards of the index follow once it is read.
     others: tuple[str, ...] = ()
 
 

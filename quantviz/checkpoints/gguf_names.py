@@ -101,7 +101,7 @@ TOGETHER_KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 )
 #: An expert in a tensor that holds all of them, as other checkpoints call it.
 _OF_STACK = re.compile(r"(.*\bexperts)\.([^.\[\]]+)(?:\.weight)?\[(\d+)\]", re.ASCII)
-#: How names of tensors end that are of no layer.
+#: Ends of the names of tensors of no layer.
 _MODEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "token_embd": ("embed_tokens", "word_embeddings", "wte", "tok_embeddings", "embed_in"),

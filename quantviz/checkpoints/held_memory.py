@@ -23,7 +23,7 @@ class HeldMemory:
 
     def __init__(self, size: int) -> None:
         self._values = np.empty(size, np.float32)
-        #: Where each part that is taken begins and ends, the oldest first.
+        #: Begin and end of each part that is taken, the oldest first.
         self._taken: deque[tuple[int, int]] = deque()
         self._changed = threading.Condition()
         self._closed = False

@@ -39,7 +39,7 @@ class Importance(Picklable):
 
     #: Hash of its values, which identifies it.
     mark: str
-    #: How many experts there are; 1 of a weight that has none.
+    #: Number of experts; 1 of a weight that has none.
     experts: int
     #: float32, one expert after the other.
     raw: bytes = field(repr=False)
@@ -49,7 +49,7 @@ class Importance(Picklable):
 
     @classmethod
     def of(cls, squares: Array, is_seen: tuple[bool, ...] = (True,)) -> Importance:
-        """Return that of mean squares (experts, columns)."""
+        """Return the importance with the given mean squares (experts, columns)."""
         raw = np.ascontiguousarray(squares, np.float32).tobytes()
         mark = xxhash.xxh3_64(raw, seed=len(squares)).hexdigest()
         return cls(mark, len(squares), raw, is_seen)
@@ -68,7 +68,7 @@ class Importance(Picklable):
         return found if np.isfinite(found) and found >= 0 else None
 
     def expert(self, number: int) -> Importance:
-        """Return that of one expert."""
+        """Return the importance of one expert."""
         return Importance.of(self.squares[number : number + 1], self.is_seen[number : number + 1])
 
     def is_stacked_as(self, shape: Shape) -> bool:

@@ -40,11 +40,11 @@ class Item:
     #: The tensors of the files that it is made up of; its name where they cannot be had.
     parts: tuple[str, ...]
     shape: Shape
-    #: How it is stored: of a quantized weight its layout and the format of its codes.
+    #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
     #: The file that holds its first part, with its folder.
     file: str
-    #: Why it cannot be read.
+    #: Reason why it cannot be read.
     reason: QuantVizError | None = None
 
     @property

@@ -204,7 +204,7 @@ class _Search:
 
     @property
     def gap(self) -> float:
-        """Return by how much a solution that was not looked at could be cheaper."""
+        """Return the most by which a solution that was not searched could be cheaper, in units of cost."""
         gap = self._excess - self._unseen
         return math.ldexp(gap, self._unit) if gap > self._noise else 0.0
 
@@ -401,7 +401,7 @@ class _Kinds:
         #: Cost that each kind saves a bit, and its bits in all groups.
         self.slope = steps.slope[begins]
         self.bits = np.add.reduceat(steps.bits, begins) if len(begins) else begins
-        #: How many kinds are taken.
+        #: Number of kinds that are taken.
         self.taken = int(np.searchsorted(begins, taken))
         order = np.argsort(steps.group, kind="stable")
         kind = np.searchsorted(begins, order, side="right") - 1

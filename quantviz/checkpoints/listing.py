@@ -30,7 +30,7 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Unmeasured(Picklable):
-    """Why a tensor, or a recipe on it, has no result."""
+    """Reason why a tensor, or a recipe on it, has no result."""
 
     #: "left_aside" where it is not for quantizing, "refused" where no scheme can be used on it, "not_read"
     #: where its layout is not known, "problem" where something is wrong with it.
@@ -46,12 +46,12 @@ class Entry(Picklable):
     #: Path to open to read it: the file that holds it, with its folder; of a quantized weight in several
     #: files the checkpoint.
     file: str
-    #: How it is stored; of a quantized weight its layout and the format of its codes.
+    #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
     shape: Shape
     #: Bytes of the file that are read for it.
     size: int
-    #: Why it is not measured; none where it is.
+    #: Reason why it is not measured; None where it is.
     unmeasured: Unmeasured | None = None
     #: Version of its file on another machine, see `FileData.version`.
     version: str = ""
@@ -60,7 +60,7 @@ class Entry(Picklable):
     #: Whether its parts lie in several files.
     spread: bool = False
 
-    #: Which of its axes are outputs, the rows as which it is quantized.
+    #: Its axes of outputs, the rows as which it is quantized.
     outputs: tuple[int, ...] = (0,)
     #: Substitutes of an engine for schemes that do not fit, by the places of the requested schemes: another
     #: scheme, or None where it keeps the tensor as it is.

@@ -1,4 +1,4 @@
-"""Which tensor of one checkpoint is which of another, where their names differ.
+"""Matching of the tensors of two checkpoints whose names differ.
 
 Names that differ only in their beginning, or in parts that only one of the two lists has, are matched by
 their longest common ends: a trainer's wrappers (`module.`, `_orig_mod.`), a model within a model
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
     #: Its name with a mark for the matrices, the same for all of them and for the one.
     key: str
-    #: Which of them it is, and of how many; none where it is the one that holds them.
+    #: Its number among them, and their count; None where it is the tensor that holds them.
     number: int | None
     of: int
 
@@ -137,7 +137,7 @@ class Match:
     here: str = ""
     there: str = ""
     inside: tuple[str, ...] = ()
-    #: Which of several matrices in one of the original it is; none where it is all of it.
+    #: Its number among several matrices in one of the original; None where it is all of it.
     part: Part | None = None
     #: All tensors of the original that it holds, in order, `original` first; () where that is all.
     joined: tuple[str, ...] = ()

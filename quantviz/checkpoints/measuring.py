@@ -49,7 +49,7 @@ class Row(Picklable):
     reason: QuantVizError | None = None
     #: Numbers by name: every metric, and those of `NUMBERS`.
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    #: Where the first error of largest size is.
+    #: Place of the first error of largest size.
     max_error_at: Shape | None = None
     #: The reference's version that this follows.
     arithmetic: int = ARITHMETIC
@@ -68,7 +68,7 @@ class Known(Picklable):
     #: Its shape in the file, and as it is quantized.
     shape: Shape
     seen: Shape
-    #: Which axes of the first are rows of the second.
+    #: Axes of the first that are rows of the second.
     outputs: tuple[int, ...]
     #: The dtype of its values in the file.
     dtype: str
@@ -121,9 +121,9 @@ class Part(Picklable):
     """Measurement of a part of a tensor under a recipe, or the error in its place."""
 
     moments: Moments | None = None
-    #: How many elements were measured.
+    #: Number of measured elements.
     cells: int = 0
-    #: Where the first error of largest size is: a flat place of the whole tensor.
+    #: Flat place of the first error of largest size in the whole tensor.
     largest_at: int = 0
     problem: QuantVizError | None = None
 

@@ -135,7 +135,7 @@ class Square:
     column: int
     #: Its tensor, or the worst of several.
     tensor: str
-    #: How many tensors it stands for.
+    #: Number of tensors that it stands for.
     count: int
     #: "ok", "left_aside", "refused", "not_read", "problem" or "waiting", and the value where it is ok; "kept"
     #: where a choice leaves it as it is stored.
@@ -166,7 +166,7 @@ class ModelMap:
     recipe: str = ""
     #: Tensors that have no square because rows and columns would be too many: those of rare kinds.
     crowded: int = 0
-    #: How many tensors of the map have each status, and how many have another type than the recipe, by type.
+    #: Numbers of tensors by status, and of those with another type than the recipe, by type.
     statuses: Mapping[str, int] = field(default_factory=dict)
     instead: Mapping[str, int] = field(default_factory=dict)
 

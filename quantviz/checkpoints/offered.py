@@ -1,4 +1,4 @@
-"""Which checkpoints, and which files of results, a folder of the server offers."""
+"""List of the checkpoints and files of results in the server's folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from quantviz.sources.local import Listing, data_folder, list_files, real_path
 
-#: How a file of results ends.
+#: Suffix of a file of results.
 RESULTS = ".sqlite"
-#: How an importance matrix ends that is no GGUF file; one that is has the word in its name.
+#: Suffixes of importance matrices that are no GGUF files; a GGUF one has the word in its name.
 IMATRICES = (".imatrix", "imatrix.dat")
 #: Before a name in an address that is no text by itself.
 _CODED = "~"
-#: How an index of shards ends, and how its shards do.
+#: Suffixes of indices of shards, with those of their shards.
 _INDEXES = {".safetensors.index.json": ".safetensors", ".bin.index.json": ".bin"}
 _INDEX = tuple(_INDEXES)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.", re.ASCII)

@@ -1,4 +1,4 @@
-"""How a checkpoint is opened, at a path or an address: a file, an index of shards, a folder, a split GGUF.
+"""Opening of a checkpoint at a path or an address: a file, an index of shards, a folder, a split GGUF.
 
     with open_model("model/") as model:
         model.tensors.names, model.aside, model.unread
@@ -396,7 +396,7 @@ def _files_in(folder: str) -> list[str] | None:
 
 
 def _split(file: str) -> tuple[str, ...]:
-    """Return all parts of a .gguf that was split; the file alone where it was not, or cannot be read."""
+    """Return the paths of all parts of a split .gguf; the file alone where it is whole, or cannot be read."""
     named = NUMBERED.fullmatch(name_of(file))
     if named is None:
         return (file,)

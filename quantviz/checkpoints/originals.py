@@ -325,7 +325,7 @@ def rows_of_part(number: int, sizes: Sequence[int], groups: int) -> torch.Tensor
 
 
 def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
-    """Return which of some originals is nearest to the first and last rows of the quantized tensor."""
+    """Return the original nearest to the first and last rows of the quantized tensor."""
     if len(originals) == 1:
         return originals[0]
     some = min(count, _FEW)
@@ -352,7 +352,7 @@ def reordered_rows(count: int, heads: int) -> torch.Tensor:
 
 
 def _nearer(rows: Rows, count: int, one: Original, other: Original) -> Original:
-    """Return which of two is nearer to the first of some rows of the quantized tensor."""
+    """Return the original, of two, that is nearer to the first rows of the quantized tensor."""
     count = min(count, _FEW)
     x_hat = rows(0, count)
     errors = [float((x_hat - each.read(0, count)).square().sum()) for each in (one, other)]

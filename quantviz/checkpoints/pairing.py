@@ -48,7 +48,7 @@ class Pair:
     item: Item | None
     partner: Item | None
     match: Match | None = None
-    #: Why it needs no partner.
+    #: Reason why it needs no partner.
     aside: Note | None = None
     #: All of its partners, in order, where it holds several tensors of the original; else ().
     joined: tuple[Item, ...] = ()
@@ -87,7 +87,7 @@ class _Pairing:
         self._remainder: dict[str, Shape] = {}
 
     def pairs(self) -> tuple[Pair, ...]:
-        """Return all pairs."""
+        """Return the pairs of both models' tensors, then tensors without a partner."""
         self._by_name()
         self._by_converter()
         self._by_ends()

@@ -44,7 +44,7 @@ Array = npt.NDArray[Any]
 
 #: Most elements of a tensor that is held whole; larger ones are measured in bands.
 MOST_HELD = 2**26
-#: How many threads read ahead, and elements up to which each of them has a group at a time.
+#: Number of threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS, _MOST_AHEAD = 2, 2**26
 #: Values of a decoded tensor that are hashed at a time.
 _AT_ONCE = 2**22

@@ -32,7 +32,7 @@ class Job:
 
     path: str
     recipes: tuple[str, ...]
-    #: When, in seconds of `time.time`.
+    #: Time of its start, in seconds of `time.time`.
     started: float
     process: subprocess.Popen[str]
     said: IO[str]

@@ -207,14 +207,14 @@ def _size_notes(
 
 
 def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
-    """Yield that there are no kernels, where there is a tensor that they would measure."""
+    """Yield a note on missing kernels, where there is a tensor that they would measure."""
     large = any(entry.unmeasured is None and math.prod(entry.shape) > limits.FUSED for entry in entries)
     if large and not has_kernels():
         yield Note.of("without_numba")
 
 
 def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
-    """Yield which recipes widen tensors of half precision, one note for each reason and dtype there is."""
+    """Yield a note for each reason and dtype, on the recipes that widen tensors of half precision."""
     names: dict[tuple[str, str], list[str]] = {}
     there = {entry.dtype for entry in entries if entry.unmeasured is None}
     for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):

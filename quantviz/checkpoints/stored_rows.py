@@ -48,7 +48,7 @@ _text, _optional_text = values.text, values.optional(values.text)
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a scan is."""
+    """Progress of a scan."""
 
     #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
     tensors_done: int
@@ -81,11 +81,11 @@ class Scan:
     progress: Progress
     #: Notes on the checkpoint's files, by language.
     notes: tuple[dict[str, str], ...]
-    #: How much of it was read, by language; nothing in files of before that was counted.
+    #: Note on its coverage, by language; empty in older files without one.
     coverage: dict[str, str] = field(default_factory=dict)
     #: Whether that is all of it.
     is_complete: bool = True
-    #: Which of its tensors are measured.
+    #: Selection of its tensors that are measured.
     selection: Selection = ALL_QUANTIZED
 
 
@@ -99,11 +99,11 @@ class Listed(NamedTuple):
     shape: Shape
     content: str | None
     status: str | None
-    #: Which of its axes are outputs.
+    #: Its axes of outputs.
     outputs: tuple[int, ...] = (0,)
     #: Substitutes of an engine for a recipe, by the recipe's place; None where it keeps the tensor.
     instead: Mapping[int, Scheme | None] = MappingProxyType({})
-    #: Why it was not measured, by language.
+    #: Reason why it was not measured, by language.
     reason: Mapping[str, str] | None = None
     #: The mark of the importance of its columns; "" where all count alike.
     importance: str = ""
@@ -114,10 +114,10 @@ class Measured:
     """Measurement of a content under a scheme."""
 
     status: str
-    #: Why it was not measured, by language.
+    #: Reason why it was not measured, by language.
     reason: Mapping[str, str] | None
     numbers: Mapping[str, float]
-    #: Where the first error of largest size is.
+    #: Place of the first error of largest size.
     place: Shape | None
     #: Whether its row cannot be read.
     is_damaged: bool = False

@@ -33,7 +33,7 @@ BAND, _MOST_HELD_OF_BAND = 2**24, 2**25
 class Task(Picklable):
     """Some tensors to be measured, each under its schemes."""
 
-    #: Where the tensors are in the checkpoint.
+    #: Places of the tensors in the checkpoint.
     positions: tuple[int, ...]
     entries: tuple[Entry, ...]
     schemes: tuple[tuple[Scheme, ...], ...]
@@ -46,7 +46,7 @@ class Measures(Picklable):
     entry: Entry
     content: str
     rows: tuple[Row, ...]
-    #: Why it could not be read.
+    #: Reason why it could not be read.
     problem: QuantVizError | None = None
 
 
@@ -76,7 +76,7 @@ class Parts(Picklable):
     """Measurements of some bands: for each in its order, a part for each scheme."""
 
     bands: tuple[tuple[Part, ...], ...] = ()
-    #: Why they could not be read.
+    #: Reason why they could not be read.
     problem: QuantVizError | None = None
 
 

@@ -40,7 +40,7 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
 STATUSES = tuple(BECAME_OF)
 #: Threads that compare: each has a band with its codes and values, some 50 MB.
 _THREADS = 12
-#: How codes can have been chosen.
+#: Ways in which codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight, on either side.
 ODDITIES = ("all_zero", "all_equal", "not_finite")
@@ -85,7 +85,7 @@ class TensorAudit(Picklable):
     scale_dtype: str = ""
     #: Bits that the file spends on one element, scales included.
     bits: float = math.nan
-    #: How its codes were chosen: "nearest", "gptq" (column by column, later ones making up for the errors of
+    #: Rounding of its codes: "nearest", "gptq" (column by column, later ones compensate for the errors of
     #: earlier ones) or "other"; "" where it is not quantized.
     rounding: str = ""
     #: The share of codes that are the nearest to the original's value at the file's scales.
@@ -100,7 +100,7 @@ class TensorAudit(Picklable):
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
-    #: How its partner was found: "name", "ends" or "converter"; "" where it has none.
+    #: Kind of match with its partner: "name", "ends" or "converter"; "" where it has none.
     matched: str = ""
     match: Match | None = None
     #: Whether it counts as a weight, and its values; bytes in the quantized file.

@@ -16,7 +16,7 @@ _DIGITS = re.compile(r"\d{1,6}", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where a tensor stands in a model."""
+    """Place of a tensor in a model."""
 
     #: Parts before the layer's number, such as "model.layers"; "" where there is none.
     stack: str

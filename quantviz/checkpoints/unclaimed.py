@@ -22,7 +22,7 @@ from quantviz.sources.layouts.decoded import ModelTensors
 WHOLE = re.compile(r"u?int\d+|bool", re.ASCII)
 #: dtypes that are codes where there are scales beside them.
 _SMALL_FLOAT = re.compile(r"float[468]_.*", re.ASCII)
-#: How names end of whole numbers that are no codes.
+#: Ends of the names of whole numbers that are no codes.
 _INDEX = re.compile(r"(.*[._])?(index|indices|ids|positions?|mask|num_batches_tracked|offsets?)", re.ASCII)
 #: Texts in the last parts of names of tensors that accompany codes, such as scales.
 _OF_CODES = re.compile(

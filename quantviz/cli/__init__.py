@@ -36,7 +36,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Where the chosen language is kept in Click's context.
+#: Key of the chosen language in Click's context.
 _LANGUAGE = "quantviz.language"
 
 

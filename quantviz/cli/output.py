@@ -1,4 +1,4 @@
-"""Where a command's data go and in which form; sentences for people go to stderr.
+"""Target and form of a command's data; sentences for people go to stderr.
 
 @click.command()
 @click.argument("path")

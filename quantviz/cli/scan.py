@@ -250,7 +250,7 @@ class _Cancelling:
 
 
 class _Line:
-    """How far a scan is: one line on a terminal, else a line now and then, such as in the log of a build."""
+    """Progress of a scan: one line on a terminal, else a line now and then, such as in the log of a build."""
 
     def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._shows, self._terminal = shows, sys.stderr.isatty()

@@ -43,7 +43,7 @@ class Chosen:
     dtype: str
     #: Its shape in the file.
     shape: Shape
-    #: Which of the file's axes are the rows.
+    #: The file's axes that are the rows.
     orientation: Orientation = _USUAL
 
     def cell(self, form: str) -> Shape:

@@ -23,7 +23,7 @@ class Parts:
 class Files:
     """Format of a tool's files."""
 
-    #: How their names end.
+    #: Suffix of their names.
     suffix: str
     #: Bytes of which each tensor takes a multiple.
     alignment: int = 1

@@ -62,9 +62,9 @@ class Preset:
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a tensor stands, as far as a preset asks."""
+    """Place of a tensor in the model, as far as presets depend on it."""
 
-    #: Which of the tensors of its kind it is, and how many there are: of the feed-forward part, layers.
+    #: Its number among the tensors of its kind, and their count: of the feed-forward part, layers.
     number: int
     count: int
     #: Heads of queries for one of keys, at least.

@@ -49,7 +49,7 @@ class Profile:
     files: Files | None = None
     #: The form in which `export_allocation` writes for it; "" where there is none.
     export: str = ""
-    #: How the ids of its conventions begin: those whose decibels are its own.
+    #: Prefix of the ids of its conventions: those whose decibels are its own.
     arithmetic: str = ""
     #: Whether it joins query, key and value, and gate and up, into one matrix of one recipe.
     joins: bool = False

@@ -1,4 +1,4 @@
-"""How far a scan is, and the button that ends it."""
+"""Progress of a scan, and the button that ends it."""
 
 from __future__ import annotations
 

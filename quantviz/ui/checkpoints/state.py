@@ -65,7 +65,7 @@ class CheckpointsState:
     fused: bool = False
 
     def shown(self, recipes: tuple[str, ...]) -> str:
-        """Return which of the recipes of a scan is shown."""
+        """Return the shown recipe, of those of a scan."""
         return self.recipe if self.recipe in recipes else recipes[0]
 
 

@@ -74,11 +74,11 @@ class LessonRuler:
     rows: tuple[GridRow, ...]
     #: Mean and deviation of the normal density behind the dots; none where it is not shown.
     bell: tuple[float, float] | None
-    #: How much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    #: Amount of detail, of `quantviz.lab.picture_parts.RULER_STAGES`.
     stage: str
     #: Whether the step shows panels.
     panels: bool
-    #: How much larger everything is on a projector; none elsewhere.
+    #: Factor of enlargement on a projector; None elsewhere.
     enlarge: float | None
     #: The learner's prediction, where the question has one.
     mark: Mark | None = None

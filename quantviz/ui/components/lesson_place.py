@@ -1,4 +1,4 @@
-"""Where in the lessons the learner is. The lessons show it; the Lab and the teacher's page turn to it."""
+"""Place of the learner in the lessons. The lessons show it; the Lab and the teacher's page turn to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIST_HEADING = ".st-key-lesson_title h1"
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the lessons the learner is."""
+    """Place of the learner in the lessons."""
 
     #: None for the list of all lessons.
     lesson: str | None = None

@@ -188,7 +188,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str,
 
 
 def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
-    """Return which cells each pixel stands for, and which of them it shows."""
+    """Return the cells that each pixel stands for, and the places of those that it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
     found = {"x_at": pixels.x_at, "error_at": pixels.error_at}

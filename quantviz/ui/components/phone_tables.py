@@ -13,7 +13,7 @@ _PHONE = 560
 _LINE, _TOUCHED_LINE, _HEADINGS = 29, 44, 36
 
 
-#: How a page is shared out between a table and the plot beside it.
+#: Shares of a page's width for a table and the plot beside it.
 TABLE_AND_PLOT = (7, 5)
 
 

@@ -47,7 +47,7 @@ def format_name(format_id: str) -> str:
 
 
 def granularity_words(granularity: Granularity, source: Source) -> str:
-    """Return which elements of the tensor of `source` share one scale."""
+    """Return the elements of the tensor of `source` that share one scale, in words."""
     fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
     key = granularity.id
     if isinstance(granularity, PerChannel):
@@ -73,7 +73,7 @@ def calibration_words(calibration: Calibration) -> str:
 
 
 def convention_name(convention: Convention) -> str:
-    """Return whose arithmetic it is."""
+    """Return the name of the engine whose arithmetic it is."""
     return say(f"conventions.{convention.id}.name")
 
 

@@ -20,7 +20,7 @@ from quantviz.ui.formats.state import (
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, say_error
 
-#: Which kind of format is offered first.
+#: Kind of format that is offered first.
 _KINDS = ("float", "integer", "codebook")
 
 

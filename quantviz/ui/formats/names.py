@@ -1,4 +1,4 @@
-"""How formats, values and the parts of a code are written on the formats page."""
+"""Spelling of formats, values and the parts of a code on the formats page."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Shown:
 
     #: The bug at each value of its handle; a single one where it is shown on a case.
     frames: tuple[Frame, ...]
-    #: Which of them is looked at.
+    #: Number of the one that is looked at.
     at: int
     #: The cell looked at, as row and column.
     cell: tuple[int, int]

@@ -45,11 +45,11 @@ _MOVED = "golf_moved"
 class Outcome:
     """The outcome of the last press of *Try it*."""
 
-    #: The number of the try, from 1; none where there is none.
+    #: The number of the try, from 1; None where there is none.
     number: int | None = None
-    #: Whether it had been tried before.
+    #: Whether the same try was made before.
     again: bool = False
-    #: Why it could not be tried.
+    #: Reason why it could not be tried.
     refused: QuantVizError | None = None
     #: Whether there is a try because the button was pressed, and not from a link.
     pressed: bool = False

@@ -81,15 +81,15 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
-    """Return which of the cells in view are those that cost the most, bool of the rows and columns in view;
-    None where nothing is to blame.
+    """Return the mask of the cells in view that cost the most, bool of the rows and columns in view; None
+    where nothing is to blame.
     """
     best = _found(state)[0]
     return None if best.choice is None else parts_in_view(best, state.source.shape, state.view)
 
 
 def parts_in_view(blame: Blame, shape: Shape, view: View) -> npt.NDArray[np.bool_]:
-    """Return which of the cells in view belong to the chosen parts: cells, or channels of an axis."""
+    """Return the mask of the cells in view that belong to the chosen parts: cells, or channels of an axis."""
     rows, cols = view.size(shape)
     seen = np.zeros((rows, cols), bool)
     assert blame.choice is not None

@@ -129,7 +129,7 @@ def measures_of(kept: Kept, name: str) -> dict[str, float]:
 
 
 def differing(shown: Shown | None, view: View) -> Any:
-    """Return which of the cells in view differ, bool of its rows and columns; None where it is not shown."""
+    """Return the mask of the differing cells in view, bool of its rows and columns; None where hidden."""
     return None if shown is None or not visible("compare") else seen(shown.lit, view)
 
 

@@ -1,4 +1,4 @@
-"""Where the Lab's controls and numbers lead: the lessons' terms that explain each of them.
+"""Links from the Lab's controls and numbers to the lessons' terms that explain each of them.
 
 A link names the term, and the lessons' page finds the step that introduces it: nothing of the lessons is read
 here, so no control waits for them.

@@ -30,7 +30,7 @@ _NEAR = 32
 _MINIMAP = "minimap"
 #: Kinds of parts that are ranked.
 RANKED = ("cells", "rows", "columns", "blocks")
-#: How many of each.
+#: Most of each.
 MOST_RANKED = 20
 #: Columns that are not shown: of blocks their place in the grid is enough.
 _HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -60,7 +60,7 @@ _HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale",
 
 @dataclass(frozen=True, eq=False)
 class Areas:
-    """Where the parts go that are filled after the frame was painted."""
+    """Places of the parts that are filled after the frame was painted."""
 
     #: Contents of *Share* and *More*; None where they are not shown.
     share: Any

@@ -319,7 +319,7 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
 
 
 def _quick(state: LabState) -> tuple[Calibration, ...]:
-    """Return all calibrations but those that would take minutes: a histogram of each of many blocks."""
+    """Return the calibrations, without those that would take minutes: a histogram of each of many blocks."""
     from quantviz.analysis.calibration_comparison import all_calibrations
 
     many = state.scheme.layout(state.source.shape).block_count > _MOST_HISTOGRAMS

@@ -202,7 +202,7 @@ _USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a granularity is chosen."""
+    """Controls of a granularity."""
 
     #: Its buttons' names, and the start of each.
     buttons: Callable[[LabState], Mapping[str, Granularity]]
@@ -457,7 +457,7 @@ def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
 _SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
     {"group": PerGroup, "block": PerBlock, "flat": Flat}
 )
-#: How each granularity is chosen, by its id, in the order of the buttons.
+#: Controls of each granularity, by its id, in the order of the buttons.
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
         PerTensor.id: _Kind(lambda state: {"tensor": PerTensor()}),

@@ -99,7 +99,7 @@ def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
 
 
 def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown | None) -> Any:
-    """Return which of the cells in view the open tab speaks of, bool of its rows and columns; None for
+    """Return the mask of the cells in view that the open tab is about, bool of its rows and columns; None for
     none.
     """
     if stage.tab == "blame":

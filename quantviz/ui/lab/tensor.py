@@ -99,7 +99,7 @@ def _catalog(key: str, _file: str, _read_as: str) -> Catalog:
 
 
 def tensor_of(source: Source) -> torch.Tensor:
-    """Return all of it, of half precision in its own dtype: for tensors that are known to be small."""
+    """Return all its values, of half precision in their own dtype: for tensors that are sure to be small."""
     from quantviz.tensors.conversion import torch_dtype
 
     x = stored_of(source)

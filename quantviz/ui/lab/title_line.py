@@ -91,7 +91,7 @@ def _crumbs(state: LabState) -> None:
 
 
 def _block(state: LabState) -> str:
-    """Return which block the cell lies in, by the axes in view."""
+    """Return the place of the cell's block in words, by the axes in view."""
     shape = state.source.shape
     if state.scheme.problems(shape):
         return ""

@@ -1,4 +1,4 @@
-"""Where the keyboard goes on after a button that is gone."""
+"""Keyboard focus after a button that is gone."""
 
 from __future__ import annotations
 

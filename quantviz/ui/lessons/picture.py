@@ -90,7 +90,7 @@ def show_picture(now: Now) -> None:
 
 
 def state_looked_at(now: Now) -> str:
-    """Return which of the table's states the panels show, or `IN_HAND`."""
+    """Return the name of the table's state in the panels, or `IN_HAND`."""
     found = st.session_state.get(LOOK)
     if not isinstance(found, str) or found not in now.scenes or not _can_look(now):
         return IN_HAND
@@ -155,7 +155,7 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
 
 
 def _whose(now: Now) -> str:
-    """Return whose state the tiles show beside the answer: the learner's, or the one from before."""
+    """Return "yours" where the tiles beside the answer show the learner's state, "before" for the start."""
     return "yours" if _is_moved(now) else "before"
 
 

@@ -44,7 +44,7 @@ _ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
 #: The popover and its uploader, and the outcome of the last file.
 _POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
 _COMPONENT, _SCRIPT = "quantviz_progress", "progress"
-#: Where the browser keeps the answers. Another form of them gets another number, and leaves these alone.
+#: Key of the answers in the browser. Another form of them gets another number, and leaves these alone.
 _KEY = f"quantviz.teaching.lessons.v{VERSION}"
 #: Id of this session, number of readings of the browser's store, whether the browser refuses to keep
 #: anything, and whether the learner has just cleared it.

@@ -1,4 +1,4 @@
-"""Where the parts of a step's picture stand on a projector, and how high they are there.
+"""Places and heights of the parts of a step's picture on a projector.
 
 Heights are in pixels before the picture is enlarged, for a wall of 1280×720; a larger one is the same in
 proportion.
@@ -21,7 +21,7 @@ PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
 #: The shares of the two columns, by the number of panels in the first.
 _COLUMNS = {2: (7, 5)}
 _EVEN = (1, 1)
-#: How much larger a ruler is that has the whole width and no curve below it.
+#: Factor of enlargement of a ruler with the whole width and no curve below it.
 _ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
 #: of one line; and what a second line takes of it, a control in place of the bars, and one of two lines.

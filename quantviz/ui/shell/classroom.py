@@ -17,7 +17,7 @@ PARAMETER, PROMPT = "k", "ask"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
-#: How much larger figures are on a projector, at least.
+#: Least factor of enlargement of figures on a projector.
 _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
 #: side.
@@ -27,7 +27,7 @@ _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 LEAST_DIGIT, _DIGIT = 28, 12
 #: The same of a ruler outside lessons.
 RULER_DIGIT = 20
-#: How wide two panels of a lesson are beside their ruler on such a projector.
+#: Width of two panels of a lesson beside their ruler on such a projector, in pixels.
 LESSON_WIDTH = 704
 #: Parts that are not projected: the sidebar's groups, small buttons, and everything below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
@@ -111,14 +111,12 @@ def enlarge(width: float = 0) -> float:
 
 
 def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
-    """Return how many times larger than usual a ruler is drawn on a projector of 1280×720 pixels, where its
-    digits have so many; none elsewhere. The browser enlarges it with the wall.
+    """Return the factor of enlargement of a ruler on a projector of 1280×720 pixels, for digits of `digit`
+    pixels; None elsewhere. The browser enlarges it with the wall.
     """
     return digit / _DIGIT if classroom().projector else None
 
 
 def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:
-    """Return how many times larger than usual a lesson's picture of so many pixels' width is drawn on a
-    projector; none elsewhere.
-    """
+    """Return the factor of enlargement of a lesson's picture of `width` pixels on a projector, else None."""
     return LEAST_DIGIT / _DIGIT * max(1.0, width / LESSON_WIDTH) if classroom().projector else None

@@ -1,4 +1,4 @@
-"""Where a person was last in the Lab and in the lessons: kept in their browser, for the front door to lead
+"""Last places of a person in the Lab and in the lessons: kept in their browser, for the front door to lead
 back to. The server keeps nothing of it.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-#: Where the browser keeps them. Another form of them gets another number, and leaves these alone.
+#: Key of the places in the browser. Another form of them gets another number, and leaves these alone.
 KEY = "quantviz.places.v1"
 _KEEP = """<script>
 try {

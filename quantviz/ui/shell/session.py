@@ -44,7 +44,7 @@ _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 _WENT = "went"
 _OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
 _WIDGETS = "widgets"
-#: Where the state was opened from, if not in the Lab itself.
+#: Origin of the state, if it was opened from outside the Lab.
 _ORIGIN = "lab_origin"
 #: The tensor that was opened from a model's map.
 _FROM_MAP = "lab_from_map"

@@ -41,7 +41,7 @@ _NOTHING = object()
 class _Kept:
     value: Any
     bytes: int
-    #: How long it took to make.
+    #: Seconds that it took to make.
     seconds: float
     #: The one of least worth goes first.
     worth: float

@@ -36,8 +36,8 @@ class Turns:
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
         self._arrivals = itertools.count()
-        #: When a turn last began or ended. A thread that waits long only because many wait goes on waiting:
-        #: all at once they would hinder each other.
+        #: Time at which a turn last began or ended. A thread that waits long only because many wait goes on
+        #: waiting: all at once they would hinder each other.
         self._moved = time.monotonic()
         self._lock = threading.Lock()
         self._own = threading.local()

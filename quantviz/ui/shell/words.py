@@ -88,7 +88,7 @@ def say_error(error: QuantVizError) -> str:
     return plain(_worded(error).message(language()))
 
 
-#: Which names in an error's parameters are ids, and where their words are.
+#: Names of ids in an error's parameters, with the keys of their words.
 _IDS = MappingProxyType(
     {"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"}
 )
@@ -159,8 +159,8 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def count_text(count: int) -> str:
-    """Return how many, as short as there is room for: beyond a million three digits, in Chinese in ten
-    thousands.
+    """Return a count as a short text: beyond a million with three digits, in Chinese in units of ten
+    thousand.
     """
     if count < 1_000_000:
         return f"{count:,}"

@@ -206,7 +206,7 @@ def _show_sees(choice: Choice) -> None:
 
 
 def _seen(choice: Choice) -> str:
-    """Return which of `_SEES` the choice is."""
+    """Return the one of `_SEES` that the choice is."""
     if choice.by_parts or choice.room.locked:
         return "parts"
     return {frozenset(): "everything", RESULTS: "predict"}.get(choice.room.hidden, "parts")
