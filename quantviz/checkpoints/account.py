@@ -48,7 +48,7 @@ class Accounted(Picklable):
     size: int
     #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""
-    #: Values of that weight, counted once: at the first tensor that it is made up of.
+    #: Values of that weight, counted once: at the first of its tensors.
     elements: int = 0
     reason: Reason | None = None
     #: The file's name; "" where the checkpoint is one file.

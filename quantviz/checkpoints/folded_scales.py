@@ -92,7 +92,7 @@ def _claimed(
     where the rest is more than rounding.
 
     A fit of so many scales makes some of any damage smaller: columns under the scales of others, as where
-    their order was not heeded, come out 18 dB better and are damaged all the same.
+    their order was ignored, come out 18 dB better and are damaged all the same.
     """
     if weight.scheme is None:  # there is no step to bound the rounding error by
         return None

@@ -84,8 +84,8 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ffn_gate_inp_shexp": ("mlp.shared_expert_gate",),
     }
 )
-#: Matrices that checkpoints have as one and that llama.cpp writes one by one: what follows the layer's number
-#: by a kind of ours, and by the mark in a key (`matching.TOGETHER`) the kind and the kinds one by one.
+#: Matrices that checkpoints have as one and that llama.cpp writes one by one: name parts after the layer's
+#: number by a kind of ours, and by the mark in a key (`matching.TOGETHER`) the kind and the kinds one by one.
 _AS_ONE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "ffn_gate_up": ("mlp.gate_up_proj", "mlp.dense_h_to_4h", "feed_forward.w13"),
@@ -114,7 +114,7 @@ _MODEL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-#: Parts of the longest of these, with what it is of the tensor.
+#: Number of parts in the longest of these, with the last part, such as "weight".
 _MOST_PARTS = 1 + max(end.count(".") + 1 for ends in _MODEL.values() for end in ends)
 
 

@@ -37,7 +37,7 @@ class Item:
 
     name: str
     kind: Kind
-    #: The tensors of the files that it is made up of; its name where they cannot be had.
+    #: Its tensors in the files; its name where they cannot be read.
     parts: tuple[str, ...]
     shape: Shape
     #: Its dtype in the file; of a quantized weight its layout and the format of its codes.

@@ -122,7 +122,7 @@ def solve(bits: Array, cost: Array, budget: int) -> Solution:
     """Return the cheapest choice for each group whose bits add up to at most `budget`.
 
     Where the states to enumerate are too many, the search is cut at a fixed amount of work: the solution is
-    then the cheapest that was found, and its `gap` what is not proven.
+    then the cheapest one found, and its `gap` bounds its distance to the optimum.
 
     Args:
         bits: Whole numbers, shape (groups, choices), int64, all together below `MOST_BITS`.

@@ -60,7 +60,7 @@ class OpenModel:
     files: Mapping[str, str]
     #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
-    #: Tensors of the index that cannot be had, and files that cannot be opened, by name, with their file and
+    #: Tensors of the index that are missing, and files that cannot be opened, by name, with their file and
     #: the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
     #: Tensors of the shards that the index does not name, or that another file had before, with their files.

@@ -83,7 +83,7 @@ def row_key(scheme: Scheme, mark: str = "") -> str:
 
 def row_mark(scheme: Scheme, mark: str) -> str:
     """Return the end of a row's key: the mark of the importance of a tensor's columns, where the scheme's
-    engine heeds that.
+    engine uses that.
 
     >>> row_mark(as_scheme("q4_k"), "5e1f"), row_mark(as_scheme("q8_0"), "5e1f")
     ('#5e1f', '')

@@ -61,7 +61,7 @@ class ResultFile:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path, self._read_only = path, read_only
-        #: Of a link the log lies beside what it leads to.
+        #: Of a link the log lies beside its target.
         self._log = _beside(path.resolve(), _LOG)
         self._steps_left = 0
         self._copy: tempfile.TemporaryDirectory[str] | None = None
@@ -165,7 +165,7 @@ class ResultFile:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Write all that is put down meanwhile at once.
+        """Write all changes inside the `with` block in one transaction.
 
         Raises:
             QuantVizError: The disk is full, or the file cannot be written. Rows written before stay.
@@ -196,8 +196,8 @@ class ResultFile:
     # ---- opening -------------------------------------------------------------------------------------
 
     def _put_down_empty(self) -> None:
-        """Put down a file without rows, its tables and all at once: whoever looks meanwhile finds no file or
-        one that can be read. On a disk without hard links `_check_tables` fills it where it lies.
+        """Write a file of empty tables in one step: a reader meanwhile finds no file or one that can be read.
+        On a disk without hard links `_check_tables` fills it where it lies.
         """
         path = self.path.resolve()
         with tempfile.TemporaryDirectory(prefix=".quantviz_results_", dir=path.parent) as folder:
@@ -329,7 +329,7 @@ def _state_of(path: Path, log: Path) -> tuple[int, ...]:
 
 
 def _shape_of(listed: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    """Return the tables of a file with the words that made them, whatever stands between these."""
+    """Return the tables of a file with their SQL, with white space made uniform."""
     return {(*each[:3], " ".join(str(each[3]).split())) for each in listed}
 
 

@@ -194,7 +194,7 @@ class Results:
         found = self._file.rows(
             ", ".join(MEASURED_COLUMNS),
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
-            " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two is what counts
+            " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
             (tensor.content, *keys, FOR_NOW, ARITHMETIC),
             key="content, scheme, arithmetic",
             most=2 * RESULT_RECIPES,
@@ -384,24 +384,24 @@ class Results:
         )
 
     def note_rate(self, number: int, bytes_read: int, seconds: float) -> None:
-        """Put down how many bytes this run has gone through and how long it took."""
+        """Store the bytes that this run has read, and its seconds."""
         self._file.write(
             "UPDATE scans SET bytes_read = ?, seconds = ?, updated = ? WHERE id = ?",
             (bytes_read, seconds, time.time(), number),
         )
 
     def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
-        """Put down how much of the checkpoint was read, by language."""
+        """Store the note on the coverage of the checkpoint, by language."""
         with self.together():
             notes = [*self.scan(number).notes, {**coverage, COVERAGE: is_complete}]
             self._file.write("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
 
     def end(self, number: int, state: str) -> None:
-        """Put down that a scan is "done" or "cancelled"."""
+        """Store the final state of a scan, "done" or "cancelled"."""
         self._file.write("UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number))
 
     def together(self) -> AbstractContextManager[None]:
-        """Write all that is put down meanwhile at once."""
+        """Write all changes inside the `with` block in one transaction."""
         return self._file.together()
 
 

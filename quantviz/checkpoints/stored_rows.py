@@ -349,6 +349,6 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # there is one, of somebody else
+    except OSError:  # there is one, of another user
         return True
     return True

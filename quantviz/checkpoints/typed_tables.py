@@ -148,7 +148,7 @@ def _is_number(name: str) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value marks that there is none: None, NaN, and what pandas has for it."""
+    """Return whether a value marks a missing one: None, NaN, or pandas' own mark."""
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
         return math.isnan(value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -17,8 +17,8 @@ import click
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 
-#: Exit statuses besides 0: finished, but something was found; a wrong use, or what was given cannot be
-#: opened; interrupted. `quantviz.cli.output` has the one of a closed pipe.
+#: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted.
+#: `quantviz.cli.output` has the one of a closed pipe.
 FOUND, UNUSABLE, INTERRUPTED = 1, 2, 130
 
 #: The verbs with their line in `quantviz --help`, each the function of its name in a module of its name. The

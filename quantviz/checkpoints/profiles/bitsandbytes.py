@@ -1,7 +1,7 @@
 """bitsandbytes, as Transformers uses it.
 
 Source: transformers, integrations/bitsandbytes.py: `_replace_with_bnb_linear` takes every nn.Linear and
-Conv1D, and `get_keys_to_not_convert` leaves out the head and what is tied to it.
+Conv1D, and `get_keys_to_not_convert` leaves out the head and the weights tied to it.
 """
 
 from __future__ import annotations

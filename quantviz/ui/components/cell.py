@@ -111,8 +111,8 @@ def show_cell_ruler(
 
 
 def show_steps(why: Explanation, *, folded: bool = False) -> None:
-    """Show every step, from the block's range to the error, with what is known of the block, the grid and the
-    code; `folded` into a button, where the page has no room for a line of its own.
+    """Show every step, from the block's range to the error, with facts of the block, the grid and the code;
+    `folded` into a button, where the page has no room for a line of its own.
     """
     with (st.popover if folded else st.expander)(say("cell.steps"), key="cell_steps"):
         head = "".join(

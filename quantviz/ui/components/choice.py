@@ -74,7 +74,7 @@ def choose_field(
     """Show a field of the Lab's state as a question with its answers below each other.
 
     Args:
-        state: What is chosen now.
+        state: The present state.
         field: The field's name, which is the control's key.
         question: The control's label.
         options: The ids that the field may have.

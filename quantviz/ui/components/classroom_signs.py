@@ -38,7 +38,7 @@ def show_room() -> None:
 
 
 def project(on: bool, shown: Classroom | None = None) -> None:
-    """Switch the session's projector on, for what `shown` leaves in sight, or off: then everything is as it
+    """Switch the session's projector on, with the visible parts of `shown`, or off: then everything is as it
     was before.
     """
     if on:
@@ -55,7 +55,7 @@ def _show_all() -> None:
 
 
 def show_prompt() -> None:
-    """Show the teacher's question to those who opened the Lab; where every result is left out there is always
+    """Show the teacher's question to those who opened the Lab; where every result is hidden there is always
     one.
     """
     room = classroom()

@@ -153,7 +153,7 @@ def show_hand(
 
     Args:
         study: The state's tensor under its scheme, small enough: see `fits_hand`.
-        state: What is chosen.
+        state: The Lab's state.
         key: Names the component, for `released`.
         chart: The key of the panels' container, which follow the hand.
         stamp: The checksum of the panels that show this state.

@@ -8,7 +8,7 @@ import streamlit as st
 
 from quantviz.ui.shell import session
 
-#: In the session: the place, what of the address could not be had, and the state that the learner looks at.
+#: In the session: the place, the errors of the address, and the state that the learner looks at.
 PLACE, PROBLEMS, LOOK = "lesson_place", "lesson_problems", "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 MOVED = "lesson_moved"

@@ -1,7 +1,7 @@
 """The mini-map: the whole matrix in a small picture, with a frame around the part in the panels.
 
-The panels' bridge moves the frame while a person zooms, and is moved by it; what is to be read for the
-new window it asks for itself (`chart_bridge(on_window=…)`).
+The panels' bridge moves the frame while a person zooms, and is moved by it; it requests the values of the
+new window by itself (`chart_bridge(on_window=…)`).
 """
 
 from __future__ import annotations

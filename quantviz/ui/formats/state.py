@@ -142,8 +142,8 @@ def change_state(**changes: Any) -> None:
 
 
 def setting(key: str, name: str) -> Callable[..., None]:
-    """Return a callback that takes what the widget `key` shows into the field `name`; the chosen code is that
-    of x again.
+    """Return a callback that takes the value of the widget `key` into the field `name`; the chosen code is
+    that of x again.
     """
     return session.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
 

@@ -188,8 +188,8 @@ def _code_range(shown: Shown) -> tuple[float, float]:
 
 
 def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
-    """Return the number of a row's line, the line, what it gives at the cell, and what becomes of the
-    tensor.
+    """Return the number of a row's line, the line, its result at the cell, and the tensor's error after the
+    program.
     """
     outcome = getattr(frame, row)
     line = frame.bug.fixed if row == "correct" else frame.bug.broken

@@ -32,8 +32,8 @@ from quantviz.ui.shell.words import language
 if TYPE_CHECKING:
     from quantviz.analysis.recipe_ranking import RecipeRow
 
-#: In the session: the round, what of its link could not be had, what came of the last press of *Try it*, and
-#: the holes whose par was asked for.
+#: In the session: the round, the errors of its link, the outcome of the last press of *Try it*, and the holes
+#: whose par was requested.
 _ROUND, _PROBLEMS, _OUTCOME, _ASKED = "golf_round", "golf_problems", "golf_outcome", "golf_asked"
 #: Whether the round has tries that were not computed yet.
 _UNSEEN = "golf_unseen"
@@ -56,8 +56,8 @@ class Outcome:
 
 
 def open_round() -> GolfRound:
-    """Return the round as this run begins: what the address asks for, in a new session or after the browser's
-    Back.
+    """Return the round as this run begins: that of the address in a new session or after the browser's Back,
+    else the session's.
     """
     # A button of ours may be faster than the address.
     moved = st.session_state.pop(_MOVED, False)
@@ -80,8 +80,8 @@ def link_problems() -> tuple[QuantVizError, ...]:
 
 
 def settle() -> bool:
-    """Compute the tries that are new, leave out what some engine refuses only then, and return whether that
-    has set the controls anew.
+    """Compute the tries that are new, leave out those that an engine refuses only then, and return whether
+    that has set the controls anew.
     """
     if not st.session_state.get(_UNSEEN):
         return False

@@ -1,6 +1,6 @@
 """The front door: a picture with fewer bits, moved by hand, and three doors behind it.
 
-The frame is painted first, then what one plays with; torch comes in at the end, for the next page.
+The frame is painted first, then the picture and its slider; torch comes in at the end, for the next page.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _costliest_first(blame: Blame, numbers: Sequence[int]) -> list[int]:
     """Return parts in their order, or, where only some are named, those that cost most before the others."""
     if len(numbers) <= _MOST_NAMED:
         return list(numbers)
-    # Those that are chosen are the first suspects, by what they cause.
+    # Those that are chosen are the first suspects, by the error that they cause.
     known = [each.number for each in blame.suspects if each.number in numbers]
     return known + [each for each in numbers if each not in known]
 

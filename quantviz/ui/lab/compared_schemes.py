@@ -41,7 +41,7 @@ _ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
     "contest_open",
     "contest_parts",
 )
-#: Before an engine's id among what can be added; no recipe's id has it.
+#: Before an engine's id among the schemes to add; no recipe's id has it.
 _ENGINE = "engine."
 #: Most schemes whose clearest win is named.
 _MOST_TOLD = 3

@@ -43,7 +43,7 @@ def show_lab_ruler(
     """
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
-    if study.of_file:  # a hand would draw what the range of the values gives
+    if study.of_file:  # a hand would draw codes from the values' range, not the file's
         show_cell_ruler(why, study, key="cell_ruler")
     elif study.result is not None and hand.fits_hand(state):
         hand.show_hand(

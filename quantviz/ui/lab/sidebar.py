@@ -218,7 +218,7 @@ KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
         "hub": show_hub,
     }
 )
-#: Those that whoever runs the server has to allow, each with whether it is.
+#: Kinds that the server's operator has to allow, each with a test whether it is allowed.
 OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_offered, "hub": hubs_offered})
 
 

@@ -80,7 +80,7 @@ def offered_tabs(state: LabState) -> tuple[str, ...]:
 
 def open_tab(state: LabState) -> str:
     """Return the tab that is open: the one chosen last in this session. A state that compares engines opens
-    the comparison, whoever brings it.
+    the comparison, from any origin.
     """
     offered = offered_tabs(state)
     compared = state.compared is not None and visible("compare")

@@ -119,7 +119,7 @@ class Now:
         return told == "after" and self.complete
 
     def tell(self) -> None:
-        """Tell the step's answers, whoever has answered."""
+        """Reveal the step's answers, whether or not the class has answered."""
         st.session_state[_TOLD] = {*st.session_state.get(_TOLD, ()), self._key}
 
     @property

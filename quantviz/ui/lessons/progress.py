@@ -2,8 +2,8 @@
 or as a card.
 
 A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session
-what the browser has kept (`progress.js`), and `take_from_browser` takes it; nothing of it is kept on the
-server.
+the browser's stored answers (`progress.js`), and `take_from_browser` takes them; nothing of them is kept on
+the server.
 """
 
 from __future__ import annotations

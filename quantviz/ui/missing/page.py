@@ -24,8 +24,8 @@ _LONGEST = 60
 def missing_pages(known: Iterable[StreamlitPage]) -> list[StreamlitPage]:
     """Return the page for the address this session began at, where it is none of `known`; else nothing.
 
-    Behind a proxy, what looks like a page's name can be the folder of the app: Streamlit then never asks for
-    it.
+    Behind a proxy, a text that looks like a page's name can be the folder of the app: Streamlit then never
+    requests it.
     """
     path = unquote(urlsplit(st.context.url or "").path).rstrip("/ ")
     asked = st.session_state.setdefault(_ASKED, path.rpartition("/")[2].strip())

@@ -56,8 +56,8 @@ def asks_anew() -> bool:
 
 
 def is_behind() -> bool:
-    """Return whether the browser sent its message before the answer to the one before had come: from an older
-    address than the page wrote last, or although that answer was broken off.
+    """Return whether the browser sent its message before it received the last answer: from an older address
+    than the page wrote last, or although that answer was broken off.
     """
     answered = st.session_state.get(_ANSWERED, True)
     return not answered or st.query_params.to_dict() != _written(page_shown())

@@ -73,9 +73,7 @@ def enter(room: Classroom) -> None:
 
 
 def visible(part: str) -> bool:
-    """Return whether a part of `classroom.HIDEABLE` is to be seen. What is not is not sent to the browser
-    either.
-    """
+    """Return whether a part of `classroom.HIDEABLE` is shown. Hidden parts are never sent to the browser."""
     room = classroom()
     return part not in room.hidden and not (room.projector and part in _NOT_PROJECTED)
 
@@ -105,7 +103,7 @@ def written(room: Classroom) -> dict[str, str]:
 def enlarge(width: float = 0) -> float:
     """Return the factor of enlargement of a figure of so many pixels' width.
 
-    A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
+    A projector's picture has one size on the wall for any number of pixels: the wider, the larger the text.
     """
     return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0
 

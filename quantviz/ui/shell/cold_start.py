@@ -72,7 +72,7 @@ def _started() -> float:
 
 def help_the_browser(place: Any) -> None:
     """Close the message that the page was not found, which only a first run can show, and have the browser
-    fetch what draws before there is something to draw. `place` is an empty element to put it in.
+    fetch the drawing script before there is something to draw. `place` is an empty element to put it in.
     """
     name = streamlit_private.drawing_script()
     draws = _FETCH_WHAT_DRAWS.replace("NAME", name) if name else ""

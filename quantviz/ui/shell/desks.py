@@ -14,8 +14,8 @@ _DESK, _OTHERS = "desk", "desks_left"
 
 
 def sit_at(desk: str, on_it: Iterable[str]) -> None:
-    """Have the controls work at a `desk`: what lies `on_it`, by its keys in the session, is as it was left
-    there, and what lay on the one before waits for it.
+    """Have the controls work at a `desk`: its values, under the keys `on_it` of the session, are restored,
+    and those of the desk before are kept for it.
     """
     before = st.session_state.get(_DESK, LAB)
     if before == desk:

@@ -27,8 +27,8 @@ class Dropped:
 
 
 def begin() -> None:
-    """Have the session count what is dropped. Call it before anything of the browser's is read: in the midst
-    of that nothing can be put into a session.
+    """Have the session count dropped messages. Call it before any message of the browser is read: in the
+    midst of that nothing can be put into a session.
     """
     st.session_state.setdefault(_KEY, Dropped())
 
@@ -36,7 +36,7 @@ def begin() -> None:
 def drop(what: str, key: str, said: object) -> None:
     """Count a message that is dropped, once however often it is looked at.
 
-    `what` names its kind, `key` whose it is. The server's log has a line for the first of a session, the
+    `what` is its kind, `key` its widget. The server's log has a line for the first of a session, the
     second, the fourth and so on: it does not grow with an attack.
     """
     known = dropped()

@@ -10,8 +10,7 @@ from quantviz.ui.shell.bounds import FIND_CHARACTERS
 def finder(wanted: str | None) -> Callable[[str], bool]:
     """Return whether a name has all the words that were typed; without any, every name has them.
 
-    What a browser sends can be longer than what a person types, and there are many names: the rest is left
-    out.
+    A browser can send a longer text than a person types, and there are many names: the rest is left out.
 
     >>> found = finder("up LAYERS.1")
     >>> found("model.layers.1.up.weight"), found("model.layers.0.up.weight"), finder("")("a")

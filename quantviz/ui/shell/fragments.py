@@ -15,10 +15,10 @@ from quantviz.ui.shell.startup import turns
 
 
 def fragment(function: Callable[..., None], run_every: float | None = None) -> Callable[..., None]:
-    """Make `function` a part of the page that runs again by itself when one of its widgets asks for it, and
-    every so many seconds.
+    """Make `function` a part of the page that runs again by itself after a change of its widgets, and every
+    so many seconds.
 
-    Streamlit skips `app.py` then, so the part does what `app.py` does for a page: it has the session's
+    Streamlit skips `app.py` then, so the part repeats the work of `app.py` for a page: it sets the session's
     language, waits for its turn, and shows an error as a sentence.
     """
 

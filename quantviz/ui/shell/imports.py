@@ -146,8 +146,8 @@ def _imported() -> threading.Event:
 
 @st.cache_resource(show_spinner=False)
 def _import_all() -> bool:
-    """Import what the Lab's frame is made of, then torch, plotly, pandas and what draws, then freeze them;
-    later calls return at once.
+    """Import the modules of the Lab's frame, then torch, plotly, pandas and those that draw, then freeze
+    them; later calls return at once.
 
     Walking torch's objects with each collection of garbage would take longer than a run.
     """

@@ -33,7 +33,7 @@ def keep_place(page: str, name: str, parameters: Mapping[str, str], **more: Any)
         more: further fields of its entry.
     """
     words = [KEY, page, {"name": name, "parameters": dict(parameters), **more}]
-    # A name may hold what ends a script.
+    # A name may hold the end tag of a script.
     script = _KEEP.replace("WORDS", json.dumps(words).replace("<", "\\u003c"))
     with st.container(key="keep_place"):
         st.html(script, unsafe_allow_javascript=True)

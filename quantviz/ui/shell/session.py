@@ -395,7 +395,7 @@ def forget(gone: Collection[Source]) -> None:
 
 def reset() -> None:
     """Return to the state this tensor's scenario opens with, else the first scenario's; where a teacher has
-    locked something, to what the link opened.
+    locked something, to the state of the link.
     """
     st.session_state[_ORIGIN] = None
     if classroom.classroom().locked:
@@ -502,8 +502,8 @@ def is_behind(repeated: Mapping[str, bool]) -> bool:
 
 
 def tell_again(key: str, labels: tuple[str, ...]) -> None:
-    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw
-    them last: it holds a label.
+    """Send the choice of the widget `key` to the browser again, where its labels have changed since the last
+    run: the browser holds a label.
     """
     widgets = _widgets()
     if widgets.shown.get(key) != labels and key in st.session_state:

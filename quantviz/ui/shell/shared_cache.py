@@ -147,7 +147,7 @@ class Shared:
 def held_bytes(value: Any) -> int:
     """Estimate the bytes of memory that `value` takes: its numbers, and a little for each object.
 
-    A tensor that lies in a file counts as if it were read: what is looked at of it, the system keeps in
+    A tensor that lies in a file counts as if it were read: the system keeps the pages that were read in
     memory too.
 
     >>> import numpy as np

@@ -20,8 +20,8 @@ from quantviz.ui.shell import streamlit_private
 _AT_ONCE = 1
 #: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
 _PATIENCE = 3.0
-#: Seconds between two looks for sessions that have ended, at most: with `server.disconnectedSessionTTL` what
-#: a closed tab held is let go within a minute.
+#: Most seconds between two looks for sessions that have ended: with `server.disconnectedSessionTTL` the
+#: memory of a closed tab is free within a minute.
 _BETWEEN_LOOKS = 10.0
 
 

@@ -1,6 +1,6 @@
 """Streamlit's private parts that the app leans on: all of them, in one place.
 
-Tried on Streamlit `TRIED`. A test names what another release has changed.
+Tried on Streamlit `TRIED`. A test names the parts that another release has changed.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def end_if_asked() -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let what follows come to its end although the browser has sent something else meanwhile: Streamlit ends
-    a run at its next look into the session's state where another message is waiting.
+    """Let the `with` block come to its end although the browser has sent another message meanwhile: Streamlit
+    ends a run at its next look into the session's state where another message is waiting.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
@@ -113,9 +113,9 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, bool]], bool]) -> boo
     as one action of a person.
 
     Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
-    width of the window, the first would be lost, or half of what it does. And each message repeats the value
+    width of the window, the first would be lost, or half of its effect. And each message repeats the value
     of every widget: one that was sent before the answer to the last was on the screen would set back
-    whatever that answer has changed. `_is_behind` detects such a message, from the keys of its widgets, each
+    all changes of that answer. `_is_behind` detects such a message, from the keys of its widgets, each
     with whether it repeats its value from the message before.
     """
     usual = SafeSessionState.on_script_will_rerun

@@ -113,7 +113,7 @@ def _worded(error: QuantVizError) -> QuantVizError:
 
 
 def _name_of(registry: str, identifier: str) -> str:
-    """Return the name under an id in the catalogue; the id itself where it is a stranger's."""
+    """Return the name under an id in the catalogue; the id itself where it is unknown."""
     key = f"{registry}.{identifier}.name"
     return say(key) if key in catalogue(language()) else identifier
 

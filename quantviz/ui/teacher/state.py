@@ -62,8 +62,8 @@ class Choice:
 
     @property
     def applied(self) -> Classroom:
-        """Return the classroom as far as it matters to what is opened: a lesson leaves out and locks nothing,
-        the Lab has no answers.
+        """Return the classroom's settings for the opened page: a lesson hides and locks nothing, the Lab has
+        no answers.
         """
         if self.opens == "lesson":
             return Classroom(answers=self.room.answers)
