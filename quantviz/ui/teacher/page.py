@@ -64,7 +64,7 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def show_page() -> None:
-    """Show the choices left, in three groups with the link and its code right, and the uses of a link below."""
+    """Show the choices left, in three groups with the link and its code right, and a link's uses below."""
     name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
