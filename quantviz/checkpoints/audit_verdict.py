@@ -249,7 +249,7 @@ def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
 
 
 def granularity_words(granularity: Granularity) -> Note:
-    """Return the sentence part on the granularity, such as "per group of 128"."""
+    """Return the granularity in words, such as "groups of 128"."""
     if isinstance(granularity, PerGroup | Flat):
         return Note.of("audit.per_group", size=granularity.size)
     if isinstance(granularity, PerBlock):

@@ -162,7 +162,7 @@ def show_hand(
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` returns the change.
         lesson: Settings of the ruler in a lesson's step.
-        pays: Whether a line below the ruler names the values with larger errors during a drag of the value.
+        pays: Whether a line below the ruler shows the cost to the other cells during a drag of the value.
     """
     component(_COMPONENT, _SCRIPT)(
         key=key,
