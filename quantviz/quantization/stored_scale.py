@@ -203,7 +203,8 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
     [1.0, 448.0]
     """
     dtype = _OF_TORCH.get(fmt.id)
-    if dtype is not None and values.dtype == torch.float32:
+    # A trace writes down one line for all values: it cannot ask them.
+    if dtype is not None and values.dtype == torch.float32 and isinstance(values, torch.Tensor):
         rounded = values.to(dtype).to(torch.float32)
         if bool(torch.isfinite(rounded).all()):
             return rounded

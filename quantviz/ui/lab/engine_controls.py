@@ -62,12 +62,13 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
     """Show the recipe that the scheme is; `more` is explained with it."""
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
+    offered = {_OWN, *ALL_RECIPES} - {*RECIPES}
     widen_list(say("recipe.label"))
     choose(
         st.selectbox,
         say("recipe.label"),
         # An engine's own recipe is among them while the scheme is that.
-        (*(name for name in dict.fromkeys((now, asked)) if name and name not in RECIPES), *RECIPES),
+        (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES),
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
