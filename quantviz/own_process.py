@@ -30,7 +30,7 @@ def start(
     )
 
 
-def stand_behind() -> None:
+def lower_priority() -> None:
     """Lower this process's priority below the server's, on systems that can."""
     if hasattr(os, "nice"):
         os.nice(NICE)

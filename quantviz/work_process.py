@@ -188,7 +188,7 @@ class _Running:
 
 def serve(ready_for: Iterable[str]) -> None:
     """Run the pickled work that arrives on stdin, one piece after the other, until none has come for long."""
-    own_process.stand_behind()
+    own_process.lower_priority()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Keep what the work prints out of the stream of answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

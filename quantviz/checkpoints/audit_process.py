@@ -148,7 +148,7 @@ def main(quantized: str, original: str) -> None:
     """Compare two checkpoints and write the results."""
     from quantviz.checkpoints.auditing import audit
 
-    own_process.stand_behind()
+    own_process.lower_priority()
     own_process.keep_memory()
 
     def report(done: int, count: int) -> None:

@@ -34,7 +34,7 @@ from quantviz.sources.files.mapped import Packing, Raw
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
-from quantviz.streaming.passing import DECODED, Passing
+from quantviz.streaming.one_pass import DECODED, OnePassFacts
 from quantviz.streaming.tensor_facts import Facts
 from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import oriented, viewed
@@ -268,7 +268,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
         values, at = buffer.values(_held_count(entry)), 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
-        passing = Passing() if by_kernels else None
+        passing = OnePassFacts() if by_kernels else None
         for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
             digest.update(part.data)
             made = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
@@ -280,7 +280,7 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             if passing:
                 passing.take(part, raw.packing.dtype, into, at)
             at += made
-        x: Stored = Lying(raw, entry)
+        x: Stored = RawTensor(raw, entry)
         if len(values):
             x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
         known = passing.facts(x.shape) if passing else None
@@ -303,7 +303,7 @@ def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
     return Held(entry, _named(digest), x, opened=files.leave())
 
 
-class Lying(Stored):
+class RawTensor(Stored):
     """A tensor too large to be held: parts of it are read and decoded on request."""
 
     def __init__(self, raw: Raw, entry: Entry) -> None:
@@ -350,7 +350,7 @@ class Lying(Stored):
         raise NotImplementedError  # bands of it are read by runs
 
 
-def lying_tensor(entry: Entry, files: Files) -> Lying:
+def raw_tensor(entry: Entry, files: Files) -> RawTensor:
     """Return a tensor of which parts are read, however small it is.
 
     Raises:
@@ -362,7 +362,7 @@ def lying_tensor(entry: Entry, files: Files) -> Lying:
     if raw is None:
         raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
     raw.source.check()
-    return Lying(raw, entry)
+    return RawTensor(raw, entry)
 
 
 def check_listed(entry: Entry, catalog: Catalog) -> None:

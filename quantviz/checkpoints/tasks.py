@@ -15,7 +15,7 @@ import torch
 
 from quantviz.checkpoints.listing import Entry
 from quantviz.checkpoints.measuring import Known, Part, Row, measure_held, measure_part, row_of
-from quantviz.checkpoints.reading import Buffer, Files, Held, Lying, is_giant, lying_tensor, read_tensor
+from quantviz.checkpoints.reading import Buffer, Files, Held, RawTensor, is_giant, raw_tensor, read_tensor
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
@@ -147,7 +147,7 @@ def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | No
     """Return the measurements of some bands of a tensor; only these are read."""
     try:
         with Files() as files:
-            x = lying_tensor(entry, files)
+            x = raw_tensor(entry, files)
             parts = tuple(parts for _, parts in _parts_of(x, bands, known, threads))
             x.check()
             return Parts(parts)
@@ -236,7 +236,7 @@ def _parts_of(
     for number in range(bands.first, bands.stop):
         start = number * bands.size
         values = buffer[: count - start]
-        if isinstance(x, Lying) and room:
+        if isinstance(x, RawTensor) and room:
             x.fill(values, start, threads=threads)
         elif room:
             values[:] = x.run(start, start + len(values))

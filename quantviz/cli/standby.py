@@ -23,7 +23,7 @@ _SWITCH = 0.001
 
 def wait() -> None:
     """Import and compile ahead, then run the arguments from stdin."""
-    own_process.stand_behind()
+    own_process.lower_priority()
     came = threading.Event()
     lines: list[str] = []
 

@@ -252,7 +252,7 @@ def _total(x: Cell, _axis: int) -> Cell:
     return x.trace.line(f"total({x.name})", x.dtype, ())
 
 
-class _Asked(Ends):
+class _CalibrationInputs(Ends):
     """The numbers of a block that a calibration reads, each by a name; the runtime computes them."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
@@ -270,8 +270,8 @@ class _Asked(Ends):
         # The runtime finds it by itself, whatever the range.
         return self._named("extreme")
 
-    def magnitudes(self) -> _Asked:
-        return _Asked(self._trace, self._dtype, self._asks, True)
+    def magnitudes(self) -> _CalibrationInputs:
+        return _CalibrationInputs(self._trace, self._dtype, self._asks, True)
 
     def percentiles(self, *percents: float) -> tuple[Any, ...]:
         return tuple(self._answer("percentile", percent=percent) for percent in percents)
@@ -337,7 +337,7 @@ class _SchemeWriter:
         if not self._scheme.calibration.of_values:
             return None, []
         trace, asks = self._numbers.trace(), list[dict[str, Any]]()
-        found: Any = calibrated(_Asked(trace, self._dtype, asks, False), self._scheme, _untried)
+        found: Any = calibrated(_CalibrationInputs(trace, self._dtype, asks, False), self._scheme, _untried)
         names = [f"asked{i}" for i in range(len(asks))]
         ends = {"lo": found.lo.name, "hi": found.hi.name}
         fixed, lines, _ = _written(trace, ["extreme", *names], ends.values())

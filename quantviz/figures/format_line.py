@@ -24,7 +24,7 @@ from quantviz.figures.numbers import columns, number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.quantization.format_facts import Landing, finite_values
+from quantviz.quantization.format_facts import RoundedNumber, finite_values
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -135,7 +135,7 @@ class _LinePainter:
                     last=number(last, 6),
                 )
 
-    def _landed(self, row: int, landing: Landing) -> dict[str, Any]:
+    def _landed(self, row: int, landing: RoundedNumber) -> dict[str, Any]:
         """Return the value that x lands on, marked on the line."""
         place = self._at(landing.value)
         return {
@@ -239,7 +239,7 @@ class _LinePainter:
             anchor = "right"
         yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 13, anchor)
 
-    def _way(self, y: float, landing: Landing) -> Iterator[dict[str, Any]]:
+    def _way(self, y: float, landing: RoundedNumber) -> Iterator[dict[str, Any]]:
         """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
         x, end = self._held(landing.x), self._held(landing.value)
         width = self.data.axis.hi - self.data.axis.lo

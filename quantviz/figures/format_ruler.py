@@ -10,7 +10,7 @@ import numpy as np
 
 from quantviz.figures.format_values import value_label
 from quantviz.figures.ruler_data import MOST_BITS, RulerPicture, Single
-from quantviz.quantization.format_facts import Landing, finite_values, float_end, word
+from quantviz.quantization.format_facts import RoundedNumber, finite_values, float_end, word
 from quantviz.schemes.formats import NumberFormat
 
 #: A format with no more values is shown whole if its teeth lie far enough apart; of others as many are shown
@@ -29,7 +29,7 @@ def has_ruler(fmt: NumberFormat) -> bool:
     return fmt.bits <= MOST_BITS
 
 
-def ruler_of_format(fmt: NumberFormat, landing: Landing, unit: float = 1.0) -> RulerPicture:
+def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0) -> RulerPicture:
     """Return the teeth of a format of at most 8 bits around `landing.x`, with all values divided by `unit`.
 
     >>> from quantviz.quantization.format_facts import land

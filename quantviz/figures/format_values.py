@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import digits_for, number
-from quantviz.quantization.format_facts import Landing, brought_to_one, finite_values, gap_at, land, reach
+from quantviz.quantization.format_facts import (
+    RoundedNumber,
+    brought_to_one,
+    finite_values,
+    gap_at,
+    land,
+    reach,
+)
 from quantviz.schemes.formats import NumberFormat
 
 Array = npt.NDArray[Any]
@@ -86,7 +93,7 @@ class Marks:
     #: How many values lie out of view below and above.
     out_of_view: tuple[int, int]
     #: Where the number lands.
-    landing: Landing | None
+    landing: RoundedNumber | None
 
     @property
     def shown(self) -> int:
@@ -142,7 +149,7 @@ def formats_data(
     if view not in VIEWS:
         raise QuantVizError("unknown_view", got=view, known=", ".join(VIEWS))
     formats = (first,) if second is None else (first, second)
-    landings: list[Landing | None] = [None] * len(formats)
+    landings: list[RoundedNumber | None] = [None] * len(formats)
     if x is not None:
         landings = [land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
@@ -200,7 +207,7 @@ def _neighbourhood(fmt: NumberFormat, x: float) -> tuple[float, float]:
     return low - 1.7 * gap, high + 1.7 * gap
 
 
-def _marks(fmt: NumberFormat, axis: Axis, landing: Landing | None, width: int) -> Marks:
+def _marks(fmt: NumberFormat, axis: Axis, landing: RoundedNumber | None, width: int) -> Marks:
     values: Array = np.array(finite_values(fmt))
     shares = axis.share(values)
     inside = (shares >= 0) & (shares <= 1)
@@ -216,7 +223,7 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: Landing | None, width: int) -
 
 
 def _labels(
-    fmt: NumberFormat, seen: Array, axis: Axis, landing: Landing | None, width: int
+    fmt: NumberFormat, seen: Array, axis: Axis, landing: RoundedNumber | None, width: int
 ) -> Iterator[Label]:
     """Return the values with their numbers written: where x lands, its neighbours, the ends, 0, and the
     others while there is room.

@@ -214,7 +214,7 @@ def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
 
 
 @dataclass(frozen=True)
-class Landing:
+class RoundedNumber:
     """One number rounded to a format, with its neighbours there."""
 
     x: float
@@ -241,7 +241,7 @@ class Landing:
         return self.value - self.x
 
 
-def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> Landing:
+def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> RoundedNumber:
     """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end
     (saturates).
 
@@ -269,7 +269,7 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
     beyond = "above" if wanted > held else ""
     if wanted < held:
         beyond = "below"
-    return Landing(
+    return RoundedNumber(
         x=x,
         below=places[after - 1] if after else None,
         above=places[before] if before < len(places) else None,

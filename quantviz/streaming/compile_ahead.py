@@ -72,7 +72,7 @@ def is_kept() -> bool:
 def serve() -> None:
     """Compile the code named by each line of stdin, and answer "done", until stdin ends."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
-    own_process.stand_behind()
+    own_process.lower_priority()
     for line in sys.stdin:
         compile_now(line.rstrip("\n"))
         print("done", flush=True)

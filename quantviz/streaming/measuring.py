@@ -41,7 +41,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.coding import Coder, codes, reference_on_run
 from quantviz.streaming.kernel_access import compiling_seconds, fixed_ready
-from quantviz.streaming.pieces import Asked, Buffers, Pieces, rest_of, rows_of_piece, size_of_piece
+from quantviz.streaming.pieces import Buffers, MeasureOptions, Pieces, rest_of, rows_of_piece, size_of_piece
 from quantviz.streaming.programs import compiled_program, types_of_params, types_of_scheme
 from quantviz.streaming.ranges import qparams, ranges, ranges_of_values
 from quantviz.streaming.readiness import is_compiled, scheme_ready
@@ -164,7 +164,7 @@ def measure(
     # Counting codes costs hardly anything if their lowest byte identifies them.
     reads = {name for metric in wanted for name in METRICS[metric].reads}
     counted = "code_counts" in reads and scheme.number_format.bits <= 8
-    how = Asked(scheme, qparams, by_axis, path, piece, threads, counted)
+    how = MeasureOptions(scheme, qparams, by_axis, path, piece, threads, counted)
     tally = None
     try:
         tally, ran = _streamed(stored, how, known)
@@ -299,7 +299,7 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
     return stored_qparams(given, torch.tensor(absmax), scheme, scheme.layout(x.shape))
 
 
-def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]:
+def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Tally, str]:
     """Return the sums of all cells, and the name of the path that ran."""
     scheme, given = asked.scheme, asked.given
     layout, fmt = in_line(scheme.layout(x.shape)), scheme.number_format
@@ -395,7 +395,7 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     return whole.join(tallies[1:]), "fused"
 
 
-def _chunked(x: Stored, asked: Asked, params: QParams, whole: Tally) -> Tally:
+def _chunked(x: Stored, asked: MeasureOptions, params: QParams, whole: Tally) -> Tally:
     """Return the sums of all cells by the reference's operations; the plan alone decides a piece's sums."""
     in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), size_of_piece(x.shape, asked)
     tallies: list[Tally] = []

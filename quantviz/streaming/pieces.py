@@ -68,7 +68,7 @@ class Buffers:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class MeasureOptions:
     """The arguments of a call of `measure`."""
 
     scheme: Scheme
@@ -82,14 +82,14 @@ class Asked:
     counted: bool = False
 
 
-def size_of_piece(shape: Shape, asked: Asked) -> int:
+def size_of_piece(shape: Shape, asked: MeasureOptions) -> int:
     """Return the number of elements of a planned piece, which is many times its number of sums of lines, so
     that these take hardly any time.
     """
     return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
 
 
-def rows_of_piece(layout: BlockLayout, shape: Shape, asked: Asked) -> int:
+def rows_of_piece(layout: BlockLayout, shape: Shape, asked: MeasureOptions) -> int:
     """Return the number of rows of the view in a planned piece: whole bands."""
     size = size_of_piece(shape, asked)
     band = rows_of_band(layout, min(limits.BAND, size))

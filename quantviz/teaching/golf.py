@@ -126,7 +126,7 @@ def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class HoleResults:
     """How a hole stands: its recipes, and the tries."""
 
     hole: Hole
@@ -156,7 +156,7 @@ class Standing:
         return None if self.best is None else self.gain(self.best)
 
 
-def total(standings: Iterable[Standing]) -> float:
+def total(standings: Iterable[HoleResults]) -> float:
     """Return the sum of the scores of all holes that have one, in dB better than par, as they are shown."""
     return round(sum(each.score for each in standings if each.score is not None), DECIMALS)
 

@@ -30,7 +30,7 @@ def shown(at):
     return at.session_state["lab_state"].source
 
 
-def complaints(at):
+def input_errors(at):
     assert not at.exception
     return [element.value.replace("\\", "") for kind in ("error", "warning") for element in at.get(kind)]
 
@@ -55,7 +55,7 @@ def test_a_models_address_leads_to_its_tensors(hub):
     assert at.text_input(key="hub_address").value == f"{REPO}@{COMMIT}"
     # What cannot be had is said beside the field, and what was open stays.
     at = pasted(at, "https://elsewhere.example/a/b")
-    (said,) = complaints(at)
+    (said,) = input_errors(at)
     assert "does not ask the host 'elsewhere.example'" in said
     assert shown(at).name == "d.weight"
 
@@ -64,7 +64,7 @@ def test_a_hub_that_lies_is_told_and_asked_no_more(hub):
     at = opened().selectbox(key="kind").set_value("hub").run()
     hub.lie = "401"
     at = pasted(at, f"{hub.origin}/{REPO}/blob/main/sub/other.safetensors")
-    (said,) = complaints(at)
+    (said,) = input_errors(at)
     assert "only to people who are logged in" in said
     before = len(hub.asked)
     at = at.run()
@@ -78,12 +78,12 @@ def test_a_link_whose_hub_fails_opens_the_first_screen_and_says_why(hub, monkeyp
     hub.lie = "cut"
     form = f"hub({REPO}@{COMMIT},model.safetensors,b.weight,12x12)"
     at = opened(t=form)
-    (said,) = complaints(at)
+    (said,) = input_errors(at)
     assert "broke the connection off" in said
     assert shown(at).id == "builtin"
     monkeypatch.delenv(HUBS)
     at = opened(t=form)
-    (said,) = complaints(at)
+    (said,) = input_errors(at)
     assert "this server opens none" in said
     assert "A published model" not in at.selectbox(key="kind").options
 
@@ -100,7 +100,7 @@ def test_a_tensor_that_does_not_come_leaves_the_one_before(hub):
     assert before.name == "a"
     hub.lie = "cut"
     at = at.selectbox(key="hub_tensor").set_value("c").run()
-    (said,) = complaints(at)
+    (said,) = input_errors(at)
     assert "broke the connection off" in said
     assert (shown(at), at.selectbox(key="hub_tensor").value) == (before, "a")
     hub.lie = ""

@@ -84,7 +84,7 @@ def test_what_is_too_large_to_be_held_is_read_ahead_too(entries, monkeypatch):
     monkeypatch.setattr(reading, "read_tensor", reading_of)
     for number, held in enumerate(Reader([[each] for each in entries])):
         assert held[0].entry == entries[number]
-        assert isinstance(held[0].values, reading.Lying)
+        assert isinstance(held[0].values, reading.RawTensor)
         assert number or third.wait(30), "nothing is read while the first is measured"
     assert len(began) == len(entries)
 

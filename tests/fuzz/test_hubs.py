@@ -10,7 +10,7 @@ import socket
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs import connection, models
 from quantviz.sources.hubs.addresses import Place
-from quantviz.sources.hubs.connection import Patience, get
+from quantviz.sources.hubs.connection import Deadline, get
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.limits import HubLimits
 from quantviz.text import languages
@@ -73,7 +73,7 @@ def test_a_damaged_answer_is_what_was_asked_for_or_a_sentence(monkeypatch):
         answers[:] = [damaged(chance.choice(ANSWERS), ANSWERS, chance) for _ in range(3)]
         asked.clear()
         try:
-            found = get(URL, hosts, limits, Patience.of(60), most=64, part=(64, 128))
+            found = get(URL, hosts, limits, Deadline.of(60), most=64, part=(64, 128))
         except QuantVizError as problem:
             fates[problem.key] += 1
             raw += [(seed, said) for said in map(problem.message, languages()) if len(said) > 500]

@@ -17,7 +17,7 @@ from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import Place, parse_address
-from quantviz.sources.hubs.connection import Patience, get
+from quantviz.sources.hubs.connection import Deadline, get
 from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.limits import HubLimits
@@ -345,7 +345,7 @@ def test_a_name_that_leads_into_a_private_network_is_not_asked(monkeypatch):
     hosts, limits = Hosts.read(USUAL), HubLimits()
 
     def ask(url="https://huggingface.co/x"):
-        return refused(get, url, hosts, limits, Patience.of(5), most=9)
+        return refused(get, url, hosts, limits, Deadline.of(5), most=9)
 
     monkeypatch.setattr(connection.socket, "create_connection", connect)
     for private in ("10.1.2.3", "168.63.129.16", "169.254.169.254", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
@@ -375,7 +375,7 @@ def test_an_encrypted_hub_does_not_redirect_to_an_open_one(monkeypatch):
 
     monkeypatch.setattr(connection, "_answering", answering)
     hosts = Hosts.read("huggingface.co http://127.0.0.1:8000")
-    key = refused(get, "https://huggingface.co/x", hosts, HubLimits(), Patience.of(5), most=9)
+    key = refused(get, "https://huggingface.co/x", hosts, HubLimits(), Deadline.of(5), most=9)
     assert key == "hub.unencrypted"
 
 
@@ -385,14 +385,14 @@ def test_a_host_without_encryption_is_refused(monkeypatch):
         monkeypatch.setattr(connection, "_addresses", lambda *_: ["127.0.0.1"])
         hosts = Hosts.read(f"https://hub.example:{port}")
         url = f"{hosts.hubs[0]}/api/models/{REPO}/revision/main"
-        assert refused(get, url, hosts, HubLimits(), Patience.of(2), most=9) == "hub.certificate"
+        assert refused(get, url, hosts, HubLimits(), Deadline.of(2), most=9) == "hub.certificate"
 
 
 def test_a_name_that_is_looked_up_for_ever_ends(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(5))
     start = time.monotonic()
-    call = ("https://huggingface.co/x", Hosts.read(USUAL), HubLimits(), Patience.of(0.2))
+    call = ("https://huggingface.co/x", Hosts.read(USUAL), HubLimits(), Deadline.of(0.2))
     assert refused(get, *call, most=9) == "hub.slow"
     assert time.monotonic() - start < 1
     over.set()
@@ -503,9 +503,9 @@ def stalling(hub, count, limits, monkeypatch, url=None):
     monkeypatch.setattr(connection, "PLACES", Places())
     hosts, part = Hosts.read(f"{hub.origin} http://127.0.0.1:1"), {"most": 8, "part": (0, 8)}
     url = url or f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
-    patience = Patience.of(5)
+    deadline = Deadline.of(5)
     calls = [
-        threading.Thread(target=refused, args=(get, url, hosts, limits, patience), kwargs=part)
+        threading.Thread(target=refused, args=(get, url, hosts, limits, deadline), kwargs=part)
         for _ in range(count)
     ]
     for call in calls:
@@ -517,7 +517,7 @@ def stalling(hub, count, limits, monkeypatch, url=None):
         yield hosts, part
         assert len(hub.ranges) == most
     finally:
-        patience.given_up.set()
+        deadline.given_up.set()
         hub.over.set()
         for call in calls:
             call.join()
@@ -530,7 +530,7 @@ def test_requests_at_once_are_counted(monkeypatch):
         limits = HubLimits(requests=1, host_requests=4)
         with stalling(hub, 1, limits, monkeypatch) as (hosts, part):
             url = "http://127.0.0.1:1/x"
-            assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.crowded"
+            assert refused(get, url, hosts, limits, Deadline.of(0.1), **part) == "hub.crowded"
 
 
 def test_a_hub_that_stalls_leaves_places_for_others(monkeypatch):
@@ -540,13 +540,13 @@ def test_a_hub_that_stalls_leaves_places_for_others(monkeypatch):
         assert limits.host_requests < limits.requests
         with stalling(hub, 10, limits, monkeypatch) as (hosts, part):
             url = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
-            assert refused(get, url, hosts, limits, Patience.of(0.1), **part) == "hub.host_crowded"
+            assert refused(get, url, hosts, limits, Deadline.of(0.1), **part) == "hub.host_crowded"
             hosts = Hosts.read(f"{hub.origin} {other.origin}")
             there = f"{other.origin}/{REPO}/resolve/{COMMIT}/{FILE}"
-            assert get(there, hosts, limits, Patience.of(5), **part).body == SMALL[:8]
+            assert get(there, hosts, limits, Deadline.of(5), **part).body == SMALL[:8]
             # What is sent from there counts for the host that sends it, whoever redirects.
             other.lie = f"to {url}"
-            assert refused(get, there, hosts, limits, Patience.of(0.1), **part) == "hub.host_crowded"
+            assert refused(get, there, hosts, limits, Deadline.of(0.1), **part) == "hub.host_crowded"
 
 
 def test_a_piece_that_was_damaged_on_the_disk_is_fetched_again(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from quantviz.teaching.golf import (
     LONGEST,
     TEE,
     GolfRound,
-    Standing,
+    HoleResults,
     best_of,
     counts,
     price,
@@ -53,7 +53,7 @@ def test_par_is_the_best_of_all_recipes_within_the_budget(hole):
         m = qv.metrics(qv.quantize(x, recipe))
         if m["effective_bits"] <= BUDGET:
             best = max(best, m["sqnr_db"])
-    now = Standing(hole, recipes_within(x))
+    now = HoleResults(hole, recipes_within(x))
     assert now.par.sqnr_db == pytest.approx(best, abs=1e-5)  # sums of kernels, within 1e-6
     assert now.score is None
 
@@ -77,11 +77,11 @@ def test_each_hole_has_a_winner_of_its_own():
 def test_par_can_be_beaten(name):
     form, least = WINNERS[name]
     x = HOLES[name].source.tensor()
-    now = Standing(HOLES[name], recipes_within(x), (score(x, scheme(form)), score(x, TEE)))
+    now = HoleResults(HOLES[name], recipes_within(x), (score(x, scheme(form)), score(x, TEE)))
     assert now.best is now.tries[0]
     assert now.score is not None
     assert now.score > least
-    untried = Standing(now.hole, now.recipes)
+    untried = HoleResults(now.hole, now.recipes)
     assert total([now, untried, now]) == pytest.approx(2 * now.score)
 
 
@@ -93,7 +93,7 @@ def test_a_hole_is_large_enough_to_be_priced_at_its_own_size():
 
 def test_who_ties_with_par_has_a_score_of_zero():
     rows = tuple(RecipeRow(str(i), TEE, bits=4.0, sqnr_db=db) for i, db in enumerate((20.0, 20.004, 19.0)))
-    now = Standing(BELL, rows[:1], rows[1:])
+    now = HoleResults(BELL, rows[:1], rows[1:])
     assert now.best is rows[1]
     assert now.score == 0
 

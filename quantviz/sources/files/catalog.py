@@ -29,7 +29,7 @@ from quantviz.text import visible
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.sources.files.mapped import Lies, Raw
+    from quantviz.sources.files.mapped import Raw, StoredRows
     from quantviz.tensors.lazy import Stored
 
 #: The name of the dtype of numbers in a text.
@@ -148,7 +148,7 @@ class Catalog(ABC):
     def _list(self) -> Mapping[str, TensorInfo]:
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
 
-    def _lies(self, name: str) -> Lies | None:
+    def _stored_rows(self, name: str) -> StoredRows | None:
         """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
         otherwise.
         """
@@ -161,7 +161,7 @@ class Catalog(ABC):
         """
         from quantviz.sources.files.mapped import cut_out
 
-        lies, shape, data = self._lies(name), self.info(name).shape, self.data_of(name)
+        lies, shape, data = self._stored_rows(name), self.info(name).shape, self.data_of(name)
         assert lies
         return lambda window: cut_out(data, lies, shape, window)
 
@@ -269,7 +269,7 @@ class Catalog(ABC):
 
     def stored_bytes(self, name: str) -> int:
         """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""
-        lies, info = self._lies(name), self._readable(name)
+        lies, info = self._stored_rows(name), self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
     def header_texts(self, name: str) -> Mapping[str, str]:
@@ -315,7 +315,7 @@ class Catalog(ABC):
             raise QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
         if not info.count:
             raise QuantVizError("input_empty", shape=info.shape)
-        lies = self._lies(name)
+        lies = self._stored_rows(name)
         if lies is None or lies.turned or info.dtype in _COUNTED_DTYPES:
             return InMemory(*self.read(name), "float32" if info.dtype == _IN_TEXT else info.dtype)
         notes = info.notes
@@ -331,7 +331,7 @@ class Catalog(ABC):
         from quantviz.sources.files.mapped import Raw
 
         info = self._readable(name)
-        lies = self._lies(name) if info.count else None
+        lies = self._stored_rows(name) if info.count else None
         if lies is None or lies.turned:
             return None
         return Raw(lies.packing, self.data_of(name).source, lies.start, lies.packing.byte_count(info.count))

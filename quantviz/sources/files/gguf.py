@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files.gguf_blocks import BlockType
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import StoredRows
 
 MAGIC = b"GGUF"
 #: Versions that lay a file out alike. Version 1 counted in 32 bits.
@@ -286,14 +286,14 @@ class GgufCatalog(Catalog):
         part = self._data.part(begin + start * kind.size, begin + stop * kind.size)
         return torch.frombuffer(bytearray(part), dtype=torch.uint8).view(stop - start, kind.size)
 
-    def _lies(self, name: str) -> Lies:
+    def _stored_rows(self, name: str) -> StoredRows:
         import torch
 
         from quantviz.sources.files.gguf_blocks import decode_blocks
-        from quantviz.sources.files.mapped import Lies, Packing
+        from quantviz.sources.files.mapped import Packing, StoredRows
 
         start, kind = self._starts[name]
-        return Lies(
+        return StoredRows(
             start,
             Packing(
                 kind.length,

@@ -1,6 +1,6 @@
 """Tensors that lie in a file or an upload as they are: parts of them are decoded, the rest is not touched.
 
-    lies = Lies(start=72, packing=plain(torch.float16))
+    lies = StoredRows(start=72, packing=plain(torch.float16))
     x = Mapped(data, lies, (4096, 11008))
     x.run(0, 2**20)      # decodes two megabytes
 
@@ -51,7 +51,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Lies:
+class StoredRows:
     """The place and the packing of a tensor that lies row by row in the file."""
 
     start: int
@@ -201,11 +201,11 @@ def cut(
     return torch.cat(pieces).reshape(window_shape(window))
 
 
-def cut_out(data: FileData, lies: Lies, shape: Shape, window: Window) -> torch.Tensor:
+def cut_out(data: FileData, lies: StoredRows, shape: Shape, window: Window) -> torch.Tensor:
     """Return a window of a tensor that lies in a file, as `cut` does; rows before and after it are not read.
 
     >>> data = FileData(bytes(range(12)), "x.bin")
-    >>> cut_out(data, Lies(0, plain(torch.uint8)), (3, 4), (slice(1, 3, 1), 2))
+    >>> cut_out(data, StoredRows(0, plain(torch.uint8)), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
     """
     packing, start = lies.packing, lies.start
@@ -281,7 +281,7 @@ class Mapped(Stored):
         self,
         data: FileData,
         name: str,
-        lies: Lies,
+        lies: StoredRows,
         shape: Shape,
         dtype: str,
         notes: tuple[Note, ...],

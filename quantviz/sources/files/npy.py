@@ -18,7 +18,7 @@ from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Lies, Packing
+    from quantviz.sources.files.mapped import Packing, StoredRows
 
 MAGIC = b"\x93NUMPY"
 #: The longest header, in bytes: NumPy itself refuses longer ones unless the caller trusts the file.
@@ -164,15 +164,15 @@ def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> Tenso
     return None
 
 
-def lies_at(header: NpyHeader, start: int) -> Lies:
+def stored_rows_at(header: NpyHeader, start: int) -> StoredRows:
     """Return the place and the packing of a header's values, which begin at `start`."""
     import torch
 
-    from quantviz.sources.files.mapped import Lies, plain
+    from quantviz.sources.files.mapped import StoredRows, plain
 
     packing = _in_bytes(header.dtype) if header.item_bytes == 1 else None
     packing = packing or plain(getattr(torch, header.dtype), swapped=header.swapped)
-    return Lies(start, packing, turned=header.fortran_order)
+    return StoredRows(start, packing, turned=header.fortran_order)
 
 
 def _in_bytes(dtype: str) -> Packing | None:
@@ -210,5 +210,5 @@ class NpyCatalog(Catalog):
             raise self._cut_short(self._data.stem, header.offset + header.data_bytes)
         return {self._data.stem: info}
 
-    def _lies(self, name: str) -> Lies:
-        return lies_at(self._header, self._header.offset)
+    def _stored_rows(self, name: str) -> StoredRows:
+        return stored_rows_at(self._header, self._header.offset)

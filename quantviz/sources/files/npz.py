@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo, window_shape
 from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.npy import NpyHeader, info_of, lies_at, read_header, stored_as
+from quantviz.sources.files.npy import NpyHeader, info_of, read_header, stored_as, stored_rows_at
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class NpzCatalog(Catalog):
         import numpy
         import torch
 
-        packing = lies_at(header, 0).packing
+        packing = stored_rows_at(header, 0).packing
         at = 0
         for start, stop, lengths, strides in _runs(shape, window, _AT_ONCE // header.item_bytes):
             _skip(packed, (start - at) * header.item_bytes)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import StoredRows
 
 #: Most files of tensors that are open at once, and digits of a place in one.
 _MOST_OPEN, _MOST_DIGITS = 32, 18
@@ -239,21 +239,21 @@ class OnnxCatalog(OnnxStructure):
 
     # ---- its elements ---------------------------------------------------------------------------
 
-    def _lies(self, name: str) -> Lies | None:
-        from quantviz.sources.files.mapped import Lies
+    def _stored_rows(self, name: str) -> StoredRows | None:
+        from quantviz.sources.files.mapped import StoredRows
 
         tensor, of_external = self._tensors[name]
         if tensor.external:
-            return Lies(self._external(name)[1], packing_of(of_external))
+            return StoredRows(self._external(name)[1], packing_of(of_external))
         field, chunks, dtype, count = self._elements(name)
         packing = packing_of(dtype)
         whole = len(chunks) == 1 and chunks[0][1] - chunks[0][0] == packing.byte_count(count)
-        return Lies(chunks[0][0], packing) if whole and field in schema.AS_STORED else None
+        return StoredRows(chunks[0][0], packing) if whole and field in schema.AS_STORED else None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
         from quantviz.sources.files.mapped import by_table, cut, values_of
 
-        if self._lies(name):
+        if self._stored_rows(name):
             return super()._cutter(name)
         field, chunks, dtype, count = self._elements(name)
         packing, shape = packing_of(dtype), self._infos[name].shape

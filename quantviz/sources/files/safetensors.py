@@ -14,7 +14,7 @@ from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
 from quantviz.sources.files.json_text import parsed_json
 
 if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import StoredRows
 
 
 class _Dtype(NamedTuple):
@@ -144,10 +144,10 @@ class SafetensorsCatalog(Catalog):
     def header_texts(self, name: str) -> Mapping[str, str]:
         return {key: text for key, text in self._texts.items() if isinstance(text, str)}
 
-    def _lies(self, name: str) -> Lies:
+    def _stored_rows(self, name: str) -> StoredRows:
         import torch
 
-        from quantviz.sources.files.mapped import Lies, packed, plain
+        from quantviz.sources.files.mapped import StoredRows, packed, plain
 
         start, dtype = self._starts[name]
-        return Lies(start, packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name)))
+        return StoredRows(start, packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name)))

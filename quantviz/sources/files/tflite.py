@@ -17,7 +17,7 @@ from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.flatbuffer import FlatBuffer, Table
 
 if TYPE_CHECKING:
-    from quantviz.sources.files.mapped import Lies
+    from quantviz.sources.files.mapped import StoredRows
 
 MAGIC = b"TFL3"
 #: Longest name of a tensor, in bytes, and most operands of an operator.
@@ -227,13 +227,13 @@ class TfliteCatalog(Catalog):
         told = self._outputs.get(name, set())
         return Orientation(next(iter(told)), "graph") if len(told) == 1 else None
 
-    def _lies(self, name: str) -> Lies:
+    def _stored_rows(self, name: str) -> StoredRows:
         import torch
 
-        from quantviz.sources.files.mapped import Lies, packed, plain
+        from quantviz.sources.files.mapped import StoredRows, packed, plain
 
         start, dtype, bits = self._starts[name]
-        return Lies(start, packed(dtype) if bits < 8 else plain(getattr(torch, dtype)))
+        return StoredRows(start, packed(dtype) if bits < 8 else plain(getattr(torch, dtype)))
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:

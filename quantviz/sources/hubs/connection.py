@@ -34,7 +34,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
-class Patience:
+class Deadline:
     """The time limit of a reading, which also ends when its caller gives it up."""
 
     seconds: float
@@ -42,8 +42,8 @@ class Patience:
     given_up: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
-    def of(cls, seconds: float) -> Patience:
-        """Return the patience of a reading that begins now."""
+    def of(cls, seconds: float) -> Deadline:
+        """Return the deadline of a reading that begins now."""
         return cls(seconds, time.monotonic() + seconds)
 
     def left(self, host: str) -> float:
@@ -71,7 +71,7 @@ def get(
     url: str,
     hosts: Hosts,
     limits: HubLimits,
-    patience: Patience,
+    deadline: Deadline,
     *,
     most: int,
     part: tuple[int, int] | None = None,
@@ -82,7 +82,7 @@ def get(
         url: The address.
         hosts: The allowed hosts, also of redirects.
         limits: The limits of a request.
-        patience: The time limit of the whole reading.
+        deadline: The time limit of the whole reading.
         most: The most bytes of the answer.
         part: The requested bytes, from the first to before the second. The answer has exactly these.
 
@@ -100,13 +100,13 @@ def get(
         # A request to another host counts for the hub too, or a hub would use up the places of each such
         # host.
         with (
-            PLACES.taken((first, parts.netloc), limits, patience.left(parts.netloc)),
-            _answering(parts, limits, patience, part, hosts.anywhere(parts)) as response,
+            PLACES.taken((first, parts.netloc), limits, deadline.left(parts.netloc)),
+            _answering(parts, limits, deadline, part, hosts.anywhere(parts)) as response,
         ):
             headers = {name.casefold(): value for name, value in response.getheaders()}
             linked |= {name: headers[name] for name in _LINKED if name in headers and name not in linked}
             if response.status not in _REDIRECTS:
-                return _taken(parts.netloc, response, headers | linked, patience, most, part)
+                return _taken(parts.netloc, response, headers | linked, deadline, most, part)
         parts = web_address(headers.get("location", ""), parts)
     raise QuantVizError("hub.redirects", host=first, most=limits.redirects)
 
@@ -115,7 +115,7 @@ def get(
 def _answering(
     parts: SplitResult,
     limits: HubLimits,
-    patience: Patience,
+    deadline: Deadline,
     part: tuple[int, int] | None,
     anywhere: bool,
 ) -> Iterator[http.client.HTTPResponse]:
@@ -126,7 +126,7 @@ def _answering(
     over = threading.Event()
     sock: socket.socket | None = None
     try:
-        sock = _connected(parts, limits, patience, anywhere)
+        sock = _connected(parts, limits, deadline, anywhere)
 
         def end() -> None:
             over.set()
@@ -134,7 +134,7 @@ def _answering(
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
         # A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
-        alarm = threading.Timer(patience.left(host), end)
+        alarm = threading.Timer(deadline.left(host), end)
         alarm.daemon = True
         alarm.start()
         try:
@@ -162,13 +162,13 @@ def _answering(
             alarm.cancel()
     except TimeoutError:
         raise QuantVizError(
-            "hub.slow", host=host, seconds=min(limits.quiet_seconds, patience.seconds)
+            "hub.slow", host=host, seconds=min(limits.quiet_seconds, deadline.seconds)
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as problem:
         if isinstance(problem, QuantVizError):
             raise
-        if over.is_set() or patience.given_up.is_set():
-            raise QuantVizError("hub.slow", host=host, seconds=patience.seconds) from None
+        if over.is_set() or deadline.given_up.is_set():
+            raise QuantVizError("hub.slow", host=host, seconds=deadline.seconds) from None
         if sock is None:
             raise QuantVizError("hub.unreachable", host=host) from None
         raise QuantVizError("hub.cut", host=host) from None
@@ -181,7 +181,7 @@ def _taken(
     host: str,
     response: http.client.HTTPResponse,
     headers: Mapping[str, str],
-    patience: Patience,
+    deadline: Deadline,
     most: int,
     part: tuple[int, int] | None,
 ) -> Answer:
@@ -214,20 +214,20 @@ def _taken(
         raise QuantVizError("hub.status", host=host, got=status)
     elif length is not None and not (length.strip().isdecimal() and int(length) <= most):
         raise QuantVizError("hub.too_long", host=host, most=most)
-    body = _body(host, response, patience, most)
+    body = _body(host, response, deadline, most)
     if len(body) > most:
         raise QuantVizError("hub.too_long", host=host, most=most)
     if (part and len(body) != most) or (length is not None and len(body) != int(length)):
-        patience.left(host)  # it may be our own alarm that cut it
+        deadline.left(host)  # it may be our own alarm that cut it
         raise QuantVizError("hub.cut", host=host)
     return Answer(host, headers, body, total)
 
 
-def _body(host: str, response: http.client.HTTPResponse, patience: Patience, most: int) -> bytes:
+def _body(host: str, response: http.client.HTTPResponse, deadline: Deadline, most: int) -> bytes:
     """Return the body, or of a longer one a byte more than it may have."""
     body = bytearray()
     while len(body) <= most:
-        patience.left(host)
+        deadline.left(host)
         got = response.read1(min(_AT_ONCE, most + 1 - len(body)))
         if not got:
             break
@@ -235,7 +235,7 @@ def _body(host: str, response: http.client.HTTPResponse, patience: Patience, mos
     return bytes(body)
 
 
-def _connected(parts: SplitResult, limits: HubLimits, patience: Patience, anywhere: bool) -> socket.socket:
+def _connected(parts: SplitResult, limits: HubLimits, deadline: Deadline, anywhere: bool) -> socket.socket:
     """Return a connection to the host, encrypted if its scheme is https."""
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
@@ -243,9 +243,9 @@ def _connected(parts: SplitResult, limits: HubLimits, patience: Patience, anywhe
     problem: OSError | None = None
     # Without encryption the host is the operator's own machine, listed by its IP address, or a host that the
     # user named.
-    for address in _addresses(host, port, patience, anywhere) if secure or anywhere else [host]:
+    for address in _addresses(host, port, deadline, anywhere) if secure or anywhere else [host]:
         try:
-            sock = socket.create_connection((address, port), min(limits.quiet_seconds, patience.left(host)))
+            sock = socket.create_connection((address, port), min(limits.quiet_seconds, deadline.left(host)))
             break
         except OSError as error:
             problem = error
@@ -267,7 +267,7 @@ def _certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _addresses(host: str, port: int, patience: Patience, anywhere: bool) -> list[str]:
+def _addresses(host: str, port: int, deadline: Deadline, anywhere: bool) -> list[str]:
     """Return the host's addresses, unless it may be anywhere all of them public: one that is not refuses the
     host.
 
@@ -282,7 +282,7 @@ def _addresses(host: str, port: int, patience: Patience, anywhere: bool) -> list
             looked_up.set_exception(problem)
 
     threading.Thread(target=look_up, name="quantviz-hub-name", daemon=True).start()
-    addresses = looked_up.result(patience.left(host))
+    addresses = looked_up.result(deadline.left(host))
     if not addresses:
         raise OSError(host)
     if not anywhere and not all(map(is_public, addresses)):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.hubs.connection import Answer, Patience, get
+from quantviz.sources.hubs.connection import Answer, Deadline, get
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.limits import HubLimits
@@ -121,10 +121,10 @@ class Ranges:
 
     def _fetched(self, missing: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Fetch pieces, several requests at a time, and yield each with its number as it comes."""
-        patience = Patience.of(self._limits.seconds)
+        deadline = Deadline.of(self._limits.seconds)
         at_once = min(self._limits.requests, self._limits.host_requests)
         with ThreadPoolExecutor(at_once, "quantviz-hub") as pool:
-            coming = {pool.submit(self._fetch, run, patience): run for run in _runs(missing)}
+            coming = {pool.submit(self._fetch, run, deadline): run for run in _runs(missing)}
             try:
                 for done in as_completed(coming):
                     run, body = coming[done], done.result()
@@ -132,12 +132,12 @@ class Ranges:
                         yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
             finally:
                 # If one request fails, do not wait for the others.
-                patience.given_up.set()
+                deadline.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
-    def _fetch(self, run: range, patience: Patience) -> bytes:
+    def _fetch(self, run: range, deadline: Deadline) -> bytes:
         part = run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])
-        answer = _tried(self._url, self._hosts, self._limits, patience, most=part[1] - part[0], part=part)
+        answer = _tried(self._url, self._hosts, self._limits, deadline, most=part[1] - part[0], part=part)
         self._check_same(answer)
         return answer.body
 
@@ -199,15 +199,15 @@ def fetch_text(url: str, hosts: Hosts, limits: HubLimits, most: int) -> bytes:
     Raises:
         QuantVizError: There is no usable answer; one of the keys `hub.*`.
     """
-    patience = Patience.of(min(limits.seconds, 2 * limits.quiet_seconds))
-    return _tried(url, hosts, limits, patience, most=most).body
+    deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
+    return _tried(url, hosts, limits, deadline, most=most).body
 
 
 def _tried(
     url: str,
     hosts: Hosts,
     limits: HubLimits,
-    patience: Patience,
+    deadline: Deadline,
     *,
     most: int,
     part: tuple[int, int] | None = None,
@@ -215,7 +215,7 @@ def _tried(
     """Return an answer; a failed connection is tried once more."""
     for tries in itertools.count(1):
         try:
-            return get(url, hosts, limits, patience, most=most, part=part)
+            return get(url, hosts, limits, deadline, most=most, part=part)
         except QuantVizError as problem:
             if tries == _TRIES or problem.key not in _TRY_AGAIN:
                 raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.connection import Answer, Patience, get
+from quantviz.sources.hubs.connection import Answer, Deadline, get
 from quantviz.sources.hubs.hosts import Hosts, web_address
 from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
@@ -52,13 +52,13 @@ class WebStore(Store):
 
     def about(self, address: str) -> About:
         # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
-        return _about(_asked(address, 0, 1, Patience.of(HubLimits.of_environment().seconds)))
+        return _about(_asked(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
-        patience = Patience.of(HubLimits.of_environment().seconds)
+        deadline = Deadline.of(HubLimits.of_environment().seconds)
 
         def read(part: tuple[int, int]) -> bytes:
-            answer = _asked(address, *part, patience)
+            answer = _asked(address, *part, deadline)
             if _about(answer) != about:
                 raise problem_at(address, "changed")
             return answer.body
@@ -70,14 +70,14 @@ class WebStore(Store):
                 return list(pool.map(read, ranges))
             finally:
                 # If one request fails, do not wait for the others.
-                patience.given_up.set()
+                deadline.given_up.set()
                 pool.shutdown(cancel_futures=True)
 
     def names(self, address: str) -> tuple[str, ...]:
         raise problem_at(address, "no_list")
 
 
-def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
+def _asked(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
     """Return the answer with a range of a file; a failed connection is tried once more."""
     limits = HubLimits.of_environment()
     try:
@@ -87,7 +87,7 @@ def _asked(address: str, start: int, stop: int, patience: Patience) -> Answer:
     hosts = NamedHost(named=f"{parts.scheme}://{parts.netloc}")
     for tries in range(1, _TRIES + 1):
         try:
-            return get(address, hosts, limits, patience, most=stop - start, part=(start, stop))
+            return get(address, hosts, limits, deadline, most=stop - start, part=(start, stop))
         except QuantVizError as problem:
             if tries < _TRIES and problem.key in _TRY_AGAIN:
                 continue

@@ -33,7 +33,7 @@ def go(lesson: str | None, step: int = 0) -> None:
     st.session_state[MOVED] = True
     st.session_state[PROBLEMS] = ()
     st.session_state.pop(LOOK, None)
-    session.forgive()
+    session.clear_errors()
     go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
 
 

@@ -18,7 +18,7 @@ from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.quantization.format_facts import Landing
+    from quantviz.quantization.format_facts import RoundedNumber
 
 
 _CLICKS = "formats_clicks"
@@ -77,7 +77,7 @@ def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
 
 
 def show_landings(
-    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[Landing, ...]
+    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[RoundedNumber, ...]
 ) -> None:
     formats = [each for each in (first, second) if each]
     lines = (
@@ -87,7 +87,7 @@ def show_landings(
     st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
 
-def landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
+def landing_words(fmt: NumberFormat, landing: RoundedNumber, ties: str) -> str:
     """Say where a number lands, and why there."""
     said = {
         "name": format_name(fmt),
@@ -125,7 +125,7 @@ def _tie_rule(fmt: NumberFormat, ties: str) -> str:
     return "even_exponent" if fmt.float_bits and not fmt.float_bits.mantissa else "even"
 
 
-def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
+def _otherwise(fmt: NumberFormat, landing: RoundedNumber) -> str:
     """Return the sentence on numbers beyond the ends in engines that do not saturate."""
     if fmt.kind == "integer" and fmt.levels == 1 << fmt.bits:
         return say("formats.landing.otherwise_wrap")

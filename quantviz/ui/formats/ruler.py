@@ -17,12 +17,12 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
-    from quantviz.quantization.format_facts import Landing
+    from quantviz.quantization.format_facts import RoundedNumber
 
 _RULER = "formats_ruler"
 
 
-def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: Landing) -> None:
+def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNumber) -> None:
     """Show the format's values around the number, which can be moved."""
     from quantviz.figures.format_ruler import ruler_of_format
     from quantviz.figures.ruler_data import Handles

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.figures.numbers import number
-from quantviz.teaching.golf import BUDGET, Standing
+from quantviz.teaching.golf import BUDGET, HoleResults
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
 from quantviz.ui.golf.words import bits_words, db_words
 from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
@@ -25,7 +25,7 @@ _HEIGHT = 320
 _BARS = 96
 
 
-def show_board(now: Standing) -> None:
+def show_board(now: HoleResults) -> None:
     """Show the tensor with its special features, and the plot."""
     with st.container(key="golf_tensor"):
         st.html(_tensor(now.hole))
@@ -44,7 +44,7 @@ def show_board(now: Standing) -> None:
             )
 
 
-def _plot(now: Standing) -> None:
+def _plot(now: HoleResults) -> None:
     from quantviz.figures.contest_marks import Contest
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, recipe_plot_figure
 

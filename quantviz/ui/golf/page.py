@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, Standing, price
+from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.language_switch import show_language
@@ -131,7 +131,7 @@ def _price() -> str:
     return say(key, bits=bits_words(bits))
 
 
-def _said(now: Standing) -> str:
+def _said(now: HoleResults) -> str:
     """Return the sentence on the outcome of the last try."""
     told = outcome()
     if told.refused:

@@ -6,13 +6,13 @@ import html
 
 import streamlit as st
 
-from quantviz.teaching.golf import HOLES, GolfRound, Standing, total
+from quantviz.teaching.golf import HOLES, GolfRound, HoleResults, total
 from quantviz.ui.golf.state import standing
 from quantviz.ui.golf.words import db_words, score_words
 from quantviz.ui.shell.words import plain, say
 
 
-def show_round(standings: tuple[Standing, ...]) -> None:
+def show_round(standings: tuple[HoleResults, ...]) -> None:
     """Show the round's score in a line."""
     played = sum(each.score is not None for each in standings)
     words = (
@@ -23,7 +23,7 @@ def show_round(standings: tuple[Standing, ...]) -> None:
     st.markdown(f"**{plain(words)}**")
 
 
-def show_scorecard(played: GolfRound) -> tuple[Standing, ...]:
+def show_scorecard(played: GolfRound) -> tuple[HoleResults, ...]:
     """Show a line for each tensor, and return how they stand."""
     standings = tuple(standing(hole) for hole in HOLES)
     st.markdown(f"## {say('golf.card')}")
@@ -42,7 +42,7 @@ def show_scorecard(played: GolfRound) -> tuple[Standing, ...]:
     return standings
 
 
-def _line(each: Standing) -> tuple[str, ...]:
+def _line(each: HoleResults) -> tuple[str, ...]:
     best, score = each.best, each.score
     return (
         say(f"golf.holes.{each.hole.id}.name"),

@@ -16,7 +16,7 @@ from quantviz.teaching.golf import (
     TEE,
     GolfRound,
     Hole,
-    Standing,
+    HoleResults,
     problems,
     read_round,
     recipes_within,
@@ -24,7 +24,7 @@ from quantviz.teaching.golf import (
     write_round,
 )
 from quantviz.tensors.views import View
-from quantviz.ui.lab.tensor import facts_of, worked_out
+from quantviz.ui.lab.tensor import facts_of, heavy_fact
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language
@@ -119,15 +119,15 @@ def show_link() -> None:
 
 def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
     """Return bits and error of a try: computed once for all sessions."""
-    return worked_out(hole.source, f"golf {scheme}", partial(score, scheme=scheme))
+    return heavy_fact(hole.source, f"golf {scheme}", partial(score, scheme=scheme))
 
 
-def standing(hole: str) -> Standing:
+def standing(hole: str) -> HoleResults:
     """Return the standing of a hole of the round."""
     own = HOLES[hole]
-    recipes = worked_out(own.source, "golf recipes", recipes_within)
+    recipes = heavy_fact(own.source, "golf recipes", recipes_within)
     tries = current_round().tries.get(hole, ())
-    return Standing(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
+    return HoleResults(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
 
 
 # ---- changes ----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def ask_for_par() -> None:
     st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), current_round().hole}
 
 
-def par_is_shown(now: Standing) -> bool:
+def par_is_shown(now: HoleResults) -> bool:
     """Return whether the recipe of par is shown: the player wanted to see it, or has beaten it."""
     asked = now.hole.id in st.session_state.get(_ASKED, ())
     return asked or (now.score is not None and now.score > 0)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
-from quantviz.teaching.golf import Standing, counts
+from quantviz.teaching.golf import HoleResults, counts
 from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls
@@ -16,7 +16,7 @@ from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import plain, say
 
 
-def show_tries(now: Standing) -> None:
+def show_tries(now: HoleResults) -> None:
     """Show each try with its numbers, and the ways to set it again and to open it in the Lab."""
     st.markdown(f"## {say('golf.tries')}")
     if not now.tries:
@@ -34,7 +34,7 @@ def show_tries(now: Standing) -> None:
     )
 
 
-def _try(now: Standing, at: int) -> None:
+def _try(now: HoleResults, at: int) -> None:
     row = now.tries[at]
     against = score_words(now.gain(row)) if counts(row) else say("golf.over_short")
     numbers = plain(f"{bits_words(row.bits)} · {db_words(row.sqnr_db)} dB · {against}")
@@ -61,7 +61,7 @@ def _try(now: Standing, at: int) -> None:
         )
 
 
-def _open_in_lab(now: Standing, scheme: Scheme) -> None:
+def _open_in_lab(now: HoleResults, scheme: Scheme) -> None:
     shape = now.hole.source.shape
     session.put_in_lab(LabState(now.hole.source, scheme, View.of(shape), (0,) * len(shape)))
     turn_to("pages/lab/playground.py")

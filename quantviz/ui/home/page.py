@@ -85,7 +85,7 @@ def _show_doors() -> None:
             on_change=session.safely(_open_dropped),
             label_visibility="collapsed",
         )
-        complaint = session.complaints().get("file") or session.complaints().get("image")
+        complaint = session.input_errors().get("file") or session.input_errors().get("image")
     with st.container(key="home_teach"):
         st.page_link(TEACHER, label=_door("teach"), width="stretch")
     if complaint:
@@ -102,7 +102,7 @@ def _open_dropped() -> None:
     uploaded = st.session_state.get(_DROPPED)
     if uploaded is not None:
         open_dropped(uploaded)
-        if not session.complaints() or session.waiting():
+        if not session.input_errors() or session.waiting():
             turn_to(LAB)
 
 

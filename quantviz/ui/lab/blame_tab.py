@@ -28,7 +28,7 @@ from quantviz.ui.components.phone_tables import (
 )
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
-from quantviz.ui.lab.tensor import ask_study_of, worked_out
+from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -125,9 +125,9 @@ def _found(state: LabState) -> tuple[Blame, ...]:
 
     with st.spinner(say("blame.looking"), show_time=True):
         if parts is None:
-            return worked_out(source, f"blame {scheme}", partial(culprits, scheme=scheme))
+            return heavy_fact(source, f"blame {scheme}", partial(culprits, scheme=scheme))
         look = partial(blame, scheme=scheme, parts=parts)
-        return (worked_out(source, f"blame {parts} {scheme}", look),)
+        return (heavy_fact(source, f"blame {parts} {scheme}", look),)
 
 
 def _kinds(state: LabState) -> dict[str, Granularity]:

@@ -27,7 +27,7 @@ from quantviz.ui.lab import compared_engines, compared_schemes, engine_compariso
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
-from quantviz.ui.lab.tensor import worked_out
+from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -145,7 +145,7 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
     sampled = state.large and not st.session_state.get(_EXACT)
     make = sampled_rows if sampled else recipe_rows
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = worked_out(
+        rows = heavy_fact(
             source,
             f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
             partial(make, current=scheme),

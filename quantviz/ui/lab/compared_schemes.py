@@ -24,7 +24,7 @@ from quantviz.ui.components.phone_tables import columns_shown, held_column, line
 from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
-from quantviz.ui.lab.tensor import worked_out
+from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -253,7 +253,7 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
 
     granularity = _granularities(state).get(parts)
     with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
-        return worked_out(
+        return heavy_fact(
             state.source,
             f"contest {granularity} {' '.join(map(str, schemes))}",
             partial(compare_schemes, schemes=schemes, parts=granularity),

@@ -87,7 +87,7 @@ def _set_recipe() -> None:
     name = st.session_state[_RECIPE]
     if name == _OWN:
         return
-    with session.complaining(_RECIPE):
+    with session.catching_errors(_RECIPE):
         session.adapt_scheme(ALL_RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
 
 
@@ -120,7 +120,7 @@ def show_convention(state: LabState) -> None:
 
 def _set_convention() -> None:
     now = session.state()
-    with session.complaining(_CONVENTION):
+    with session.catching_errors(_CONVENTION):
         session.adapt_scheme(
             now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention"
         )
@@ -128,7 +128,7 @@ def _set_convention() -> None:
 
 def _refused(control: str, key: str, name_of: object) -> None:
     """Say why the choice is impossible, beside its control, which still shows it."""
-    error: QuantVizError | None = session.complaints().get(control)
+    error: QuantVizError | None = session.input_errors().get(control)
     if error:
         assert callable(name_of)
         st.error(say(key, name=plain(name_of(st.session_state[control])), reason=say_error(error)))
@@ -190,7 +190,7 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
                 help=explained(key, field_help(name)),
                 disabled=locked("scheme"),
             )
-        error = session.complaints().get(key)
+        error = session.input_errors().get(key)
         if error:
             st.error(say_error(error))
 
@@ -206,10 +206,10 @@ def _set_rule(name: str) -> None:
         if name in CHOICES
         else given
     )
-    with session.complaining(_key(name)):
+    with session.catching_errors(_key(name)):
         session.put_scheme(convention=session.state().scheme.chosen.replace(**{name: value}))
 
 
 def _set_rules(convention_id: str) -> None:
-    with session.complaining(_RULES):
+    with session.catching_errors(_RULES):
         session.put_scheme(convention=convention_id)

@@ -63,9 +63,9 @@ def show_folder(state: LabState) -> None:
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # The error of a callback is shown below.
-        if "folder" not in session.complaints():
+        if "folder" not in session.input_errors():
             st.error(say_error(error))
-    complaint = session.complaints().get("folder")
+    complaint = session.input_errors().get("folder")
     if complaint:
         st.error(say_error(complaint))
         show_choice("folder")
@@ -195,7 +195,7 @@ def _open_file() -> None:
     st.session_state["folder_tensor_filter"] = ""
     st.session_state[_READ_AS] = ""
     if file is not None:
-        with session.complaining("folder"):
+        with session.catching_errors("folder"):
             st.session_state["folder_tensor"] = first_readable(catalog_of(file))
             _take(file)
 
@@ -203,7 +203,7 @@ def _open_file() -> None:
 def _load() -> None:
     file = st.session_state["folder_file"]
     if file is not None:
-        with session.complaining("folder"):
+        with session.catching_errors("folder"):
             _take(file)
 
 

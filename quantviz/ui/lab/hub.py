@@ -83,7 +83,7 @@ def _show_address() -> None:
         help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
         disabled=locked("tensor"),
     )
-    complaint = session.complaints().get("hub_address")
+    complaint = session.input_errors().get("hub_address")
     if complaint:
         st.error(say_error(complaint))
 
@@ -118,7 +118,7 @@ def _choose(model: Model) -> None:
             _load,
             placeholder=say("hub.choose"),
         )
-    complaint = session.complaints().get("hub_file")
+    complaint = session.input_errors().get("hub_file")
     if complaint:
         st.error(say_error(complaint))
 
@@ -134,14 +134,14 @@ def _find() -> None:
     pasted = st.session_state["hub_address"] or ""
     if not pasted.strip():
         return
-    with session.complaining("hub_address"):
+    with session.catching_errors("hub_address"):
         place = parse_address(pasted, Hosts.of_environment())
         model = find_model(place)
         if place.file:
             model.file(place.file)
         st.session_state[_FOUND] = Found(pasted, model)
         st.session_state["hub_file"] = place.file or _main_file(model)
-        with session.complaining("hub_file"):
+        with session.catching_errors("hub_file"):
             _open_first(model)
 
 
@@ -154,7 +154,7 @@ def _main_file(model: Model) -> str:
 def _open_file() -> None:
     found, file = st.session_state.get(_FOUND), st.session_state["hub_file"]
     if found is not None and file is not None:
-        with session.complaining("hub_file"):
+        with session.catching_errors("hub_file"):
             _open_first(found.model)
 
 
@@ -186,7 +186,7 @@ def _first(catalog: Catalog) -> str:
 def _load() -> None:
     found = st.session_state.get(_FOUND)
     if found is not None:
-        with session.complaining("hub_file"):
+        with session.catching_errors("hub_file"):
             _take(found.model)
 
 

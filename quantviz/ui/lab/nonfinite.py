@@ -80,7 +80,7 @@ def show_nonfinite(state: LabState) -> None:
 
 def _set(key: str) -> None:
     choice = st.session_state[key]
-    with session.complaining("range"):
+    with session.catching_errors("range"):
         found = found_in(session.state().source)
         if found and choice == "refuse":
             raise found.refusal()

@@ -32,7 +32,7 @@ from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.scheme_bar import other_granularities
-from quantviz.ui.lab.tensor import worked_out
+from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
@@ -127,7 +127,7 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool =
     finer = (scheme.replace(granularity=each) for each in other_granularities(state))
     those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return worked_out(
+        return heavy_fact(
             source,
             f"scales {run} {cells} {scheme}",
             partial(best_of, schemes=those, now_db=now, cells=cells),
@@ -311,7 +311,7 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
         cells = None if st.session_state.get(_EXACT) else _CELLS
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return worked_out(
+        return heavy_fact(
             source,
             f"calibrations {tried} {block} {cells} {scheme}",
             partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells),

@@ -20,7 +20,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.lab.tensor import worked_out
+from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment
@@ -91,7 +91,7 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
 
     source, scheme = state.source, state.scheme
     with st.spinner(say("recipes.lines_trying"), show_time=True):
-        return worked_out(
+        return heavy_fact(
             source,
             f"rate distortion {scheme.nonfinite}",
             partial(rate_distortion, current=scheme, rows=rows),

@@ -1,6 +1,6 @@
 """The row above the picture: the scheme, as a recipe or in its own decisions.
 
-Callbacks make a scheme from a widget's value; `session.complaining` keeps the error of one that is not valid.
+Callbacks make a scheme from a widget's value; `session.catching_errors` keeps the error of an invalid one.
 Choices that the convention's engine does not offer are left out or grey.
 """
 
@@ -126,7 +126,7 @@ def _format_help(fmt: NumberFormat) -> str:
 
 def put_format(format_id: str, control: str) -> None:
     """Take another number format; an error is shown beside the `control`."""
-    with session.complaining(control):
+    with session.catching_errors(control):
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
 
@@ -185,7 +185,7 @@ def _set_mode() -> None:
     scheme, mode = session.state().scheme, st.session_state["mode"]
     if mode is None:  # the control was replaced while it loaded
         return
-    with session.complaining("mode"):
+    with session.catching_errors("mode"):
         session.adapt_scheme(scheme.with_mode(mode), "mode")
 
 
@@ -329,7 +329,7 @@ def set_granularity(granularity: Granularity) -> None:
     if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
     now = session.state().scheme
-    with session.complaining("strip"):
+    with session.catching_errors("strip"):
         # A range set by hand is for the blocks as they were: other ones begin with their own range.
         own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
         session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
@@ -362,7 +362,7 @@ def _set_size(key: str) -> None:
         chosen = st.session_state[key]
         value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
         wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
-        with session.complaining("strip"):
+        with session.catching_errors("strip"):
             session.put_scheme(granularity=_fitted(now, wanted))
 
 
@@ -480,5 +480,5 @@ def _reasons(state: LabState) -> None:
     show_what_changed_along(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
-        if control in session.complaints():
-            st.error(say_error(session.complaints()[control]))
+        if control in session.input_errors():
+            st.error(say_error(session.input_errors()[control]))

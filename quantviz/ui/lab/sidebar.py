@@ -198,7 +198,7 @@ def _set_random() -> None:
         for f in dataclasses.fields(cast(Any, now))
         if f"random_{f.name}" in st.session_state
     }
-    with session.complaining("random"):
+    with session.catching_errors("random"):
         new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
             raise problem
@@ -465,18 +465,18 @@ def _set_calibration() -> None:
     known["scale"] = abs(known["scale"]) or 1.0
     if session.state().scheme.mode == "symmetric":
         known["zero_point"] = 0
-    with session.complaining("range"):
+    with session.catching_errors("range"):
         session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
 
 
 def _set_range() -> None:
     calibration = session.state().scheme.calibration
-    with session.complaining("range"):
+    with session.catching_errors("range"):
         values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
         session.put_scheme(calibration=type(calibration)(**values))
 
 
 def _complaint(field: str) -> None:
-    error: QuantVizError | None = session.complaints().get(field)
+    error: QuantVizError | None = session.input_errors().get(field)
     if error:
         st.error(say_error(error))

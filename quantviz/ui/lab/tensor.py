@@ -132,7 +132,7 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
     return own.get(key, make, aside=aside)
 
 
-def worked_out(source: Source, what: str, work: Callable[[Stored], T]) -> T:
+def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
     """Return the result of long work on a tensor, cached as in `kept`: `work` is a function that can be
     pickled.
 
@@ -181,12 +181,12 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: Shape | None = None) -> T:
     """Return the result of long work on the state's tensor under its scheme, or on one of its blocks by
-    itself: see `worked_out`.
+    itself: see `heavy_fact`.
     """
     from quantviz.analysis.study import ask_study
 
     source, scheme = state.source, state.scheme
-    return worked_out(
+    return heavy_fact(
         source,
         what,
         partial(
@@ -206,7 +206,7 @@ def _found(source: Source, scheme: Scheme) -> Range | QParams | None:
 
     if not searches(scheme) or math.prod(source.shape) < HEAVY_ELEMENTS:
         return None
-    return worked_out(source, f"search {scheme}", partial(search, scheme=scheme, facts=facts_of(source)))
+    return heavy_fact(source, f"search {scheme}", partial(search, scheme=scheme, facts=facts_of(source)))
 
 
 def searches(scheme: Scheme) -> bool:

@@ -38,7 +38,7 @@ def show_typed(state: LabState) -> None:
     typed = state.source.original
     if not isinstance(typed, Typed):
         return
-    if _TEXT not in session.complaints() and st.session_state.get("typed_shown") != typed:
+    if _TEXT not in session.input_errors() and st.session_state.get("typed_shown") != typed:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
     fixed = locked("tensor")
@@ -56,7 +56,7 @@ def show_typed(state: LabState) -> None:
 
 
 def _read(decimal_comma: bool | None = None) -> None:
-    with session.complaining(_TEXT):
+    with session.catching_errors(_TEXT):
         typed = parse_tensor(st.session_state[_TEXT], decimal_comma=decimal_comma)
         _take(typed)
         # An ambiguous decimal comma is shown as it was read; else the text stays as it was typed.
@@ -69,7 +69,7 @@ def _take(typed: Typed) -> None:
 
 
 def _complaint() -> None:
-    error: QuantVizError | None = session.complaints().get(_TEXT)
+    error: QuantVizError | None = session.input_errors().get(_TEXT)
     if not error:
         return
     st.error(say_error(error))
@@ -132,7 +132,7 @@ def _edits(base: Typed) -> Mapping[int, Mapping[str, float | None]]:
 
 
 def _take_edits() -> None:
-    with session.complaining(_TEXT):
+    with session.catching_errors(_TEXT):
         base = st.session_state[_BASE]
         new = _edited(base, _edits(base))
         now = session.state()

@@ -80,7 +80,7 @@ def _read_image() -> None:
     from quantviz.tensors.lazy import InMemory
 
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
-    with session.complaining("image"):
+    with session.catching_errors("image"):
         place = UploadedFile(uploaded.name, channel=channel)
         _take(
             data,
@@ -103,7 +103,7 @@ def show_file(state: LabState) -> None:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
         _show_dtype()
     _complaint("file")
-    with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
+    with st.expander(say("upload.too_large"), expanded="file" in session.input_errors()):
         from quantviz.sources.files import cut_out_snippet, reader_of
 
         uploaded = _file()
@@ -136,7 +136,7 @@ def _open_file() -> None:
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import model_tensors
 
-    with session.complaining("file"):
+    with session.catching_errors("file"):
         with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
             catalog = model_tensors(opened)
             st.session_state["file_tensors"] = {
@@ -150,7 +150,7 @@ def _open_file() -> None:
 def _load_tensor() -> None:
     uploaded = _file()
     if uploaded is not None:
-        with session.complaining("file"):
+        with session.catching_errors("file"):
             _load(uploaded, st.session_state["file_tensor"])
 
 
@@ -182,7 +182,7 @@ def _take(
 
 
 def _complaint(field: str) -> None:
-    error = session.complaints().get(field)
+    error = session.input_errors().get(field)
     if error:
         st.error(say_error(error))
         show_choice(field)

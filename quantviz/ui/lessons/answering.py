@@ -138,7 +138,7 @@ def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = Fa
 
 def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
     key = answer_key(now, i)
-    with session.complaining(key):
+    with session.catching_errors(key):
         answer = _given(now, question, key)
         if answer is None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
@@ -148,7 +148,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         keep_answer(Answer(*place, answer, sure, len(now.tries[i]), now.mark(i)))
         questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
-        session.forgive()
+        session.clear_errors()
 
 
 def _given(now: Now, question: Question, key: str) -> object:

@@ -157,14 +157,14 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     if i is None or not now.is_blind(i) or not fits:
         raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
     now.keep_mark(i, float(cast(float, at)))
-    session.forgive()
+    session.clear_errors()
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep the state in hand after a hand's message."""
     state = moved_by(in_hand(now), message, now.step.move)
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
-    session.forgive()
+    session.clear_errors()
 
 
 def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:

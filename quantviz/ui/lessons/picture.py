@@ -284,7 +284,7 @@ def _clicked(now: Now, state: LabState, pointing: bool) -> None:
         key = answer_key(now, now.answers.index(None))
         for axis, place in zip(("row", "col"), cell, strict=True):
             st.session_state[f"{key}_{axis}"] = place
-        session.forgive()
+        session.clear_errors()
     else:
         st.session_state.setdefault(_CELLS, {})[(now.id, now.attempt)] = state.view.index(*cell)
 

@@ -308,7 +308,7 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
 
 def refusal(key: str) -> str:
     """Return the reason why the answer in the control called `key` was not taken; "" where it was."""
-    problem: QuantVizError | None = session.complaints().get(key)
+    problem: QuantVizError | None = session.input_errors().get(key)
     return say_error(problem) if problem else ""
 
 

@@ -27,12 +27,12 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
 from quantviz.ui.shell import address, classroom
-from quantviz.ui.shell.desks import LAB, sit_at
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language
+from quantviz.ui.shell.workspaces import LAB, change_workspace
 
-_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
+_STATE, _STEPS, _DONE, _NAMED, _INPUT_ERRORS = (
     "lab_state",
     "lab_steps",
     "lab_steps_done",
@@ -61,7 +61,7 @@ _ON_DESK = (
         _STEPS,
         _DONE,
         _NAMED,
-        _COMPLAINTS,
+        _INPUT_ERRORS,
         _ADAPTED,
         _WAITING,
         _OPENED,
@@ -126,7 +126,7 @@ def _take(new: LabState) -> None:
     st.session_state[_STATE] = new
     st.session_state[_NAMED] = ()
     st.session_state[_ADAPTED] = st.session_state[_WAITING] = None
-    st.session_state[_COMPLAINTS] = {}
+    st.session_state[_INPUT_ERRORS] = {}
 
 
 def was_seen() -> bool:
@@ -146,7 +146,7 @@ def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> No
 
 def put_in_lab(new: LabState) -> None:
     """Take a state from a page with a desk of its own to the Lab's."""
-    sit_at(LAB, _ON_DESK)
+    change_workspace(LAB, _ON_DESK)
     put_from_page(new)
 
 
@@ -411,18 +411,18 @@ def remember(schemes: Iterable[Scheme]) -> None:
 
 
 @contextlib.contextmanager
-def complaining(field: str) -> Iterator[None]:
+def catching_errors(field: str) -> Iterator[None]:
     """Keep a `QuantVizError` for showing beside the controls of `field`, and the state as it was."""
     wait(None)
     try:
         yield
     except QuantVizError as error:
-        st.session_state[_COMPLAINTS] = {field: error}
+        st.session_state[_INPUT_ERRORS] = {field: error}
 
 
-def forgive() -> None:
+def clear_errors() -> None:
     """Clear the errors, once they are fixed or left behind."""
-    st.session_state[_COMPLAINTS] = {}
+    st.session_state[_INPUT_ERRORS] = {}
     st.session_state[_NAMED] = ()
 
 
@@ -446,9 +446,9 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def complaints() -> Mapping[str, QuantVizError]:
+def input_errors() -> Mapping[str, QuantVizError]:
     """Return the error of the last input, by control."""
-    return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
+    return cast(Mapping[str, QuantVizError], st.session_state.get(_INPUT_ERRORS, {}))
 
 
 def named() -> tuple[QuantVizError, ...]:
@@ -480,7 +480,7 @@ def show(key: str, value: object, field: str = "", *, folded: bool = False) -> s
     widgets = _widgets()
     again = folded or widgets.language != language() or key not in widgets.shown
     widgets.showing.setdefault(key, ())
-    if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in complaints():
+    if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in input_errors():
         if st.session_state.get(key, _UNSET) != value:
             widgets.unseen.add(key)
         st.session_state[key] = value
@@ -534,7 +534,7 @@ def _widgets() -> _Widgets:
 
 def arrive(page: str) -> None:
     """Note which page this run shows, and sit down at its desk."""
-    sit_at(page if page in _OWN_DESKS else LAB, _ON_DESK)
+    change_workspace(page if page in _OWN_DESKS else LAB, _ON_DESK)
     address.arrive(page)
     _widgets().showing = {}
 

@@ -13,7 +13,7 @@ LAB = "lab"
 _DESK, _OTHERS = "desk", "desks_left"
 
 
-def sit_at(desk: str, on_it: Iterable[str]) -> None:
+def change_workspace(desk: str, on_it: Iterable[str]) -> None:
     """Have the controls work at a `desk`: its values, under the keys `on_it` of the session, are restored,
     and those of the desk before are kept for it.
     """

@@ -18,10 +18,10 @@ Array = npt.NDArray[Any]
 DECODED = (torch.bfloat16, torch.float16)
 
 
-class Passing:
+class OnePassFacts:
     """The facts and the sums of powers of a tensor whose values arrive one run after the other.
 
-    >>> found = Passing()
+    >>> found = OnePassFacts()
     >>> part = torch.tensor([1.0, -2.0, 3.0]).bfloat16().view(torch.uint8).numpy()
     >>> values = np.empty(3, np.float32)
     >>> found.take(part, torch.bfloat16, values, 0)
