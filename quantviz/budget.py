@@ -48,8 +48,10 @@ class Spending:
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self._clock = seconds, clock
-        self._begun, self._dropped = clock(), threading.Event()
+        self.seconds = seconds
+        self._clock = clock
+        self._begun = clock()
+        self._dropped = threading.Event()
 
     @property
     def now(self) -> float:
@@ -105,7 +107,9 @@ class Progress:
     """A counter of the finished steps of a part of the work, checked against the budget at each step."""
 
     def __init__(self, count: int) -> None:
-        self._budget, self._count, self._done = _SPENDING.get(), count, 0
+        self._budget = _SPENDING.get()
+        self._count = count
+        self._done = 0
         self._since = self._budget.now if self._budget else 0.0
 
     def step(self) -> None:

@@ -47,7 +47,8 @@ class _Arguments:
     """A check of a function's arguments; `own` are parameters that the function checks itself."""
 
     def __init__(self, function: Callable[..., Any], own: tuple[str, ...] = ()) -> None:
-        self._function, self._own = function, own
+        self._function = function
+        self._own = own
         self._parameters = inspect.signature(function).parameters
 
     @functools.cached_property
@@ -321,7 +322,9 @@ class _DefaultDtype:
     """Float32 as the process's default dtype while any thread runs a public function."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, None
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = None
 
     @contextlib.contextmanager
     def float32(self, torch: Any) -> Iterator[None]:

@@ -63,7 +63,8 @@ class QuantVizError(ValueError):
 
     def _nearest(self) -> str | None:
         """Return the known name most like the unknown one; none if none is similar."""
-        got, known = self.params.get("field", self.params.get("got")), self.params.get("known")
+        got = self.params.get("field", self.params.get("got"))
+        known = self.params.get("known")
         if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
         names = known[:_MOST_LISTED].split(", ")
@@ -103,7 +104,8 @@ class _Shown:
     """A value in an error's sentence: formatted by its format specification, at most `most` characters."""
 
     def __init__(self, value: object, most: int) -> None:
-        self._value, self._most = value, most
+        self._value = value
+        self._most = most
 
     def __repr__(self) -> str:
         return _cut(

@@ -35,7 +35,8 @@ T = TypeVar("T")
 _LOOK = 0.1
 #: Seconds until the process of dropped work is killed if the work does not reach its next check; and seconds
 #: that a process may take beyond the work's own: to start, to wait for the processor, to read.
-_GRACE, _LATE = 3.0, 60.0
+_GRACE = 3.0
+_LATE = 60.0
 #: Seconds after which an idle process ends.
 _PATIENCE = 900.0
 #: The answer that stands for a process that has ended.
@@ -52,7 +53,8 @@ class WorkProcess:
     def __init__(self, ready_for: Iterable[str] = ()) -> None:
         self._ready_for = tuple(ready_for)
         self._running: _Running | None = None
-        self._asking, self._starting = threading.Lock(), threading.Lock()
+        self._asking = threading.Lock()
+        self._starting = threading.Lock()
         atexit.register(self.close)
 
     @property

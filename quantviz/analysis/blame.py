@@ -57,11 +57,15 @@ _WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 #: Number of parts whose own cost is computed exactly.
 _SUSPECTS = 12
 #: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
-_MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**25
+_MOST_TRIALS = 400
+_LEAST_TRIALS = 20
+_CELLS = 2**25
 #: Sums of one arithmetic agree to this.
 _SAME = 1e-6
 #: Parts that are kept at most: so many, or this share of them, up to a limit.
-_MOST, _SHARE, _LIMIT = 8, 0.01, 128
+_MOST = 8
+_SHARE = 0.01
+_LIMIT = 128
 #: Groups to try, the usual ones first.
 _GROUPS = (128, 64, 32)
 
@@ -362,9 +366,11 @@ def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]
 
 
 def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
-    after, signal = tried.noise_without(numbers), tried.others_signal(numbers)
+    after = tried.noise_without(numbers)
+    signal = tried.others_signal(numbers)
     whole = after + (tried.kept_noise(numbers) if numbers else 0.0)
-    before, noise = tried.others_noise(numbers), tried.noise
+    before = tried.others_noise(numbers)
+    noise = tried.noise
     return Kept(
         numbers=numbers,
         places=tuple(tried.place(each) for each in numbers),
@@ -400,8 +406,10 @@ def _choice(sets: tuple[Kept, ...], whole_db: float) -> Kept | None:
 
 
 def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | None) -> Suspect:
-    signal, noise = tried.others_signal((number,)), tried.noise
-    suffered, back = tried.suffered_by((number,)), math.nan
+    signal = tried.others_signal((number,))
+    noise = tried.noise
+    suffered = tried.suffered_by((number,))
+    back = math.nan
     if choice is not None and number in choice.numbers:
         others = tuple(each for each in choice.numbers if each != number)
         score = tried_noise(tried)
@@ -427,8 +435,10 @@ def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
     """Return the remedies for some parts with their effects, the best for the whole tensor first; those that
     the scheme's engine does not offer are left out.
     """
-    signal, noise = tried.others_signal(numbers), tried.others_noise(numbers)
-    before, whole = decibels(signal, noise), decibels(tried.signal, tried.noise)
+    signal = tried.others_signal(numbers)
+    noise = tried.others_noise(numbers)
+    before = decibels(signal, noise)
+    whole = decibels(tried.signal, tried.noise)
 
     def remedy(
         name: str, rest: float | None, total: float, bits: float, scheme: Scheme | None = None
@@ -447,8 +457,10 @@ _Tried = tuple[str, float | None, float, float, Scheme | None]
 
 def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
     """Yield each remedy: id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, scheme."""
-    rest, count = tried.noise_without(numbers), tried.x.count
-    stored, telling = stored_bits(tried.scheme), tried.place_bits(numbers)
+    rest = tried.noise_without(numbers)
+    count = tried.x.count
+    stored = stored_bits(tried.scheme)
+    telling = tried.place_bits(numbers)
     of_scale = stored.scale + stored.zero_point
     yield "keep", rest, rest + tried.kept_noise(numbers), tried.kept_bits(numbers), None
     yield "remove", rest, rest + tried.signal_of(numbers), 0.0, None
@@ -479,7 +491,8 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
 
 def _grouped(tried: Counterfactuals) -> Scheme | None:
     """Return the scheme in groups along the last axis; None if blocks are as small now, or no groups fit."""
-    shape, now = tried.x.shape, tried.study.layout.block_size
+    shape = tried.x.shape
+    now = tried.study.layout.block_size
     made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < now)
     return next((each for each in made if each is not None and not each.problems(shape)), None)
 
@@ -501,7 +514,8 @@ def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> 
     found = tried.range_without(numbers)
     if found is None or not found.lo.item() < found.hi.item():
         return None
-    lo, hi = found.lo.item(), found.hi.item()
+    lo = found.lo.item()
+    hi = found.hi.item()
     if tried.scheme.mode == "symmetric":
         lo, hi = -max(-lo, hi), max(-lo, hi)
     scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))

@@ -130,11 +130,9 @@ def _only_block(study: Study) -> BlockCost:
     tried = Counterfactuals(study.x, study.scheme, Flat(1), study)
     loudest = study.facts.largest
     number = (flat_index(loudest, study.shape),)
-    signal, before, after = (
-        tried.others_signal(number),
-        tried.others_noise(number),
-        tried.noise_without(number),
-    )
+    signal = tried.others_signal(number)
+    before = tried.others_noise(number)
+    after = tried.noise_without(number)
     share = 1 / tried.noise if tried.noise else 0.0
     zero = (0,) * len(study.layout.grid_shape)
     return BlockCost(

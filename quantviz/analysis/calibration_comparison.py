@@ -148,7 +148,8 @@ def compare_calibrations(
     """
     from quantviz.tensors.lazy import as_stored
 
-    scheme, (stored, _) = as_scheme(scheme), as_stored(x)
+    scheme = as_scheme(scheme)
+    stored, _ = as_stored(x)
     part = None
     if block is None and cells and stored.own_scales(scheme) is None:
         for problem in scheme.problems(stored.shape):
@@ -176,7 +177,8 @@ def _row(
     current: CalibrationRow | None,
     whole: Range | None,
 ) -> CalibrationRow:
-    scheme, began = None, time.perf_counter()
+    scheme = None
+    began = time.perf_counter()
     try:
         scheme = study.scheme.replace(calibration=calibration)
         own = Study.of(study.x, scheme, facts=study.facts, keep=study.keep)
@@ -205,7 +207,8 @@ def _ends(study: Study) -> tuple[float, float]:
     ends = study.range
     if ends is None or ends.lo.numel() != 1:
         return math.nan, math.nan
-    lo, hi = float(ends.lo), float(ends.hi)
+    lo = float(ends.lo)
+    hi = float(ends.hi)
     far = max(-lo, hi)
     return (-far, far) if study.scheme.mode == "symmetric" else (lo, hi)
 

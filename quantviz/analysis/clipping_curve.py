@@ -37,7 +37,8 @@ Array = npt.NDArray[Any]
 #: Bits whose curves are drawn beside the scheme's own.
 OTHER_BITS = (2, 3, 4, 8)
 #: Ranges up to that of all values, and wider ones.
-STEPS, BEYOND = 64, 8
+STEPS = 64
+BEYOND = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,8 @@ def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
 
     A histogram of the values is all that they take, so that a tensor of any size has them at once.
     """
-    fmt, found = study.scheme.number_format, {}
+    fmt = study.scheme.number_format
+    found = {}
     if fmt.kind == "integer":
         for bits in sorted({fmt.bits, *OTHER_BITS}):
             try:
@@ -130,15 +132,18 @@ def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
     The values of each bar of the study's fine histogram are taken to lie evenly in it; scale and zero point
     are the engine's. None if no range has a width, or if the step of one is beyond float32.
     """
-    ends, histogram = ranges_to_try(study, STEPS, BEYOND), study.fine_histogram
+    ends = ranges_to_try(study, STEPS, BEYOND)
+    histogram = study.fine_histogram
     if ends is None or histogram is None:
         return None
     first, step = _grids(scheme, *ends, study.absmax)
     if not np.isfinite(step).all():
         return None
-    last, spread = scheme.code_max - scheme.code_min, np.diff(histogram.edges)
+    last = scheme.code_max - scheme.code_min
+    spread = np.diff(histogram.edges)
     density = histogram.counts / spread / histogram.counts.sum()
-    rounding, clipping = np.zeros(len(first)), np.zeros(len(first))
+    rounding = np.zeros(len(first))
+    clipping = np.zeros(len(first))
     for k, (start, width) in enumerate(zip(first, step, strict=True)):
         # In steps from the value of the lowest code, where a bar's squared errors have a closed form. Beyond
         # half a step outside, values are clipped.

@@ -43,7 +43,9 @@ KEPT_BITS = 16
 #: large tensors agree to 1e-6.
 _TOLD_BY_DIFFERENCE = 1e-3
 #: Points of AWQ's grid; of a large tensor's as many as quantize about so many cells, and the fewest.
-_STEPS, _CELLS_FOLDED, _FEWEST_STEPS = 20, 2**23, 4
+_STEPS = 20
+_CELLS_FOLDED = 2**23
+_FEWEST_STEPS = 4
 #: Smallest magnitude of a block and of a column in it: the factor of a column of zeros is bounded so.
 _LEAST_MAGNITUDE = 1e-4
 
@@ -59,7 +61,9 @@ class LeftOut(Stored):
 
     def __init__(self, stored: Stored, places: Array, fill: float = math.nan) -> None:
         #: Flat places, int64 (n,), ascending.
-        self._stored, self._places, self._fill = stored, places, fill
+        self._stored = stored
+        self._places = places
+        self._fill = fill
 
     @property
     def shape(self) -> Shape:
@@ -95,14 +99,16 @@ class Rotated(Stored):
     """
 
     def __init__(self, stored: Stored, size: int) -> None:
-        self._stored, self._size = stored, size
+        self._stored = stored
+        self._size = size
 
     @property
     def shape(self) -> Shape:
         return self._stored.shape
 
     def run(self, start: int, stop: int) -> Values:
-        first, last = start // self._size * self._size, -(-stop // self._size) * self._size
+        first = start // self._size * self._size
+        last = -(-stop // self._size) * self._size
         values = torch.from_numpy(np.array(self._stored.run(first, last)))
         half = 1
         while half < self._size:
@@ -114,7 +120,8 @@ class Rotated(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         flat = flat_indices_of(self.shape, index)
-        first, last = int(flat.min()), int(flat.max())
+        first = int(flat.min())
+        last = int(flat.max())
         return torch.from_numpy(np.array(self.run(first, last + 1)))[flat - first]
 
 
@@ -126,7 +133,8 @@ class Scaled(Stored):
     """
 
     def __init__(self, stored: Stored, factors: torch.Tensor) -> None:
-        self._stored, self._factors = stored, factors
+        self._stored = stored
+        self._factors = factors
 
     @property
     def shape(self) -> Shape:
@@ -159,7 +167,9 @@ class Counterfactuals:
         scheme = as_scheme(scheme)
         self.study = study or Study.of(as_stored(x)[0], scheme)
         #: The parts, the scheme as it was given, and the same scheme for the tensor's dtype.
-        self.parts, self.scheme, self._own = parts, scheme, self.study.scheme
+        self._own = self.study.scheme
+        self.scheme = scheme
+        self.parts = parts
         result = self.study.result
         self.x = self.study.x if result is None else InMemory(result.x, dtype=self.study.x.dtype)
         self.layout: BlockLayout = parts.layout(self.x.shape, "short")
@@ -318,7 +328,8 @@ class Counterfactuals:
         if self.study.facts.nonfinite:
             return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
         total = self._measured(LeftOut(self.x, places, 0.0), self._own, numbers, params)
-        zeros, at = torch.zeros(len(places)), torch.from_numpy(places)
+        zeros = torch.zeros(len(places))
+        at = torch.from_numpy(places)
         error = quantize_cells(zeros, self._own, params, self.x.shape, at).error
         return max(total - float(error.to(torch.float64).square().sum()), 0.0)
 
@@ -341,7 +352,8 @@ class Counterfactuals:
             return False
         probe = scheme.fitted((2, 64))
         zeros = torch.zeros(2, 64)
-        zeros[0, 1], zeros[1, 2] = 1.0, -3.0
+        zeros[0, 1] = 1.0
+        zeros[1, 2] = -3.0
         return probe.calibration == MinMax() and not bool(quantize(zeros, probe).x_hat[zeros == 0].any())
 
     def costliest(self, most: int) -> Iterator[Numbers]:
@@ -485,7 +497,8 @@ class Counterfactuals:
         """
         if self._own.arithmetic.scale.global_rule:
             return facts(without)
-        known, count = self.study.facts, len(self.places(numbers))
+        known = self.study.facts
+        count = len(self.places(numbers))
         place = place_of(int(self.places(numbers[:1])[0]), self.x.shape)
         found = NonFinite(known.nonfinite + count, 0, 0, place, math.nan)
         return Facts(known.lo, known.hi, known.largest, found, known.negative)

@@ -145,7 +145,8 @@ def compare(
             results[str(adapted.chosen)] = quantize(stored, adapted)
         except QuantVizError as problem:
             refused[str(convention)] = problem
-    codes, values = torch.zeros(tensor.shape, dtype=torch.bool), torch.zeros(tensor.shape, dtype=torch.bool)
+    codes = torch.zeros(tensor.shape, dtype=torch.bool)
+    values = torch.zeros(tensor.shape, dtype=torch.bool)
     groups: list[list[str]] = []
     for name, result in results.items():
         # A result that agrees with the first of a group agrees with all of it.
@@ -167,7 +168,8 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
     """Raise `QuantVizError` where a zero point set by hand would mean two things: a code in one engine, a
     value in another.
     """
-    mine, theirs = scheme.arithmetic.zero_domain, adapted.arithmetic.zero_domain
+    mine = scheme.arithmetic.zero_domain
+    theirs = adapted.arithmetic.zero_domain
     given = scheme.calibration
     if (
         isinstance(given, Given)
@@ -198,7 +200,8 @@ def difference(one: QuantResult, other: QuantResult) -> Difference:
 
 
 def _differing(one: QuantResult, other: QuantResult) -> tuple[torch.Tensor, torch.Tensor]:
-    codes, values = one.q != other.q, ~_equal(one.x_hat, other.x_hat)
+    codes = one.q != other.q
+    values = ~_equal(one.x_hat, other.x_hat)
     # Cells that are left out of the metrics differ in neither.
     return (codes, values) if one.counted is None else (codes & one.counted, values & one.counted)
 
@@ -275,7 +278,8 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
     places = torch.cat([torch.nonzero(codes), torch.nonzero(values & ~codes)])[:most]
     if not len(places):
         return ()
-    mine, theirs = in_effect(first.scheme), in_effect(second.scheme)
+    mine = in_effect(first.scheme)
+    theirs = in_effect(second.scheme)
     found = []
     for fields, hits in _rules(first.x, mine, theirs, places):
         cells = torch.zeros_like(codes)
@@ -347,8 +351,10 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
     """Return the results of the cells at `places` (cells, axes), as `quantize` has them, without computing
     the rest of the tensor.
     """
-    shape, fmt = tuple(x.shape), scheme.number_format
-    layout, at = scheme.layout(shape), tuple(places.unbind(-1))
+    shape = tuple(x.shape)
+    fmt = scheme.number_format
+    layout = scheme.layout(shape)
+    at = tuple(places.unbind(-1))
     own = {
         name: blocks.expand(grid, layout, shape).expand(shape)[at]
         for name, grid in block_values(choose_qparams(x, scheme)).items()
@@ -376,7 +382,8 @@ def _rules(
     The cells are a mask over `places`, all of which differ.
     """
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
-    start, goal = _outcome(x, mine, places), _outcome(x, theirs, places)
+    start = _outcome(x, mine, places)
+    goal = _outcome(x, theirs, places)
     by_code = start.code != goal.code
 
     def tried(
@@ -395,14 +402,16 @@ def _rules(
         return turned, found.likeness(wanted)
 
     everywhere = torch.arange(len(places))
-    best, chosen = torch.zeros(len(places), dtype=torch.int64), torch.full((len(places),), -1)
+    best = torch.zeros(len(places), dtype=torch.int64)
+    chosen = torch.full((len(places),), -1)
     for number, name in enumerate(names):
         turned, alike = tried((name,), everywhere)
         if bool(turned.any()):
             # Of several fields that would do, it is the one that can be taken back, and after which most is
             # alike.
             score = torch.where(turned, 1 + alike + 10 * tried((name,), everywhere, back=True)[0], 0)
-            chosen, best = torch.where(score > best, number, chosen), torch.maximum(score, best)
+            chosen = torch.where(score > best, number, chosen)
+            best = torch.maximum(score, best)
     found: list[tuple[tuple[str, ...], torch.Tensor]] = [
         ((name,), chosen == number) for number, name in enumerate(names) if bool((chosen == number).any())
     ]

@@ -84,7 +84,8 @@ class _Search:
 
     def __init__(self, noise: Callable[[Numbers], float], trials: int) -> None:
         self.best: dict[int, Numbers] = {}
-        self._noise, self._left = noise, trials
+        self._noise = noise
+        self._left = trials
         self._known: dict[Numbers, float] = {}
 
     def offer(self, candidate: Iterable[int], size: int) -> bool:
@@ -173,7 +174,8 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
 
     Equal magnitudes gain something only if all are taken out, and each counts with its share of that.
     """
-    study, layout = tried.study, tried.study.layout
+    study = tried.study
+    layout = tried.study.layout
     steps = max(abs(study.scheme.value_max), abs(study.scheme.value_min), 1.0)
     gains: dict[int, float] = {}
     for block in _blocks_to_look_at(tried):
@@ -190,7 +192,9 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
             largest = np.zeros(len(among))
             np.maximum.at(largest, inverse, sizes)
             ranked = largest_first(largest, POOL + 1)
-            order, tops, weight = among[ranked].tolist(), largest[ranked], 1.0
+            order = among[ranked].tolist()
+            tops = largest[ranked]
+            weight = 1.0
         for part, gain in zip(order, _shares_of_gain(sizes, tops, steps), strict=False):
             gains[part] = gains.get(part, 0.0) + weight * gain
     found = sorted((part for part, gain in gains.items() if gain > 0), key=lambda part: -gains[part])
@@ -240,15 +244,18 @@ def _sample(tried: Counterfactuals) -> Array:
 
 def _largest_cells(tried: Counterfactuals, most: int) -> tuple[Array, Array]:
     """Return the flat places of the cells of largest finite |x|, the largest first, and those magnitudes."""
-    places, sizes = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    places = np.zeros(0, np.int64)
+    sizes = np.zeros(0, np.float32)
     for start, stop in runs_between(tried.x.count, _AT_ONCE):
         own = np.abs(tried.x.run(start, stop))
         own = np.where(np.isfinite(own), own, 0)
         at = np.flatnonzero(own > sizes[-1]) if len(sizes) >= most else np.arange(len(own))
         if len(at):
-            places, sizes = np.concatenate([places, at + start]), np.concatenate([sizes, own[at]])
+            places = np.concatenate([places, at + start])
+            sizes = np.concatenate([sizes, own[at]])
             ranked = largest_first(sizes, most)
-            places, sizes = places[ranked], sizes[ranked]
+            places = places[ranked]
+            sizes = sizes[ranked]
     return places, sizes.astype(np.float64)
 
 

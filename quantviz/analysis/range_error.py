@@ -94,9 +94,11 @@ def ranges_to_try(study: Study, steps: int, beyond: int = 0) -> tuple[Array, Arr
     Both ends grow alike from 0; where all values are above 0 from the smallest. None where no range has a
     width.
     """
-    lo, hi = study.facts.lo, study.facts.hi
+    lo = study.facts.lo
+    hi = study.facts.hi
     if study.scheme.mode == "symmetric":
-        lo, hi = -study.absmax, study.absmax
+        lo = -study.absmax
+        hi = study.absmax
     if not lo < hi:
         return None
     start = lo if hi <= 0 else max(lo, 0.0)
@@ -129,7 +131,9 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
     (3,)
     """
     factor = 10 ** (least_db / 10)
-    found, low, high = [], 0, 0
+    found = []
+    low = 0
+    high = 0
     falling = True
     for k, error in enumerate(errors.tolist()):
         if falling:
@@ -137,10 +141,12 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
                 low = k
             elif error > errors[low] * factor:
                 found.append(low)
-                falling, high = False, k
+                falling = False
+                high = k
         elif error > errors[high]:
             high = k
         elif error * factor < errors[high]:
-            falling, low = True, k
+            falling = True
+            low = k
     least = int(np.argmin(errors))
     return tuple(sorted({*found, least}))

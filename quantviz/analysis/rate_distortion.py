@@ -284,7 +284,8 @@ def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | No
 def _lines(atoms: Atoms) -> tuple[RateLine, ...]:
     """Return all lines of a distribution of values."""
     bits = np.linspace(0.0, 8.0, 33)
-    variance, power = atoms.variance, atoms.power
+    variance = atoms.variance
+    power = atoms.power
 
     def line(name: str, coding: str, found: tuple[Array, Array], *, attained: bool = True) -> RateLine:
         return RateLine(name, coding, attained, found[0], sqnr_db(power, found[1].tolist()))

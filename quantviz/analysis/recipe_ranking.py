@@ -200,10 +200,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     reaching = [row for row in front if row.sqnr_db >= target_db]
     choice = reaching[0] if reaching else front[-1]
     other = [row for row in front if row.scheme.format != choice.scheme.format]
-    fewer, more = (
-        [row for row in other if row.bits < choice.bits],
-        [row for row in other if row.bits > choice.bits],
-    )
+    fewer = [row for row in other if row.bits < choice.bits]
+    more = [row for row in other if row.bits > choice.bits]
     return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))
 
 

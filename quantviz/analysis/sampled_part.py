@@ -98,7 +98,8 @@ class SampledPart:
             picked = torch.cat([self.x.read((slice(at, at + 1), *rest)).flatten() for at in usual]).numpy()
             usual_values: Array = picked[np.isfinite(picked)]
             return usual_values
-        count, most = self.x.count, 2 * SAMPLED
+        count = self.x.count
+        most = 2 * SAMPLED
         starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
         found: Array = (
             self.x.run(0, count)

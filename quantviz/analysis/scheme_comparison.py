@@ -40,7 +40,8 @@ USUAL_PIXELS = (256, 256)
 #: Parts that have a winner at most.
 MOST_PARTS = 2**22
 #: In place of a scheme's number: two or more are equally good; nothing is there.
-TIE, NOTHING = -1, -2
+TIE = -1
+NOTHING = -2
 #: Cells whose errors are made at a time, of all schemes.
 _AT_ONCE = 2**18
 
@@ -147,11 +148,13 @@ def compare_schemes(
     stored, _ = as_stored(x)
     if parts is None and pixels is None:
         parts, pixels = (Flat(1), None) if stored.count <= MOST_CELLS else (None, USUAL_PIXELS)
-    known, kept = facts(stored), KeptHere()
+    known = facts(stored)
+    kept = KeptHere()
     studies = [Study.of(stored, each, facts=known, keep=kept) for each in chosen]
     asked = _Parts.of(stored.shape, parts, pixels)
     found = _compared(studies, asked)
-    wins, held = found.wins, max(found.cells, 1)
+    wins = found.wins
+    held = max(found.cells, 1)
     winner, lead, against = judged(found.errors())
     return SchemeComparison(
         schemes=chosen,
@@ -189,7 +192,8 @@ class _Parts:
             if layout.block_count > MOST_PARTS:
                 raise QuantVizError("scheme_comparison.parts", parts=layout.block_count, most=MOST_PARTS)
             return cls(shape, layout)
-        rows, cols = math.prod(shape[:-1]), shape[-1]
+        rows = math.prod(shape[:-1])
+        cols = shape[-1]
         frame = Frame.of((rows, cols), Patch(0, 0, rows, cols), pixels, None)
         grid = len(frame.row_edges) - 1, len(frame.col_edges) - 1
         if math.prod(grid) > MOST_PARTS:
@@ -199,7 +203,8 @@ class _Parts:
 
     def bands(self) -> Iterator[tuple[int, int]]:
         """Yield rows of the view, from … to before: whole blocks, or parts of one row of blocks."""
-        rows, size = self.layout.view_shape[0], self.layout.block_shape[0]
+        rows = self.layout.view_shape[0]
+        size = self.layout.block_shape[0]
         most = max(_AT_ONCE // self.row_length, 1)
         if self.row_edges is not None or most >= size:
             yield from runs_between(rows, max(most // size, 1) * size)
@@ -221,7 +226,8 @@ class _Parts:
             begins = np.flatnonzero(np.diff(rows, prepend=-1))
             return slice(int(rows[0]), int(rows[-1]) + 1), np.add.reduceat(across, begins, axis=0)
         size = min(self.layout.block_shape[0], last - first)
-        block, grid = (size, *self.layout.block_shape[1:]), -(-(last - first) // size)
+        block = (size, *self.layout.block_shape[1:])
+        grid = -(-(last - first) // size)
         band = BlockLayout(tuple(view.shape), block, (grid, *self.layout.grid_shape[1:]), "short")
         start = first // self.layout.block_shape[0]
         return slice(start, start + grid), block_sums(view, band).numpy()
@@ -241,8 +247,10 @@ class _Sums:
 
     def __init__(self, schemes: int, parts: _Parts) -> None:
         grid = parts.layout.grid_shape
-        self._noise, self._held = np.zeros((schemes, *grid)), np.zeros(grid)
-        self.wins, self.cells = np.zeros(schemes, np.int64), 0
+        self._noise = np.zeros((schemes, *grid))
+        self._held = np.zeros(grid)
+        self.wins = np.zeros(schemes, np.int64)
+        self.cells = 0
 
     def add(self, band: tuple[slice, Array, Array, Array, int]) -> None:
         rows, noise, held, wins, cells = band
@@ -261,15 +269,18 @@ class _Sums:
 def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
     """Return the errors of all parts, and how many cells each scheme wins, from one pass."""
     whole = _Sums(len(studies), parts)
-    in_order, length = InOrder(whole.add), parts.row_length
-    errors_of, bands_to_do = [_errors_of(each) for each in studies], list(parts.bands())
+    in_order = InOrder(whole.add)
+    length = parts.row_length
+    errors_of = [_errors_of(each) for each in studies]
+    bands_to_do = list(parts.bands())
     largest = max(last - first for first, last in bands_to_do) * length
 
     def work(bands: Iterator[tuple[int, tuple[int, int]]]) -> None:
         # Allocated once: new memory costs more than the arithmetic in it.
         made_of = Buffers(largest)
         for k, (first, last) in bands:
-            start, stop = first * length, last * length
+            start = first * length
+            stop = last * length
             room = made_of.part(0, stop - start)
             errors = np.stack([np.abs(each(start, stop, room)) for each in errors_of])
             finite = np.isfinite(np.asarray(studies[0].x.run(start, stop)))
@@ -308,7 +319,8 @@ def judged(errors: Array) -> tuple[Array, Array, Array]:
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()
     ([-1, 1, -2], [0.0, 1.5], [0.0, 1.5])
     """
-    least, next_least = errors[0], np.full_like(errors[0], np.inf)
+    least = errors[0]
+    next_least = np.full_like(errors[0], np.inf)
     winner = np.where(np.isnan(least), NOTHING, 0).astype(np.int8)
     for k, own in enumerate(errors[1:], 1):
         winner[own == least] = TIE

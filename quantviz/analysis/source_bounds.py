@@ -179,12 +179,14 @@ def best_uniform(atoms: Atoms, levels: int) -> float:
     >>> round(best_uniform(Atoms.of(np.array([0.0, 1.1, 2.0, 2.9])), 4), 6)
     0.003
     """
-    values, weights = atoms.values, atoms.weights
+    values = atoms.values
+    weights = atoms.weights
     width = (values[-1] - values[0]) / max(levels - 1, 1)
     steps = np.maximum(width * np.geomspace(1.0, 0.02, 12), np.finfo(np.float64).tiny)[:, None]
     middle = np.where(np.arange(12) == 0, (values[0] + values[-1]) / 2, atoms.mean)[:, None]
     lowest = middle - steps * (levels - 1) / 2
-    best, known = math.inf, np.full(12, math.inf)
+    best = math.inf
+    known = np.full(12, math.inf)
     for _ in range(60):
         codes = np.clip(np.rint((values - lowest) / steps), 0, levels - 1)
         mean = codes @ weights
@@ -241,7 +243,8 @@ def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
 
 def _above(middle: tuple[float, float], left: tuple[float, float], right: tuple[float, float]) -> bool:
     """Return whether a point lies on or above the line from one to another."""
-    rise, run = right[1] - left[1], right[0] - left[0]
+    rise = right[1] - left[1]
+    run = right[0] - left[0]
     return (middle[1] - left[1]) * run >= rise * (middle[0] - left[0])
 
 

@@ -257,7 +257,9 @@ class Study:
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
         """Return the pixels of a picture of a patch; see `streaming.overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
-        x, scheme, qparams = self.x, self.scheme, self.qparams
+        x = self.x
+        scheme = self.scheme
+        qparams = self.qparams
         known = self.keep(
             f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view)
         )

@@ -38,7 +38,8 @@ class TouchedBlocks:
         search = study.scheme.search
         self._layout = study.layout if search is None else layout_of_runs(study.layout, search.run)
         self._scheme = as_rows
-        count, size = self._layout.block_count, self._layout.block_size
+        count = self._layout.block_count
+        size = self._layout.block_size
         self._rows = viewed(rows_of_blocks(r.x, self._layout, 0.0), (count, size))
         squares = r.error.to(torch.float64).square().masked_fill(~torch.isfinite(r.x), 0)
         self._noise: Array = block_sums(squares, self._layout).flatten().numpy()
@@ -46,7 +47,8 @@ class TouchedBlocks:
     @classmethod
     def of(cls, study: Study) -> TouchedBlocks | None:
         """Return the blocks of a small tensor; None if blocks depend on each other, or are not all full."""
-        scheme, layout = study.scheme, study.layout
+        scheme = study.scheme
+        layout = study.layout
         if (
             study.result is None
             or layout.block_count < 2
@@ -86,7 +88,8 @@ class TouchedBlocks:
 
     def _inside(self, places: Array) -> torch.Tensor:
         """Return the places that cells have in their blocks, counted row by row."""
-        layout, inside = self._layout, np.zeros_like(places)
+        layout = self._layout
+        inside = np.zeros_like(places)
         for at, size in zip(np.unravel_index(places, layout.view_shape), layout.block_shape, strict=True):
             inside = inside * size + at % size
         return torch.from_numpy(inside)

@@ -296,7 +296,8 @@ def _budget(
 
 def _too_small(choices: Choices, budget: int) -> QuantVizError:
     """Return the error for a budget below the least possible, with that least in bits and bits a weight."""
-    least, weights = choices.fewest_bits, choices.all_weights
+    least = choices.fewest_bits
+    weights = choices.all_weights
     if weights is None:
         return QuantVizError("allocate.too_small", got=budget, least=least)
     model = least + choices.kept_bits

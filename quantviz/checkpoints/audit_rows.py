@@ -48,7 +48,8 @@ class Keys:
     """
 
     def __init__(self, quantized: OpenModel, original: OpenModel, outputs: Named) -> None:
-        self._quantized, self._original = quantized, original
+        self._quantized = quantized
+        self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
         known = (_VERSION, ARITHMETIC, repr(outputs), *map(_headers, (quantized, original)))
         self._all = repr(known)
@@ -90,7 +91,8 @@ class Keys:
 
 def _headers(model: OpenModel) -> str:
     """Return a hash of the headers of a model's files, and of its configuration."""
-    digest, catalog = xxhash.xxh3_128(), model.tensors.file
+    digest = xxhash.xxh3_128()
+    catalog = model.tensors.file
     for name in catalog.names:
         info = catalog.info(name)
         known = name, info.dtype, info.shape, info.source_type
@@ -149,7 +151,8 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
     if not isinstance(record, Mapping):
         raise QuantVizError("rows.not_json", field="numbers", got=record)
     assert pair.item is not None
-    form, symmetric = record.get("scheme"), record.get("symmetric")
+    form = record.get("scheme")
+    symmetric = record.get("symmetric")
     if not isinstance(symmetric, bool | None):
         raise QuantVizError("rows.not_allowed", field="symmetric", got=symmetric, allowed="true, false")
     metrics = record.get("metrics")

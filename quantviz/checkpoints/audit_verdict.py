@@ -175,7 +175,8 @@ def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Ite
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
     """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
-    compared, other = _sound(tensors), _with_status(tensors, "not_same")
+    compared = _sound(tensors)
+    other = _with_status(tensors, "not_same")
     if other and len(other) >= _MOST * (len(compared) + len(other)):
         worst = min(other, key=lambda each: _known(each.metrics["cosine"]))
         return Note.of(
@@ -191,7 +192,8 @@ def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | Non
         odd = [each for each in tensors if each.oddities]
         if odd:
             return _listed("audit.only_odd", odd, coverage=coverage)
-        same, changed = _with_status(tensors, "same"), _with_status(tensors, "changed")
+        same = _with_status(tensors, "same")
+        changed = _with_status(tensors, "changed")
         if not same and not changed:
             return None
         return Note.of(
@@ -227,7 +229,8 @@ def _off_by_a_step(each: TensorAudit) -> bool:
     """Return whether all values lie a step too high or too low, as GPTQ's do under the other version's zero
     points: the mean error is most of the error.
     """
-    mean, rms = abs(each.metrics["mean_error"]), each.metrics["rmse"]
+    mean = abs(each.metrics["mean_error"])
+    rms = each.metrics["rmse"]
     return each.layout == "gptq" and each.metrics["rmse_steps"] > _OFF_BY and mean > _OFF_BY * rms
 
 

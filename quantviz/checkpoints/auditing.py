@@ -158,7 +158,8 @@ def audit(
             is in its row.
     """
     with both_open(quantized_path, original_path, outputs_axis) as (quantized, original):
-        items, others = items_of(quantized), items_of(original)
+        items = items_of(quantized)
+        others = items_of(original)
         if not any(item.kind in ("weight", "unread") for item in items):
             count = sum(1 for item in others if item.kind == "weight")
             if count:
@@ -240,8 +241,11 @@ class _Run:
         results: Results | None,
         report: Callable[[int, int], object],
     ) -> None:
-        self._models, self._pairs, self._keys = models, pairs, keys
-        self._results, self._report = results, report
+        self._models = models
+        self._pairs = pairs
+        self._keys = keys
+        self._results = results
+        self._report = report
         self._found: dict[int, TensorAudit] = {}
 
     def take_known(self) -> None:

@@ -143,7 +143,8 @@ def choices_of(
     groups = _united(free, [*ties, *joined])
     there_are = dict.fromkeys(rows.recipes) if among is None else dict.fromkeys(among)
     recipes = {recipe: at for at, recipe in enumerate(there_are)}
-    bits, cost = np.zeros((len(groups), len(recipes)), np.int64), np.zeros((len(groups), len(recipes)))
+    bits = np.zeros((len(groups), len(recipes)), np.int64)
+    cost = np.zeros((len(groups), len(recipes)))
     there = np.zeros(bits.shape, bool)
     for at, group in enumerate(groups):
         counted = dict.fromkeys(leader.get(name, name) for name in group)
@@ -153,11 +154,13 @@ def choices_of(
             if total > MOST_BITS // len(groups):
                 raise QuantVizError("allocate.bits_too_many", tensor=group[0], recipe=recipe, got=total)
             column = recipes[recipe]
-            bits[at, column], cost[at, column] = total, math.fsum(offer.cost for offer in each)
+            bits[at, column] = total
+            cost[at, column] = math.fsum(offer.cost for offer in each)
             there[at, column] = True
     once = [name for name in free if leader.get(name, name) == name]
     kept = {name: rows.stored_bits(name) for name in names if name not in free}
-    weights, kept_weights = rows.weights(once), rows.weights(kept)
+    weights = rows.weights(once)
+    kept_weights = rows.weights(kept)
     dtypes = {name: rows.dtype(name) for name in kept}
     alpha = None if rows.has_costs else math.fsum(weigh.get(name, 1.0) for name in once)
     found = (tuple(free), groups, tuple(recipes), bits, cost, there)

@@ -248,7 +248,8 @@ class ScanJobs:
         return None
 
     def _of_bands(self, task: Task, bands: Bands, came: Parts) -> Done | None:
-        giant, (entry,) = self._giants.get(task), task.entries
+        giant = self._giants.get(task)
+        (entry,) = task.entries
         if giant is None:
             return None  # another part of it could not be read
         problem = came.problem

@@ -10,7 +10,8 @@ from quantviz.errors import Note
 from quantviz.sources.files.file_data import clipped
 
 #: Names that a sentence lists, and reasons.
-_LISTED, _REASONS = 3, 4
+_LISTED = 3
+_REASONS = 4
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def _reasons(unread: Sequence[Unread]) -> Note | str:
 
 def coverage_of_scan(account: Account) -> Note:
     """Return the sentence on the share of a scanned checkpoint that was read."""
-    whole, aside = account.coverage("scanned").whole, account.coverage("scanned").left_aside
+    whole = account.coverage("scanned").whole
+    aside = account.coverage("scanned").left_aside
     weights = whole.weights - aside.weights
     size = read_share(account, ("scanned",), "size")
     if account.is_complete:

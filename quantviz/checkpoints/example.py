@@ -11,7 +11,11 @@ from quantviz.whole_files import put_whole
 
 #: Name of the example in place of a checkpoint's path; no file below a folder has that name.
 EXAMPLE = "example:"
-_LAYERS, _HIDDEN, _WIDE, _WORDS, _EXPERTS = 8, 128, 256, 512, 4
+_LAYERS = 8
+_HIDDEN = 128
+_WIDE = 256
+_WORDS = 512
+_EXPERTS = 4
 #: Layers whose feed-forward part has experts.
 _SPARSE = (5, 6)
 

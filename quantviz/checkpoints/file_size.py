@@ -20,7 +20,8 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address
 
 #: Bits of a scale in the usual dtype of weights, which is that of some engines' scales too, and in float32.
-_HALF, _FULL = 16, 32
+_HALF = 16
+_FULL = 32
 
 
 def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: Files) -> dict[str, int]:
@@ -52,7 +53,9 @@ def as_written(rows: Rows, profile: Profile) -> Rows:
         rows: The rows of a scan's table.
         profile: The engine's profile.
     """
-    files, shapes, columns = profile.files, rows.shapes(), rows.columns
+    files = profile.files
+    shapes = rows.shapes()
+    columns = rows.columns
     if files is None or "scheme" not in columns:
         return rows
     bits = list(columns["bits"])

@@ -11,7 +11,11 @@ from quantviz.schemes.granularity import PerChannel
 
 #: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
 #: kurtosis 3.
-_LOUD, _HEAVY, _ZEROED, _CLIPPED, _COLUMNS_DB = 12.0, 6.0, 0.4, 0.001, 3.0
+_LOUD = 12.0
+_HEAVY = 6.0
+_ZEROED = 0.4
+_CLIPPED = 0.001
+_COLUMNS_DB = 3.0
 #: A column of a few values is exact whatever the others are.
 _FEWEST_ROWS = 16
 #: A recipe that is better by less does not help, in dB.
@@ -113,7 +117,8 @@ def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
     each column is no fix: no engine's kernels take it.
     """
     tensor = model.by_name[name]
-    here, bits = tensor.number(recipe, "sqnr_db"), tensor.number(recipe, "effective_bits")
+    here = tensor.number(recipe, "sqnr_db")
+    bits = tensor.number(recipe, "effective_bits")
     median = model.medians(recipe).get("", math.nan)
     better = [
         (tensor.number(other, "effective_bits"), -gained, other)

@@ -30,14 +30,17 @@ _NORMS = (
 _NEAR_ONE = 0.02
 #: Scales are believed where they explain the weight to so many dB, and those of least squares where that is
 #: better by so many than before. Of weights that have nothing to do with each other they explain nothing.
-_EXPLAINED_DB, _BETTER_DB = 3.0, 3.0
+_EXPLAINED_DB = 3.0
+_BETTER_DB = 3.0
 #: A line counts as scaled from this far off 1 on, and a weight from this share of its lines.
-_SCALED, _SHARE = 0.05, 0.25
+_SCALED = 0.05
+_SHARE = 0.25
 #: Fewest values of a line from which its factor is taken.
 _FEWEST = 32
 #: Scales explain the rest to within rounding where so many codes are the nearest ones; where they are known
 #: from norms, also where codes were chosen otherwise and miss by no more steps than this on average.
-_WITHIN, _MOST_STEPS = 0.9, 1.0
+_WITHIN = 0.9
+_MOST_STEPS = 1.0
 #: Passes over rows and columns in turn.
 _TURNS = 3
 
@@ -168,7 +171,8 @@ def _factors(weight: QuantizedWeight, x: Original, axis: int) -> torch.Tensor:
     """Return the factor of each column (`axis` 0) or row (1) that brings x nearest to x̂ by least squares; 1
     where there is none above 0.
     """
-    products, squares = [], []
+    products = []
+    squares = []
     for own, x_hat in _pairs(weight, x):
         products.append((own * x_hat).sum(axis))
         squares.append(own.square().sum(axis))

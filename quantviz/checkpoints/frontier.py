@@ -133,7 +133,8 @@ def _uniform(choices: Choices, at: int) -> Array | None:
 
 
 def _points(choices: Choices, picked: Sequence[tuple[str | None, Array]]) -> tuple[FrontierPoint, ...]:
-    rows, weights = np.arange(len(choices.groups)), choices.all_weights
+    rows = np.arange(len(choices.groups))
+    weights = choices.all_weights
     bits = [sum(choices.bits[rows, picks].tolist()) for _, picks in picked]
     costs = [total(choices.cost[rows, picks]) for _, picks in picked]
     return tuple(

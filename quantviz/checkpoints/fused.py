@@ -36,7 +36,8 @@ def fused_groups(names: Iterable[str]) -> list[tuple[str, ...]]:
     for name in names:
         # A name may have many such parts: the texts before and behind each are identified by a number.
         parts = name.split(".")
-        before, behind = _numbered(parts, numbers), _numbered(parts[::-1], numbers)[::-1]
+        before = _numbered(parts, numbers)
+        behind = _numbered(parts[::-1], numbers)[::-1]
         for at, part in enumerate(parts):
             if together := _SET_OF.get(part):
                 groups.setdefault((before[at], together, behind[at]), []).append(name)

@@ -56,7 +56,8 @@ class HeldMemory:
         """Return the place of free room; None where there is none."""
         if not self._taken:
             return 0
-        oldest, end = self._taken[0][0], self._taken[-1][1]
+        oldest = self._taken[0][0]
+        end = self._taken[-1][1]
         if end <= oldest:  # they go round the end
             return end if end + size <= oldest else None
         if end + size <= len(self._values):

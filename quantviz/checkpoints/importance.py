@@ -30,7 +30,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 #: The two tensors of a weight in a GGUF file: sums of squares of each input, and over how many they were
 #: taken.
-_SUMS, _COUNTS = ".in_sum2", ".counts"
+_SUMS = ".in_sum2"
+_COUNTS = ".counts"
 
 
 @dataclass(frozen=True)

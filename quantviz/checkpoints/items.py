@@ -81,7 +81,8 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
                     seen.add(weight.parts[0])
                     items.append(_plain(model, weight.parts[0]))
                 continue
-            info, kind = tensors.info(name), "unread" if weight.problem else "weight"
+            info = tensors.info(name)
+            kind = "unread" if weight.problem else "weight"
             scheme = None if weight.problem else weight.scheme
             codes = scheme.format if scheme else info.dtype
             file = model.files[weight.parts[0]]
@@ -89,7 +90,8 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
                 Item(name, kind, weight.parts, info.shape, f"{weight.layout} {codes}", file, weight.problem)  # type: ignore[arg-type]
             )
         elif name in found:
-            info, each = tensors.info(name), found[name]
+            info = tensors.info(name)
+            each = found[name]
             items.append(
                 Item(name, "unread", each.parts, info.shape, info.dtype, model.files[name], each.reason)
             )

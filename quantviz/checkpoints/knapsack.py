@@ -23,7 +23,8 @@ Array: TypeAlias = npt.NDArray[Any]
 #: States that one list keeps at most: two such lists pair to 2^34 solutions.
 MOST_STATES = 1 << 17
 #: The same in the first, rough search.
-FEW_STATES, FEW_MADE = 1 << 11, 1 << 19
+FEW_STATES = 1 << 11
+FEW_MADE = 1 << 19
 #: States that are made at most, in all: well under a second of work.
 MOST_MADE = 3 << 21
 #: Kinds of steps of other groups that a bound is made of, in the time of one state: each group looks at all.
@@ -98,7 +99,9 @@ def hull_steps(bits: Array, cost: Array) -> Steps:
     rows = np.arange(len(bits))
     fewest = np.where(there, bits, MOST_BITS).min(axis=1)
     start = np.where(there & (bits == fewest[:, None]), cost, np.inf).argmin(axis=1)
-    at, last, found = start, np.full(len(bits), np.inf), []
+    at = start
+    last = np.full(len(bits), np.inf)
+    found = []
     while len(rows):
         more = bits[rows] - bits[rows, at][:, None]
         saved = cost[rows, at][:, None] - cost[rows]
@@ -172,7 +175,8 @@ class _Search:
         there &= bits <= slack
         bits = np.where(there, bits, 0)
         self._divisor = max(int(np.gcd.reduce(bits, axis=None)), 1)
-        self._bits, self._slack = bits // self._divisor, slack // self._divisor
+        self._bits = bits // self._divisor
+        self._slack = slack // self._divisor
         # Costs beyond the group's least, all within [0, 2], and the power of two that they are in.
         _, self._unit = math.frexp(np.abs(cost[there]).max())
         cost = np.where(there, np.ldexp(cost, -self._unit), np.inf)
@@ -295,10 +299,13 @@ class _Search:
         for group in groups:
             choices = np.flatnonzero(self._reduced[group] < limit)
             more = self._more[group, choices].tolist()
-            start, end = max(low + min(more), 0), min(high + max(more), len(best) - 1)
-            made, picks = np.full(len(best), np.inf), np.zeros(end - start + 1, np.int16)
+            start = max(low + min(more), 0)
+            end = min(high + max(more), len(best) - 1)
+            made = np.full(len(best), np.inf)
+            picks = np.zeros(end - start + 1, np.int16)
             for choice, step in zip(choices.tolist(), more, strict=True):
-                begin, stop = max(low, -step), min(high, len(best) - 1 - step) + 1
+                begin = max(low, -step)
+                stop = min(high, len(best) - 1 - step) + 1
                 if begin >= stop:
                     continue
                 tried = best[begin:stop] + self._reduced[group, choice]
@@ -306,7 +313,9 @@ class _Search:
                 better = tried < made[there]
                 np.copyto(made[there], tried, where=better)
                 np.copyto(picks[begin + step - start : stop + step - start], choice, where=better)
-            best, low, high = made, start, end
+            best = made
+            low = start
+            high = end
             layers.append((group, start, picks))
         fitting = best[: self._room - first + 1]
         excess = fitting + self._price * np.arange(self._room - first, self._room - first - len(fitting), -1)
@@ -361,11 +370,15 @@ class _Search:
 
         This is the linear relaxation of those groups: points of a convex function, infinite below the first.
         """
-        slope, taken, price = self._kinds.slope, self._kinds.taken, self._price
+        slope = self._kinds.slope
+        taken = self._kinds.taken
+        price = self._price
         (back,) = outside[:taken].nonzero()
         (on,) = outside[taken:].nonzero()
-        back, on = back[::-1], on + taken
-        below, above = np.cumsum(outside[back]), np.cumsum(outside[on])
+        back = back[::-1]
+        on = on + taken
+        below = np.cumsum(outside[back])
+        above = np.cumsum(outside[on])
         below_cost = np.cumsum((slope[back] - price) * outside[back])
         above_cost = np.cumsum((price - slope[on]) * outside[on])
         last, last_cost = (above[-1], above_cost[-1]) if len(above) else (0, 0.0)
@@ -387,7 +400,8 @@ class _Search:
             for states, place in ((some, best), (others, int(at[best]))):
                 for group, choice in states.choices(place):
                     picks[group] = choice
-            self._excess, self.picks = float(excess[best]), picks
+            self._excess = float(excess[best])
+            self.picks = picks
 
 
 class _Kinds:
@@ -432,14 +446,16 @@ class _States:
 
     def __init__(self, outside: Array) -> None:
         #: Bits beyond those of the base, ascending, and reduced costs.
-        self.bits, self.excess = np.zeros(1, np.int64), np.zeros(1)
+        self.bits = np.zeros(1, np.int64)
+        self.excess = np.zeros(1)
         #: The bits of each kind of steps of all groups but those that are chosen for.
         self.outside = outside
         self._history: list[tuple[int, Array, Array]] = []
 
     def keep(self, group: int, bits: Array, excess: Array, parent: Array, choice: Array) -> None:
         """Take states that add a choice of `group` each to the state before them at `parent`."""
-        self.bits, self.excess = bits, excess
+        self.bits = bits
+        self.excess = excess
         self._history.append((group, parent.astype(np.int32), choice.astype(np.int16)))
 
     def choices(self, place: int) -> Iterator[tuple[int, int]]:

@@ -130,7 +130,8 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
             if isinstance(stray.reason, Note):
                 notes.append(stray.reason)
                 continue
-            info, problem = stray.catalog.info(stray.name), Unmeasured("problem", stray.reason)
+            info = stray.catalog.info(stray.name)
+            problem = Unmeasured("problem", stray.reason)
             entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
         notes += _outputs_notes(model, items)
         became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}

@@ -19,7 +19,8 @@ from quantviz.schemes.granularity import Shape
 
 #: Parts of a name's end that are compared at most, and names with one end and one shape among which a partner
 #: is looked for: of more than these nothing tells which is meant.
-_MOST_PARTS, _MOST_ALIKE = 64, 64
+_MOST_PARTS = 64
+_MOST_ALIKE = 64
 #: Last parts of names that do not identify the tensor.
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
@@ -88,7 +89,9 @@ def places_of(name: str) -> Iterator[Place]:
     [('attn.q+k+v.weight', None)]
     """
     for found in _WORD.finditer(name):
-        before, word, after = name[: found.start()], found[1], name[found.end() :]
+        before = name[: found.start()]
+        word = found[1]
+        after = name[found.end() :]
         dot = "." if found[0].endswith("_") else ""
         for mark, together in TOGETHER.items():
             key = f"{before}{mark}{dot}{after}"
@@ -206,7 +209,9 @@ class _Ends:
         there: Mapping[str, Shape | None],
         pairs: tuple[tuple[str, str], ...],
     ) -> None:
-        self._here, self._there, self._pairs = here, there, pairs
+        self._here = here
+        self._there = there
+        self._pairs = pairs
         known = {each: parts_of(each) for pair in pairs for each in pair}
         self._of_here = {name: parts_of(name) for name in here}
         self._of_there = {name: parts_of(name) for name in there}
@@ -261,12 +266,15 @@ class _Ends:
 
     def _candidate(self, name: str, other: str, length: int) -> _Candidate | None:
         """Return two names as a pair; none where they cannot be one tensor."""
-        here, there = self._of_here[name], self._of_there[other]
+        here = self._of_here[name]
+        there = self._of_there[other]
         if not _alike(self._here[name], self._there[other]):
             return None
-        own, others = _kept(here, self._in_there)[-length:], _kept(there, self._in_here)[-length:]
+        own = _kept(here, self._in_there)[-length:]
+        others = _kept(there, self._in_here)[-length:]
         # Parts before one that only one of the names has count as their beginning, up to the layers.
-        begin, inside = 0, dict[int, tuple[str, ...]]()
+        begin = 0
+        inside = dict[int, tuple[str, ...]]()
         layer = next((at for at, (_, part) in enumerate(own) if part.isdigit()), length)
         for at, (of_own, of_other) in enumerate(zip(_gaps(here, own), _gaps(there, others), strict=True)):
             # One part replaces another, or the ends differ: no evidence for the same tensor.

@@ -98,7 +98,8 @@ class Known(Picklable):
         compiled yet.
         """
         assert held.values is not None
-        found, powers = held.known or facts(held.values), held.powers
+        found = held.known or facts(held.values)
+        powers = held.powers
         by_kernels = by_kernels and held.values.count > limits.FUSED
         if powers is None and found.found is None and by_kernels:
             powers = power_sums(held.values, threads=threads)
@@ -145,7 +146,8 @@ def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
     """Return the parts of a tensor whose columns count alike, each with the flat place where it begins."""
     if known.experts == 1:
         return [(x, 0)]
-    size, others = math.prod(x.shape[1:]), (slice(None),) * (len(x.shape) - 1)
+    size = math.prod(x.shape[1:])
+    others = (slice(None),) * (len(x.shape) - 1)
     return [
         (InMemory(x.read((slice(k, k + 1), *others)), dtype=x.dtype), k * size) for k in range(known.experts)
     ]
@@ -172,7 +174,8 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         known: The facts of the whole tensor.
         threads: How many threads measure it; the answer has the same bits for any.
     """
-    whole, found = known.facts, known.facts.found
+    whole = known.facts
+    found = known.facts.found
     try:
         if whole.nonfinite == math.prod(known.seen):
             raise QuantVizError("input_nothing_finite", count=whole.nonfinite)
@@ -197,7 +200,8 @@ def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
     problem = next((part.problem for part in parts if part.problem), None)
     if problem is not None:
         return Row(known.content, known.key(scheme), "problem", problem)
-    moments, cells = joined(_moments_of(part) for part in parts), sum(part.cells for part in parts)
+    moments = joined(_moments_of(part) for part in parts)
+    cells = sum(part.cells for part in parts)
     if known.by_kernels and known.powers is not None:
         moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
     bits = bits_per_element(scheme.on_input(known.dtype), known.seen)

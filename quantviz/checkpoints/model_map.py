@@ -222,7 +222,8 @@ def _leads(one: str, other: str) -> tuple[str, str]:
     >>> _leads("model.a.weight", "module.model.a.weight"), _leads("blk.0.attn_q", "layers.0.q_proj")
     (('', 'module.'), ('blk.0.attn_q', 'layers.0.q_proj'))
     """
-    own, others = one.split("."), other.split(".")
+    own = one.split(".")
+    others = other.split(".")
     same = 0
     while same < min(len(own), len(others)) and own[-1 - same] == others[-1 - same]:
         same += 1
@@ -398,7 +399,8 @@ def _chosen(
     given = [tensor for tensor in tensors if tensor.name in choice]
     if given:
         worst = min(given, key=lambda tensor: tensor.number(choice[tensor.name], "sqnr_db"))
-        found, number = worst.rows[choice[worst.name]], worst.number(choice[worst.name], "sqnr_db")
+        found = worst.rows[choice[worst.name]]
+        number = worst.number(choice[worst.name], "sqnr_db")
         most = statistics.mode(choice[tensor.name] for tensor in given)
         return Square(row, column, worst.name, len(tensors), "ok", number, most, "", found)
     first = tensors[0]
@@ -414,5 +416,6 @@ def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str
     twin = other.by_name.get(tensor.name) or other.by_place.get(tensor.place)
     if twin is None:
         return math.nan
-    here, there = tensor.number(recipe, "sqnr_db"), twin.number(other_recipe, "sqnr_db")
+    here = tensor.number(recipe, "sqnr_db")
+    there = twin.number(other_recipe, "sqnr_db")
     return 0.0 if here == there else there - here

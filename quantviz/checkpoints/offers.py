@@ -131,7 +131,8 @@ class Rows:
         found: dict[str, tuple[float, float]] = {}
         if "mse" in self.columns and "sqnr_db" in self.columns:
             for at, tensor in enumerate(self.tensors):
-                mse, db = _number(self.columns["mse"][at]), _number(self.columns["sqnr_db"][at])
+                mse = _number(self.columns["mse"][at])
+                db = _number(self.columns["sqnr_db"][at])
                 if tensor not in found and mse > 0 and math.isfinite(mse) and math.isfinite(db):
                     found[tensor] = (mse, db)
         return found
@@ -176,7 +177,8 @@ def _relative_error(db: float) -> float:
 
 def _check_row(table: TypedTable, at: int, problem: QuantVizError) -> None:
     """Raise the problem of a row that could be a choice, or that has no name."""
-    field, columns = problem.params.get("field"), table.columns
+    field = problem.params.get("field")
+    columns = table.columns
     if field not in ("tensor", "recipe", "status"):
         if "status" in columns and columns["status"][at] != "ok":
             return

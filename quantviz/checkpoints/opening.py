@@ -78,7 +78,8 @@ class OpenModel:
         """Raise a `QuantVizError` where two files have a tensor of the same name and no index decides."""
         for stray in self.strays:
             if stray.first:
-                first, second = clipped(name_of(stray.first)), clipped(name_of(stray.file))
+                first = clipped(name_of(stray.first))
+                second = clipped(name_of(stray.file))
                 raise QuantVizError("audit.twice", name=clipped(stray.name), first=first, second=second)
 
 
@@ -236,7 +237,8 @@ def _of_index(found: Found, stack: ExitStack) -> OpenModel:
         elif name not in shards[shard]:
             unread[name] = file, index.lacks(name)
         else:
-            holders[name], files[name] = shards[shard], file
+            holders[name] = shards[shard]
+            files[name] = file
     named = set(index.names)
     strays = tuple(
         Stray(name, beside(found.index, shard), catalog, _of_stray(index, name, shard, name in named))

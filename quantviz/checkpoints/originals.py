@@ -125,7 +125,8 @@ class JoinedRows(Stored):
 
     def run(self, start: int, stop: int) -> Values:
         width = math.prod(self._shape[1:])
-        first, last = start // width, -(-stop // width)
+        first = start // width
+        last = -(-stop // width)
         others = (slice(None),) * (len(self._shape) - 1)
         values: Values = self.read((slice(first, last), *others)).flatten().numpy()
         return values[start - first * width : stop - first * width]
@@ -153,7 +154,8 @@ class Expert(Stored):
     """One of the matrices in a tensor of three axes."""
 
     def __init__(self, x: Stored, number: int) -> None:
-        self._x, self._number = x, number
+        self._x = x
+        self._number = number
 
     @property
     def shape(self) -> Shape:
@@ -187,7 +189,8 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     others.
     """
     tensor, expert = tensor_of(catalog, name)
-    stored, orientation = catalog.stored(tensor), catalog.orientation(tensor)
+    stored = catalog.stored(tensor)
+    orientation = catalog.orientation(tensor)
     if expert is not None:
         # The outputs of one expert are an axis of its own matrix.
         own = Orientation((orientation.outputs[-1] - 1,), orientation.by)
@@ -320,7 +323,8 @@ def rows_of_part(number: int, sizes: Sequence[int], groups: int) -> torch.Tensor
     >>> rows_of_part(1, (4, 2), 1).tolist(), rows_of_part(0, (4, 2), 2).tolist()
     ([4, 5], [0, 1, 3, 4])
     """
-    at, own = torch.arange(sizes[number]), sizes[number] // groups
+    at = torch.arange(sizes[number])
+    own = sizes[number] // groups
     return at // own * (sum(sizes) // groups) + sum(sizes[:number]) // groups + at % own
 
 
@@ -347,7 +351,8 @@ def reordered_rows(count: int, heads: int) -> torch.Tensor:
     """
     size = count // heads
     at = torch.arange(count)
-    head, place = at // size, at % size
+    head = at // size
+    place = at % size
     return head * size + (place % 2) * (size // 2) + place // 2
 
 

@@ -23,7 +23,8 @@ class Pace:
 
     def __init__(self) -> None:
         self._began: float | None = None
-        self._bytes, self._seconds = 0, 0.0
+        self._bytes = 0
+        self._seconds = 0.0
 
     @property
     def rate(self) -> tuple[int, float]:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 #: A weight is looked at for folded scales where its SQNR is below what so many bits give in the least, or its
 #: layout is one of these.
-_LOW_DB, _LOW_DB_A_BIT, _FOLDING = -10.0, 5.0, ("awq",)
+_LOW_DB = -10.0
+_LOW_DB_A_BIT = 5.0
+_FOLDING = ("awq",)
 
 
 def audited(
@@ -67,7 +69,8 @@ def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel) -> TensorAudit
 def _compared(
     pair: Pair, quantized: ModelTensors, original: ModelTensors, threads: int | None
 ) -> TensorAudit:
-    item, partner = pair.item, pair.partner
+    item = pair.item
+    partner = pair.partner
     if item is None:
         assert partner is not None
         status = "left_aside" if pair.aside else "unmatched"
@@ -123,7 +126,8 @@ def original_as_stored(
         other = x.replace(Note.of("audit.turned_inputs"), turned=True)
         turned = audit_weight(weight, other, partner, threads=threads)
         if turned.status == "ok":
-            x, found = other, turned
+            x = other
+            found = turned
     sqnr_db = found.metrics["sqnr_db"]
     low_db = _LOW_DB + _LOW_DB_A_BIT * weight.bits
     if weight.layout == "gguf" or (weight.layout not in _FOLDING and sqnr_db >= low_db):
@@ -157,7 +161,8 @@ def _as_stored(
     # A convolution's weight is compared as a matrix where the quantized one is one.
     axes = 2 if len(shape) == 2 else 1
     found = [original_of(original, partner.name, axes) for partner in pair.partners]
-    x, forms = found[0], found[:1]
+    x = found[0]
+    forms = found[:1]
     if pair.joined:
         forms = joined(shape, found)
     elif pair.match.part is not None:

@@ -77,7 +77,8 @@ class _Pairing:
     def __init__(
         self, quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
     ) -> None:
-        self._quantized, self._original = quantized, original
+        self._quantized = quantized
+        self._original = original
         self._items = list(items)
         self._there = {item.name: item for item in others if item.kind != "whole"}
         self._found: dict[str, Match] = {}
@@ -310,7 +311,8 @@ def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[
         return ()
     inputs = parts[min(known)].shape[1:]
     total = next((whole[at] for at in (0, -1) if (*whole[:at], *whole[at:][1:]) == inputs), 0)
-    rest, missing = total - sum(known.values()), count - len(known)
+    rest = total - sum(known.values())
+    missing = count - len(known)
     if rest <= 0 or rest % missing or (missing > 1 and len({*known.values(), rest // missing}) > 1):
         return ()
     return tuple(known.get(number, rest // missing) for number in range(count))

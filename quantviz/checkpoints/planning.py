@@ -37,7 +37,8 @@ def plan(
         work: Elements of a group, times its recipes, that are enough.
         together: Most elements of a group.
     """
-    listed, tasks = tuple(schemes), list[Task]()
+    listed = tuple(schemes)
+    tasks = list[Task]()
     group: list[tuple[int, Entry, tuple[Scheme, ...]]] = []
     done = elements = 0
 

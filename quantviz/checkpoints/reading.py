@@ -45,7 +45,8 @@ Array = npt.NDArray[Any]
 #: Most elements of a tensor that is held whole; larger ones are measured in bands.
 MOST_HELD = 2**26
 #: Number of threads that read ahead, and elements up to which each of them has a group at a time.
-_READERS, _MOST_AHEAD = 2, 2**26
+_READERS = 2
+_MOST_AHEAD = 2**26
 #: Values of a decoded tensor that are hashed at a time.
 _AT_ONCE = 2**22
 #: A multiple of so many values is read at a time.
@@ -86,7 +87,8 @@ class Reader:
         # A tensor that is too large to be held takes one value.
         size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
         self._memory = HeldMemory(max(size, _READERS + 1))
-        self._rest, self._turn = iter(enumerate(groups)), threading.Lock()
+        self._rest = iter(enumerate(groups))
+        self._turn = threading.Lock()
         self._made: dict[int, list[Held] | BaseException] = {}
         self._changed = threading.Condition()
         names = (f"quantviz-read-{k}" for k in range(_READERS))
@@ -139,7 +141,8 @@ class Files:
     """Open files, the last one kept: neighbours in a checkpoint lie in the same file."""
 
     def __init__(self) -> None:
-        self._stack, self._name = ExitStack(), ""
+        self._stack = ExitStack()
+        self._name = ""
         self._catalog: Catalog | None = None
         #: The same with its quantized weights decoded, once one of them was needed.
         self._model: ModelTensors | None = None
@@ -173,7 +176,9 @@ class Files:
 
     def leave(self) -> ExitStack:
         """Return the stack that keeps the last file open; a later request opens the file anew."""
-        left, self._stack, self._name = self._stack, ExitStack(), ""
+        left = self._stack
+        self._stack = ExitStack()
+        self._name = ""
         self._catalog = self._model = None
         return left
 
@@ -182,7 +187,8 @@ class Files:
 
         A file that cannot be opened, or a store that is away, is not waited for once more for each of them.
         """
-        self._failed, opened = None, False
+        self._failed = None
+        opened = False
         try:
             catalog = self.catalog(group[0])
             opened = True
@@ -213,7 +219,8 @@ class Buffer:
 
     def begin(self, room: Array) -> None:
         """Put the values that are held into `room` from now on."""
-        self._used, self._values = 0, room
+        self._used = 0
+        self._values = room
 
     def values(self, count: int) -> Array:
         """Return room for some more values."""
@@ -266,7 +273,8 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
             return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
-        values, at = buffer.values(_held_count(entry)), 0
+        values = buffer.values(_held_count(entry))
+        at = 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = OnePassFacts() if by_kernels else None
         for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
@@ -292,7 +300,8 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
 
 def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
     """Return a tensor too large to be held that is decoded or turned, a part at a time."""
-    x, digest = catalog.stored(entry.name), _digest(entry)
+    x = catalog.stored(entry.name)
+    digest = _digest(entry)
     for start in range(0, x.count, _AT_ONCE):
         digest.update(np.ascontiguousarray(x.run(start, min(start + _AT_ONCE, x.count))).data)
     x.check()
@@ -307,7 +316,8 @@ class RawTensor(Stored):
     """A tensor too large to be held: parts of it are read and decoded on request."""
 
     def __init__(self, raw: Raw, entry: Entry) -> None:
-        self._raw, self._entry = raw, entry
+        self._raw = raw
+        self._entry = entry
 
     @property
     def shape(self) -> Shape:
@@ -335,8 +345,10 @@ class RawTensor(Stored):
         shared_out(work, runs_between(start + len(values), at_once, start), threads)
 
     def run(self, start: int, stop: int) -> Values:
-        raw, length = self._raw, self._raw.packing.length
-        first, last = start // length, -(-stop // length)
+        raw = self._raw
+        length = self._raw.packing.length
+        first = start // length
+        last = -(-stop // length)
         part = np.empty((last - first) * raw.packing.size, np.uint8)
         raw.source.read_into(part.data, raw.start + first * raw.packing.size)
         values = np.empty((last - first) * length, np.float32)

@@ -40,13 +40,15 @@ _WAIT = 60.0
 #: SQLite calls back after so many instructions.
 _BETWEEN_CALLS = 100_000
 #: Entries of a list of tables that are compared with ours, and bytes of a file that is copied to be read.
-_MOST_LISTED, _MOST_COPIED = 20, 2**30
+_MOST_LISTED = 20
+_MOST_COPIED = 2**30
 #: Readings of a file that is replaced again and again, before an error is raised.
 _MOST_TIMES = 5
 #: Keys that are texts, of which only those in the conditions are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
 #: The log of a file that is being written, and its index.
-_LOG, _INDEX = "-wal", "-shm"
+_LOG = "-wal"
+_INDEX = "-shm"
 
 
 class TooLong:
@@ -60,7 +62,8 @@ class ResultFile:
     """The connection to a results file. One object belongs to one thread."""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path, self._read_only = path, read_only
+        self.path = path
+        self._read_only = read_only
         #: Of a link the log lies beside its target.
         self._log = _beside(path.resolve(), _LOG)
         self._steps_left = 0
@@ -128,7 +131,8 @@ class ResultFile:
         self, columns: str, rest: str, values: Sequence[object], key: str, most: int
     ) -> list[tuple[Any, ...]]:
         """Return rows as `rows` does, each value read by itself."""
-        names, table = key.split(", "), rest.split()[0]
+        names = key.split(", ")
+        table = rest.split()[0]
         # A foreign number may be too long itself; the requested ones are not.
         own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
         keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)

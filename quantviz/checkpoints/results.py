@@ -48,7 +48,8 @@ from quantviz.sources.stores.addresses import shown
 from quantviz.text import DEFAULT_LANGUAGE
 
 #: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
-_PAIR, _KEYS_AT_ONCE = "compared", 500
+_PAIR = "compared"
+_KEYS_AT_ONCE = 500
 
 
 def default_results() -> Path:
@@ -141,7 +142,8 @@ class Results:
         Raises:
             QuantVizError: There are more rows than are read.
         """
-        recipes, listed = self.scan(number).recipes, self.listed(number)
+        recipes = self.scan(number).recipes
+        listed = self.listed(number)
         wanted = [each for each in listed if positions is None or each.position in positions]
         if len(wanted) * len(recipes) > RESULT_ROWS:
             raise QuantVizError("checkpoint.results_too_many_rows", file=self.path.name, most=RESULT_ROWS)

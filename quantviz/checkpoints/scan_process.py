@@ -55,7 +55,8 @@ class ScanProcess:
     """The one scan that a server runs at a time. Safe for many threads."""
 
     def __init__(self, ready_for: Iterable[str] = (), results: Path | None = None) -> None:
-        self._ready_for, self._results = tuple(ready_for), results
+        self._ready_for = tuple(ready_for)
+        self._results = results
         self._lock = threading.Lock()
         self._waiting: tuple[subprocess.Popen[str], IO[str]] | None = None
         self._job: Job | None = None

@@ -239,14 +239,20 @@ class _Run:
         report: Callable[[Progress], object],
         elsewhere: Elsewhere | None,
     ) -> None:
-        self._results, self._number, self._entries, self._verify = results, number, entries, verify
-        self._threads, self._cancelled, self._report = threads, cancelled, report
+        self._results = results
+        self._number = number
+        self._entries = entries
+        self._verify = verify
+        self._threads = threads
+        self._cancelled = cancelled
+        self._report = report
         #: Measures on other machines; None where this process measures.
         self._elsewhere = elsewhere
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
         self.unread: dict[str, QuantVizError] = {}
-        self._pace, self._noted = Pace(), 0.0
+        self._pace = Pace()
+        self._noted = 0.0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
         """Measure all that is missing; return whether it came to the end."""
@@ -294,7 +300,8 @@ class _Run:
 
     def _show_first(self, task: Task) -> None:
         """Show one row of the smallest tensor at once, where measuring it must wait for kernels."""
-        entry, scheme = task.entries[0], task.schemes[0][0]
+        entry = task.entries[0]
+        scheme = task.schemes[0][0]
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
         own = scheme.on_input(entry.dtype_read)

@@ -42,8 +42,10 @@ SCAN_COLUMNS = (
 TENSOR_COLUMNS = ("tensor", "file", "dtype", "shape", "content", "status", "reason")
 MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
 
-_status, _state = values.optional(values.one_of(STATUSES)), values.one_of(STATES)
-_text, _optional_text = values.text, values.optional(values.text)
+_status = values.optional(values.one_of(STATUSES))
+_state = values.one_of(STATES)
+_text = values.text
+_optional_text = values.optional(values.text)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     }
     took = values.seconds(raw["seconds"], "seconds")
     rate = counts["bytes_read"] / took if took and counts["bytes_read"] else None
-    state, process = _state(raw["state"], "state"), values.whole(raw["process"], "process", _LAST_PROCESS)
+    state = _state(raw["state"], "state")
+    process = values.whole(raw["process"], "process", _LAST_PROCESS)
     if state == "running" and not _alive(process):
         state = "killed"
     left = None

@@ -76,7 +76,8 @@ def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
     def rows() -> Iterator[dict[str, str]]:
         for row in reader:
             if len(row) > len(names):
-                line, count = reader.line_num, len(row)
+                line = reader.line_num
+                count = len(row)
                 raise QuantVizError("tables.row_too_long", line=line, count=count, most=len(names))
             if row:
                 yield dict(zip(names, row, strict=False))

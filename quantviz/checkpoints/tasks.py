@@ -26,7 +26,8 @@ from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored
 
 #: About how many elements a band has, and how many of one are held.
-BAND, _MOST_HELD_OF_BAND = 2**24, 2**25
+BAND = 2**24
+_MOST_HELD_OF_BAND = 2**25
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,8 @@ def divided(
 def _size_of_band(shape: Shape, scheme: Scheme) -> int:
     """Return the number of elements in a band, in whole rows of blocks: all where blocks cover all rows."""
     layout = scheme.layout(shape)
-    rows, step = layout.view_shape[0], layout.block_shape[0]
+    rows = layout.view_shape[0]
+    step = layout.block_shape[0]
     of_rows = scheme.search is not None and scheme.search.run == 0
     along_first = layout.block_shape[0] > 1 or len(layout.view_shape) == 1
     if layout.grid_shape[0] == 1 or scheme.calibration.together or (of_rows and along_first):

@@ -45,11 +45,15 @@ ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight, on either side.
 ODDITIES = ("all_zero", "all_equal", "not_finite")
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
-LEAST_COSINE, LEAST_SQNR_DB, _FROM_BITS = 0.1, 3.0, 4
+LEAST_COSINE = 0.1
+LEAST_SQNR_DB = 3.0
+_FROM_BITS = 4
 #: A code counts as nearest up to so many steps, for scales were rounded after codes were chosen; and up to so
 #: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
 #: whose errors are some tenth of the values.
-_SLACK_STEPS, _SLACK_FOLDED, _SLACK_FITTED = 0.02, 2**-7, 0.35
+_SLACK_STEPS = 0.02
+_SLACK_FOLDED = 2**-7
+_SLACK_FITTED = 0.35
 #: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
 #: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
 #: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
@@ -115,7 +119,8 @@ class _Seen:
     """Range and finiteness of a tensor's values, collected a band at a time."""
 
     def __init__(self) -> None:
-        self._low, self._high = math.inf, -math.inf
+        self._low = math.inf
+        self._high = -math.inf
         #: Whether all of them are finite.
         self.finite = True
 
@@ -177,7 +182,8 @@ class _Part:
 
 
 def _part_of(band: Band, count: int) -> _Part:
-    values, originals = _Seen(), _Seen()
+    values = _Seen()
+    originals = _Seen()
     values.take(band.x_hat)
     originals.take(band.x)
     found = compared(band, finite=values.finite and originals.finite, count=count)
@@ -204,7 +210,8 @@ def audit_weight(
     near = torch.zeros(weight.shape[1], dtype=torch.float64)
     saturated = count = 0
     middle = True
-    values, originals = _Seen(), _Seen()
+    values = _Seen()
+    originals = _Seen()
 
     def take(part: _Part) -> None:
         nonlocal whole, near, saturated, count, middle
@@ -253,7 +260,8 @@ def audit_weight(
 def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
     """Return the audit of a quantized weight without scheme: its errors alone."""
     whole: Moments | None = None
-    values, originals = _Seen(), _Seen()
+    values = _Seen()
+    originals = _Seen()
     for start, stop in bands(weight.shape, weight.row_step):
         own = x.read(start, stop)
         own = own if weight.columns is None else own[:, weight.columns]
@@ -295,9 +303,11 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
     whole: Moments | None = None
     equal = True
-    here, there = _Seen(), _Seen()
+    here = _Seen()
+    there = _Seen()
     for start, stop in bands(x.shape):
-        own, other = x.read(start, stop), values.read(start, stop)
+        own = x.read(start, stop)
+        other = values.read(start, stop)
         here.take(other)
         there.take(own)
         whole = _with(whole, _moments(own, other))
@@ -329,7 +339,8 @@ def _with(whole: Moments | None, band: Moments) -> Moments:
 
 def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
     counted = torch.isfinite(x)
-    own, other = x[counted].double(), x_hat[counted].double()
+    own = x[counted].double()
+    other = x_hat[counted].double()
     error = other - own
     return Moments(
         cells=number_of(own.numel()),
@@ -345,7 +356,8 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
 
 def _is_middle(band: Band) -> bool:
     """Return whether 0 is the middle code of every block, or there is no zero point at all."""
-    scheme, zero = band.scheme, band.zero_point
+    scheme = band.scheme
+    zero = band.zero_point
     if scheme.mode == "symmetric":
         return True
     if scheme.zero_domain != "code_int":

@@ -60,7 +60,8 @@ _BY_NAME: tuple[tuple[Kind, str], ...] = (
 )
 _PATTERNS = tuple((kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in _BY_NAME)
 #: Axes of the weight of a convolution over pictures, and of the matrices of many experts.
-_PICTURES, _STACK = 4, 3
+_PICTURES = 4
+_STACK = 3
 
 
 def kind_of_tensor(name: str, shape: Shape) -> Kind:

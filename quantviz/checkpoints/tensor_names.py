@@ -70,7 +70,8 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name in endings:
             continue
-        ending, found = 0, []
+        ending = 0
+        found = []
         for part in reversed(name.split(".")):
             ending = numbers.setdefault((ending, part), len(numbers) + 1)
             found.append(ending)

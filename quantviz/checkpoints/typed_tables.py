@@ -78,7 +78,8 @@ def typed_table(table: Any) -> TypedTable:
         raise QuantVizError("tables.too_many_columns", count=len(raw), most=TABLE_COLUMNS)
     counts = {name: len(column) for name, column in raw.items()}
     if len(set(counts.values())) > 1:
-        one, other = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+        one = min(counts, key=counts.__getitem__)
+        other = max(counts, key=counts.__getitem__)
         raise QuantVizError(
             "tables.lengths_differ", column=one, count=counts[one], other=other, got=counts[other]
         )
@@ -119,7 +120,8 @@ def _list_of(name: str, column: Any) -> Sequence[Any]:
 
 def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError]) -> Sequence[Any]:
     """Return a column with typed values; note the problem of each row whose value is none."""
-    parser, is_number = PARSERS[name], _is_number(name)
+    parser = PARSERS[name]
+    is_number = _is_number(name)
     if is_number and {type(value) for value in column} <= {float}:
         return column
     #: Values that are there many times are parsed once.

@@ -24,7 +24,8 @@ Parser: TypeAlias = Callable[[Any, str], Any]
 #: Largest whole number of SQLite and Parquet.
 _LARGEST = 2**63 - 1
 #: Axes of a shape, and elements of a tensor.
-_AXES, _ELEMENTS = 64, 10**18
+_AXES = 64
+_ELEMENTS = 10**18
 #: Seconds since the epoch of the last moment of the year 9999.
 _LAST_MOMENT = 253_402_300_799
 #: A number as text.

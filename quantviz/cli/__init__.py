@@ -19,7 +19,9 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, visible
 
 #: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted.
 #: `quantviz.cli.output` has the one of a closed pipe.
-FOUND, UNUSABLE, INTERRUPTED = 1, 2, 130
+FOUND = 1
+UNUSABLE = 2
+INTERRUPTED = 130
 
 #: The verbs with their line in `quantviz --help`, each the function of its name in a module of its name. The
 #: line stands here so that the help imports none of them; a test holds it against the command's own.

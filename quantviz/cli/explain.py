@@ -71,7 +71,8 @@ def _table(lines: list[Line], say: Any, width: int | None) -> str:
     table, left_out = text_table(names, rows, width)
     head, *each = table.split("\n")
     if left_out:
-        head, each = "", [f"{words}\n    {line}  →  {gives}" for words, line, _, gives in rows]
+        head = ""
+        each = [f"{words}\n    {line}  →  {gives}" for words, line, _, gives in rows]
     steps = iter(each)
     told = (
         next(steps) if line.step else say("cli.fact", words=line.words, told=line.numbers) for line in lines

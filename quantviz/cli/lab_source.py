@@ -35,7 +35,8 @@ def offered(path: Path) -> Offered:
     from quantviz.sources.local import data_folder
 
     known = data_folder()
-    there, real = Path(os.path.abspath(path)), path.resolve()
+    there = Path(os.path.abspath(path))
+    real = path.resolve()
     linked = there.parent.resolve() / there.name
     for own in (linked, real):
         if known and own.is_relative_to(known) and real.is_relative_to(known):

@@ -99,7 +99,8 @@ def _side_by_side(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
     from quantviz.evaluation.metric_formulas import METRICS
     from quantviz.text import text
 
-    unit, metric = text("cli.columns.unit", language()), text("cli.columns.metric", language())
+    unit = text("cli.columns.unit", language())
+    metric = text("cli.columns.metric", language())
     lines: list[Mapping[str, Any]] = []
     for name, each in METRICS.items():
         times = 100 if each.unit == "share" else 1

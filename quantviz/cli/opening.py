@@ -14,12 +14,14 @@ import urllib.request
 import webbrowser
 
 #: Seconds until the server answers, at most, and between two questions.
-_LONGEST, _BETWEEN = 60.0, 0.2
+_LONGEST = 60.0
+_BETWEEN = 0.2
 
 
 def open_when_ready(address: str, health: str, *, browser: bool) -> None:
     """Tell the address, and open it, as soon as the server answers; give up when the server is gone."""
-    parent, until = os.getppid(), time.monotonic() + _LONGEST
+    parent = os.getppid()
+    until = time.monotonic() + _LONGEST
     # The server is on this computer: no proxy lies between.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while time.monotonic() < until and os.getppid() == parent:

@@ -118,7 +118,8 @@ def write(output: Output, data: Any, *, for_people: Sequence[str] = ()) -> None:
     elif output.format == "table":
         if for_people:
             shown = [columns.index(name) for name in for_people if name in columns]
-            columns, rows = [columns[k] for k in shown], [[row[k] for k in shown] for row in rows]
+            columns = [columns[k] for k in shown]
+            rows = [[row[k] for k in shown] for row in rows]
         width = room(output)
         lines, left_out = text_table(columns, rows, width)
         put(output, _heading(lines) if width else f"{lines}\n")

@@ -253,8 +253,10 @@ class _Line:
     """Progress of a scan: one line on a terminal, else a line now and then, such as in the log of a build."""
 
     def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shows, self._terminal = shows, sys.stderr.isatty()
-        self._clock, self._said = clock, clock()
+        self._shows = shows
+        self._terminal = sys.stderr.isatty()
+        self._clock = clock
+        self._said = clock()
 
     def __enter__(self) -> _Line:
         return self
@@ -267,7 +269,8 @@ class _Line:
         if not self._shows or (not self._terminal and self._clock() - self._said < _BETWEEN_LINES):
             return
         self._said = self._clock()
-        rate, left = progress.bytes_per_second, progress.seconds_left
+        rate = progress.bytes_per_second
+        left = progress.seconds_left
         words = text(
             "cli.scan.progress",
             language(),

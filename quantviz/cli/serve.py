@@ -18,7 +18,8 @@ from quantviz.errors import QuantVizError
 #: Packages that the app imports beyond those of the core.
 _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
 #: Streamlit's port, and how many after it are tried where it is taken.
-_PORT, _PORTS = 8501, 100
+_PORT = 8501
+_PORTS = 100
 
 
 def app_file() -> Path:
@@ -68,7 +69,9 @@ def _divided(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     >>> _divided(["--server.port", "8502", "a.npy", "--server.headless=true"])
     ('a.npy', ['--server.port', '8502', '--server.headless=true'])
     """
-    files, options, rest = [], [], iter(arguments)
+    files = []
+    options = []
+    rest = iter(arguments)
     for each in rest:
         if not each.startswith("-"):
             files.append(each)
@@ -90,14 +93,16 @@ def _opening(
     from quantviz.sources.local import FOLDER
 
     path = Path(file)
-    source, folder = None, None
+    source = None
+    folder = None
     if path.is_dir():
         place = offered(path)
         folder = None if place.known else str(place.folder)
     else:
         source, folder = lab_source(file, tensor, first=True)
     environment = {**os.environ, **({FOLDER: folder} if folder else {})}
-    port, more = _setting("server.port", options), []
+    port = _setting("server.port", options)
+    more = []
     if port is None:
         port = str(_free_port())
         more += ["--server.port", port]

@@ -157,7 +157,8 @@ def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None 
     # A decoded weight is read from its file later, so that stays open until the command ends.
     catalog = click.get_current_context().with_resource(open_near(file, tensor))
     name = name_in(catalog, shown(file), tensor)
-    title, dtype = f"{shown(file)} · {name}", catalog.info(name).dtype
+    title = f"{shown(file)} · {name}"
+    dtype = catalog.info(name).dtype
     orientation = outputs_axis or catalog.orientation(name)
     return _chosen(name, title, catalog.stored(name), dtype, orientation)
 

@@ -58,7 +58,8 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int
     cells = [[as_words(name) for name in columns], *([as_words(value) for value in row] for row in rows)]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] if rows else [False] * len(widths)
-    shown, taken = 0, -len(_GAP)
+    shown = 0
+    taken = -len(_GAP)
     while shown < len(widths):
         taken += len(_GAP) + widths[shown]
         if shown and width is not None and taken > width:

@@ -29,7 +29,8 @@ def call_cells(typing, address, *given):
     """Call the compiled arithmetic at an address, for which plain numba has no form."""
 
     def generate(context, builder, signature, args):
-        whole, values = ir.IntType(64), builder.extract_value
+        whole = ir.IntType(64)
+        values = builder.extract_value
         callee = builder.inttoptr(
             args[0], ir.FunctionType(ir.VoidType(), [whole] * len(signature.args[1:][0])).as_pointer()
         )
@@ -91,7 +92,12 @@ def _half_by_hand(typing, x):
     return types.float32(x), generate
 
 
-rint, floor, ceil, trunc, fabs, copysign = np.rint, np.floor, np.ceil, np.trunc, np.fabs, math.copysign
+rint = np.rint
+floor = np.floor
+ceil = np.ceil
+trunc = np.trunc
+fabs = np.fabs
+copysign = math.copysign
 
 
 @inline_part
@@ -135,7 +141,8 @@ def fma(x, y, z):
 
     The float64 sum, rounded to odd, can be rounded as if it were exact. See `arithmetic.fma`.
     """
-    product, addend = f8(x) * f8(y), f8(z)
+    product = f8(x) * f8(y)
+    addend = f8(z)
     total = product + addend
     back = total - product
     lost = (product - (total - back)) + (addend - back)

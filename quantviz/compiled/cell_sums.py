@@ -41,8 +41,12 @@ def add_up(x, at, arrays, n, flat, totals):
     first = last = q[0]
     values_in = x[at : at + n]
     for j in range(n):
-        v, h, e = values_in[j], x_hat[j], error[j]
-        wide, wide_hat, wide_error = f8(v), f8(h), f8(e)
+        v = values_in[j]
+        h = x_hat[j]
+        e = error[j]
+        wide = f8(v)
+        wide_hat = f8(h)
+        wide_error = f8(e)
         signal = plus_product(signal, wide, wide)
         values = plus_product(values, wide_hat, wide_hat)
         product = plus_product(product, wide, wide_hat)
@@ -69,7 +73,9 @@ def add_up(x, at, arrays, n, flat, totals):
         # Apart from each other: the one can be as small as the last digits of the other.
         noise = in_steps = clipped_noise = clipped_steps = f8(0.0)
         for j in range(n):
-            e, s, out = f8(error[j]), steps[j], clipped[j]
+            e = f8(error[j])
+            s = steps[j]
+            out = clipped[j]
             noise = plus(noise, select(out, f8(0.0), e * e))
             clipped_noise = plus(clipped_noise, select(out, e * e, f8(0.0)))
             in_steps = plus(in_steps, select(out, f8(0.0), s * s))
@@ -130,7 +136,8 @@ def widen_seen(counts, seen, anew):
         for k in range(seen.size + 1):
             if k == seen.size or not seen[k]:
                 if k - begin > counts[LAST_SEEN] + 1 - counts[FIRST_SEEN]:
-                    counts[FIRST_SEEN], counts[LAST_SEEN] = begin, k - 1
+                    counts[FIRST_SEEN] = begin
+                    counts[LAST_SEEN] = k - 1
                 begin = k + 1
     while counts[FIRST_SEEN] > 0 and seen[counts[FIRST_SEEN] - 1]:
         counts[FIRST_SEEN] -= 1
@@ -144,7 +151,11 @@ def add_finite(x, at, arrays, n, flat, totals):
     q, x_hat, error, clipped, steps = arrays
     for j in range(n):
         if fabs(x[at + j]) < np.inf:
-            q[0], x_hat[0], error[0], clipped[0], steps[0] = q[j], x_hat[j], error[j], clipped[j], steps[j]
+            q[0] = q[j]
+            x_hat[0] = x_hat[j]
+            error[0] = error[j]
+            clipped[0] = clipped[j]
+            steps[0] = steps[j]
             add_up(x, at + j, arrays, i8(1), flat + j, totals)
         else:
             totals[2][LEFT_OUT] += 1
@@ -172,13 +183,13 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):
         row, column = divmod(flat + done, length)
         m = min(n - done, length - column)
         total_signal = total_noise = f8(0.0)
-        values, errors = x[at + done : at + done + m], error[done : done + m]
-        of_signals, of_noises = (
-            signal[columns + column : columns + column + m],
-            noise[columns + column : columns + column + m],
-        )
+        values = x[at + done : at + done + m]
+        errors = error[done : done + m]
+        of_signals = signal[columns + column : columns + column + m]
+        of_noises = noise[columns + column : columns + column + m]
         for j in range(m):
-            v, e = f8(values[j]), f8(errors[j])
+            v = f8(values[j])
+            e = f8(errors[j])
             v = select(fabs(v) < np.inf, v, f8(0.0))
             e = select(fabs(e) < np.inf, e, f8(0.0))
             of_signals[j] += v * v

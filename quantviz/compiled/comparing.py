@@ -32,21 +32,25 @@ def compare(cells, x, x_hat, q, place, of_blocks, arrays, slack, apart, code_min
     and `slack[1]` of x; `apart` marks the cells to leave out, or is empty. `near` counts nearest codes by
     columns, `hit` marks blocks in which saturation changed a code, `counts` counts codes.
     """
-    largest, of_nearest = np.int32(0), np.int32(0)
+    largest = np.int32(0)
+    of_nearest = np.int32(0)
     _, length, width, _, bases = place
     _, _, errors, clipped, steps = arrays
     for start in range(0, x.size, CELLS_TOGETHER):
         n = min(CELLS_TOGETHER, x.size - start)
         put(cells, x, start, n, i8(0), place, of_blocks, arrays, i8(0))
-        own, values = x[start : start + n], x_hat[start : start + n]
+        own = x[start : start + n]
+        values = x_hat[start : start + n]
         found, nearest = _add(own, values, errors[:n], clipped[:n], steps[:n], sums)
-        largest, of_nearest = max(largest, found), max(of_nearest, nearest)
+        largest = max(largest, found)
+        of_nearest = max(of_nearest, nearest)
         codes = q[start : start + n]
         for k in range(n):
             counts[k & (TABLES - 1), (i8(codes[k]) - code_min) & 255] += 1
         done = 0
         while done < n:
-            line, column = (start + done) // length, (start + done) % length
+            line = (start + done) // length
+            column = (start + done) % length
             size = min(n - done, length - column)
             lines = near[column : column + size]
             _near(own[done:], values[done:], errors[done:], steps[done:], slack, lines)
@@ -90,19 +94,33 @@ def _add(x, x_hat, nearest, clipped, steps, sums):
     """Add up some cells; return the bits of the largest error, and of the largest of the nearest codes."""
     x1 = x2 = x3 = x4 = values = products = bias = sizes = 0.0
     kept = lost = kept_steps = lost_steps = outs = zeros = zeroed = 0.0
-    largest, of_nearest = np.int32(0), np.int32(0)
+    largest = np.int32(0)
+    of_nearest = np.int32(0)
     for k in range(x.size):
-        a, b, error = f8(x[k]), f8(x_hat[k]), f4(x_hat[k] - x[k])
-        e, square, out = f8(error), a * a, f8(clipped[k])
+        a = f8(x[k])
+        b = f8(x_hat[k])
+        error = f4(x_hat[k] - x[k])
+        e = f8(error)
+        square = a * a
+        out = f8(clipped[k])
         step = select(e == 0.0, f8(0.0), e / steps[k])
-        e2, steps2, zero = e * e, step * step, f8(a == 0.0)
-        x1, x2, x3 = plus(x1, a), plus(x2, square), plus_product(x3, square, a)
-        x4, values = plus_product(x4, square, square), plus_product(values, b, b)
-        products, bias, sizes = plus_product(products, a, b), plus(bias, e), plus(sizes, fabs(e))
-        kept, lost = plus(kept, select(clipped[k], f8(0.0), e2)), plus(lost, select(clipped[k], e2, f8(0.0)))
+        e2 = e * e
+        steps2 = step * step
+        zero = f8(a == 0.0)
+        x1 = plus(x1, a)
+        x2 = plus(x2, square)
+        x3 = plus_product(x3, square, a)
+        x4 = plus_product(x4, square, square)
+        values = plus_product(values, b, b)
+        products = plus_product(products, a, b)
+        bias = plus(bias, e)
+        sizes = plus(sizes, fabs(e))
+        kept = plus(kept, select(clipped[k], f8(0.0), e2))
+        lost = plus(lost, select(clipped[k], e2, f8(0.0)))
         kept_steps = plus(kept_steps, select(clipped[k], f8(0.0), steps2))
         lost_steps = plus(lost_steps, select(clipped[k], steps2, f8(0.0)))
-        outs, zeros = plus(outs, out), plus(zeros, zero)
+        outs = plus(outs, out)
+        zeros = plus(zeros, zero)
         zeroed = plus(zeroed, select(a == 0.0, f8(0.0), f8(b == 0.0)))
         largest = max(largest, bits(fabs(error)))
         of_nearest = max(of_nearest, bits(fabs(nearest[k])))

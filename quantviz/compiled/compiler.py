@@ -137,19 +137,16 @@ class Compiler:
         if drive.signatures:
             return
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
-        singles, run, table = (
-            types.Array(f4, 1, "C"),
-            types.Array(f4, 1, "C", readonly=True),
-            types.Array(f8, 2, "C"),
-        )
+        singles = types.Array(f4, 1, "C")
+        run = types.Array(f4, 1, "C", readonly=True)
+        table = types.Array(f8, 2, "C")
         code = several((i8, i8, several((i8, f8, f8)), i8))
-        place, of_blocks = (
-            several((i8, i8, i8, i8, wholes)),
-            several((numbers, i8, numbers, wholes, numbers)),
-        )
+        place = several((i8, i8, i8, i8, wholes))
+        of_blocks = several((numbers, i8, numbers, wholes, numbers))
         arrays = several((codes, singles, singles, flags, numbers))
         marks = several((flags, wholes, types.Array(types.uint8, 1, "C")))
-        by_axis, totals = several((wholes, numbers, numbers)), several((i8, numbers, wholes, marks))
+        by_axis = several((wholes, numbers, numbers))
+        totals = several((i8, numbers, wholes, marks))
         cells = place, of_blocks, arrays
         of_pieces = b1, wholes, numbers, i8, wholes, marks, several((table, table, table))
         drive.compile((code, i8, run, i8, *cells, b1, b1, by_axis, numbers, totals))
@@ -168,7 +165,8 @@ def compiler() -> Compiler:
 
 def _path(source: str) -> str:
     """Return the file name that a source is compiled under. numba keeps compiled code by it."""
-    folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    folder = cache_folder()
+    name = f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     return f"<{name}>" if folder is None else str(folder / name)
 
 
@@ -180,7 +178,8 @@ def _kept(source: str) -> bool:
 
 def _made(source: str) -> Any:
     """Return the compiled function of some source."""
-    folder, path = cache_folder(), _path(source)
+    folder = cache_folder()
+    path = _path(source)
     if folder is not None and not Path(path).exists():
         put_whole(path, source)
     names = {

@@ -45,27 +45,21 @@ UNIT = 4096
 LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (
     LEAST[name] for name in ("signal", "values", "noise", "steps")
 )
-OF_SIGNAL, OF_VALUES, OF_PRODUCT, OF_BIAS, OF_NOISE, OF_STEPS = (
-    AT["signal"],
-    AT["values"],
-    AT["product"],
-    AT["bias"],
-    AT["noise"],
-    AT["steps"],
-)
-OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = (
-    AT["clipped_noise"],
-    AT["clipped_steps"],
-    AT["clipped"],
-    AT["zeros"],
-)
-OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = (
-    AT["apart"],
-    AT["zeroed"],
-    AT["largest"],
-    AT["first"],
-    AT["last"],
-)
+OF_SIGNAL = AT["signal"]
+OF_VALUES = AT["values"]
+OF_PRODUCT = AT["product"]
+OF_BIAS = AT["bias"]
+OF_NOISE = AT["noise"]
+OF_STEPS = AT["steps"]
+OF_CLIPPED_NOISE = AT["clipped_noise"]
+OF_CLIPPED_STEPS = AT["clipped_steps"]
+OF_CLIPPED = AT["clipped"]
+OF_ZEROS = AT["zeros"]
+OF_APART = AT["apart"]
+OF_ZEROED = AT["zeroed"]
+OF_LARGEST = AT["largest"]
+OF_FIRST = AT["first"]
+OF_LAST = AT["last"]
 
 
 @kernel_part
@@ -130,8 +124,10 @@ def lines_together(done, total, flat, place):
     offset, length, width, row, bases = place
     if width != 1:
         return i8(1), min(total - done, UNIT)
-    column, line = (flat + done - offset) % length, (flat + done - offset) // length - row
-    rows, n = i8(1), min(total - done, length - column)
+    column = (flat + done - offset) % length
+    line = (flat + done - offset) // length - row
+    rows = i8(1)
+    n = min(total - done, length - column)
     if n < length:
         n = min(n, UNIT)
     while (
@@ -230,9 +226,12 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
     _, _, counts, (_, occurred, codes) = totals
     done = i8(0)
     # The largest error from the sums-only kernel, and the cells between which it lies.
-    sought, sought_in, sought_until = i8(-1), i8(0), i8(0)
+    sought = i8(-1)
+    sought_in = i8(0)
+    sought_until = i8(0)
     while done < x.size:
-        rest, codes_alone = min(x.size - done, UNIT), False
+        rest = min(x.size - done, UNIT)
+        codes_alone = False
         if quick != 0:
             rows, n = lines_together(done, x.size, flat, place)
             rest = rows * n
@@ -245,7 +244,9 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
             if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
                 if largest > counts[LARGEST]:
                     counts[LARGEST] = largest
-                    sought, sought_in, sought_until = largest, done, done + rest
+                    sought = largest
+                    sought_in = done
+                    sought_until = done + rest
                 for start in range(done, done + rest if shape.size else done, CELLS_TOGETHER):
                     n = min(done + rest - start, CELLS_TOGETHER)
                     put(errors, x, start, n, flat, place, of_blocks, arrays, i8(0))
@@ -305,7 +306,8 @@ def drive_pieces(
     sums, signal, noise = of_pieces
     for k in range(sums.shape[0]):
         run = x[k * piece : min((k + 1) * piece, x.size)]
-        totals, by_axis = (code_min, sums[k], counts, marks), (shape, signal[k], noise[k])
+        totals = (code_min, sums[k], counts, marks)
+        by_axis = (shape, signal[k], noise[k])
         drive(
             code,
             ahead,
@@ -340,9 +342,11 @@ def drive_bands(
     params, _, cell_floats, cell_integers, cell_tables = of_blocks
     sums, signal, noise = of_pieces
     for start in range(0, x.size, band):
-        run, k = x[start : start + band], (done + start) // piece
+        run = x[start : start + band]
+        k = (done + start) // piece
         count = run.size // of_block
-        low[:], high[:] = 0x7FFFFFFF, -0x80000000
+        low[:] = 0x7FFFFFFF
+        high[:] = -0x80000000
         find_ends(run, i8(0), length, width, i8(0), bases, finite_only, low, high)
         call_cells(
             address, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data,
@@ -351,11 +355,10 @@ def drive_bands(
         )  # fmt: skip
         if made[0] != 0.0:
             return start
-        here, known = (
-            (flat + start, length, width, i8(0), bases),
-            (params, count, cell_floats, cell_integers, cell_tables),
-        )
-        totals, by_axis = (code_min, sums[k], counts, marks), (shape, signal[k], noise[k])
+        here = (flat + start, length, width, i8(0), bases)
+        known = (params, count, cell_floats, cell_integers, cell_tables)
+        totals = (code_min, sums[k], counts, marks)
+        by_axis = (shape, signal[k], noise[k])
         drive(
             code, band, run, flat + start, here, known, arrays, b1(False), leaves_out, by_axis, made, totals
         )

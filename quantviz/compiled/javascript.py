@@ -183,7 +183,8 @@ def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
             late.add(line.partition(" = ")[0])
     before = [line for line in trace.of_block if line.partition(" = ")[0] not in late]
     after = [line for line in trace.of_block if line not in before and line not in sums.values()]
-    writer, vectors = Lines(dict.fromkeys([*known, "bits"], "f")), [n for n in known if known[n].of_cell]
+    writer = Lines(dict.fromkeys([*known, "bits"], "f"))
+    vectors = [n for n in known if known[n].of_cell]
     read = [f"{name}: {name}_" if name in vectors else name for name in known]
     code = [f"const {{ {', '.join(read)} }} = m;"] if known else []
     code += writer.write(before)
@@ -257,7 +258,8 @@ class _CalibrationInputs(Ends):
 
     def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
         super().__init__(trace, dtype)
-        self._asks, self._sizes = asks, sizes
+        self._asks = asks
+        self._sizes = sizes
 
     def _answer(self, what: str, **more: float) -> Any:
         self._asks.append({"what": what, "magnitudes": self._sizes, **more})
@@ -289,7 +291,9 @@ class _SchemeWriter:
         self._dtype = torch_dtype(scheme.range_dtype)
 
     def program(self) -> Program:
-        scheme, convention, fmt = self._scheme, self._scheme.arithmetic, self._scheme.number_format
+        scheme = self._scheme
+        convention = self._scheme.arithmetic
+        fmt = self._scheme.number_format
         kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
         whole = scheme.zero_domain in ("none", "code_int")
         asks, parts = self._found()
@@ -336,7 +340,8 @@ class _SchemeWriter:
         """
         if not self._scheme.calibration.of_values:
             return None, []
-        trace, asks = self._numbers.trace(), list[dict[str, Any]]()
+        trace = self._numbers.trace()
+        asks = list[dict[str, Any]]()
         found: Any = calibrated(_CalibrationInputs(trace, self._dtype, asks, False), self._scheme, _untried)
         names = [f"asked{i}" for i in range(len(asks))]
         ends = {"lo": found.lo.name, "hi": found.hi.name}
@@ -349,7 +354,8 @@ class _SchemeWriter:
         self, operations: Operations, known: Mapping[str, torch.dtype]
     ) -> tuple[str, dict[str, torch.dtype]]:
         """Return the part from the `known` numbers of a block to its parameters, and the dtypes of these."""
-        trace, scheme = self._numbers.trace(), self._scheme
+        trace = self._numbers.trace()
+        scheme = self._scheme
         of_tensor = dict.fromkeys(("tensor_absmax", "short"), torch.float32)
         inputs = {**known, **of_tensor}
         values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
@@ -396,7 +402,8 @@ class _SchemeWriter:
         ]
 
     def _values(self, params: Mapping[str, torch.dtype]) -> str:
-        trace, fmt = self._numbers.trace(), self._scheme.number_format
+        trace = self._numbers.trace()
+        fmt = self._scheme.number_format
         known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
         code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
         made: dict[str, Any] = run_operations(
@@ -448,7 +455,9 @@ def _written(
     known = set(names)
     kept = needed([*trace.of_block, *trace.of_cell], results)
     writer = Lines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
-    fixed, block, cell = list[str](), list[str](), list[str]()
+    fixed = list[str]()
+    block = list[str]()
+    cell = list[str]()
     of_cell = set(trace.of_cell)
     for line in kept:
         name, _, expression = line.partition(" = ")

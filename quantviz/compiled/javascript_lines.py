@@ -141,7 +141,8 @@ class Lines:
         if name in ("f4", "f8", "i4", "i8"):
             return self._cast(name, arguments[0])
         if name in ("load_f8", "load_i8"):
-            array, place = ast.unparse(arguments[0]), self._of(arguments[1])[0]
+            array = ast.unparse(arguments[0])
+            place = self._of(arguments[1])[0]
             return f"{_ARRAYS[array]}[{place}]", "i" if name == "load_i8" else "f"
         if name == "sign_bit":
             return "S[i] < 0", "b"
@@ -196,7 +197,8 @@ def needed(lines: Iterable[str], wanted: Iterable[str]) -> list[str]:
     >>> needed(["t0 = fabs(lo)", "t1 = fabs(hi)", "t2 = t1 > t0", "t3 = rint(t1)"], ["t3"])
     ['t1 = fabs(hi)', 't3 = rint(t1)']
     """
-    names, kept = set(wanted), list[str]()
+    names = set(wanted)
+    kept = list[str]()
     for line in reversed(list(lines)):
         name, _, expression = line.partition(" = ")
         if name in names:

@@ -55,7 +55,10 @@ class Lanes:
     """One number, or `WIDTH` side by side, of which arithmetic becomes instructions."""
 
     def __init__(self, builder: Any, kind: str, value: Any, *, wide: bool) -> None:
-        self.builder, self.kind, self.value, self.wide = builder, kind, value, wide
+        self.builder = builder
+        self.kind = kind
+        self.value = value
+        self.wide = wide
 
     @property
     def floating(self) -> bool:
@@ -82,7 +85,8 @@ class Lanes:
         """Cast as numba casts."""
         if kind == self.kind:
             return self
-        b, goal = self.builder, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]
+        b = self.builder
+        goal = ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]
         if kind == "b1":
             truth: Lanes = self != 0
             return truth
@@ -113,20 +117,25 @@ class Lanes:
         pair = self.to(kind), other.to(kind)
         return (pair[0].spread(), pair[1].spread()) if self.wide or other.wide else pair
 
-    __add__, __sub__, __mul__, __truediv__ = (
-        _binary("fadd", "add"),
-        _binary("fsub", "sub"),
-        _binary("fmul", "mul"),
-        _binary("fdiv", ""),
-    )
+    __add__ = _binary("fadd", "add")
+    __sub__ = _binary("fsub", "sub")
+    __mul__ = _binary("fmul", "mul")
+    __truediv__ = _binary("fdiv", "")
     __and__, __or__, __xor__, __lshift__, __rshift__ = (
         _binary("", name) for name in ("and_", "or_", "xor", "shl", "ashr")
     )
-    __rsub__, __rtruediv__ = _binary("fsub", "sub", swapped=True), _binary("fdiv", "", swapped=True)
-    __rlshift__, __rrshift__ = _binary("", "shl", swapped=True), _binary("", "ashr", swapped=True)
-    __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
+    __rsub__ = _binary("fsub", "sub", swapped=True)
+    __rtruediv__ = _binary("fdiv", "", swapped=True)
+    __rlshift__ = _binary("", "shl", swapped=True)
+    __rrshift__ = _binary("", "ashr", swapped=True)
+    __radd__ = __add__
+    __rmul__ = __mul__
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
     __lt__, __le__, __gt__, __ge__ = (_comparison(sign) for sign in ("<", "<=", ">", ">="))
-    __eq__, __ne__ = _comparison("=="), _comparison("!=")
+    __eq__ = _comparison("==")
+    __ne__ = _comparison("!=")
     __hash__ = None  # type: ignore[assignment]
 
     def __neg__(self) -> Lanes:
@@ -185,7 +194,9 @@ class Lanes:
 
     def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
         """Join all lanes by halves into one number."""
-        b, value, size = self.builder, self.value, WIDTH if self.wide else 1
+        b = self.builder
+        value = self.value
+        size = WIDTH if self.wide else 1
         while size > 1:
             size //= 2
             halves = []
@@ -267,7 +278,8 @@ class _Memory:
 
     def fetch(self, address: Lanes, index: Lanes) -> None:
         """Bring float32 into the second cache."""
-        b, whole = self.builder, ir.IntType(32)
+        b = self.builder
+        whole = ir.IntType(32)
         place = b.bitcast(
             b.gep(b.inttoptr(address.value, KINDS["f4"].as_pointer()), [index.value]),
             ir.IntType(8).as_pointer(),
@@ -277,7 +289,8 @@ class _Memory:
         b.call(function, [place, ir.Constant(whole, 0), ir.Constant(whole, 2), ir.Constant(whole, 1)])
 
     def store(self, kind: str, address: Lanes, index: Any, value: Lanes) -> None:
-        b, value = self.builder, value.to(kind)
+        b = self.builder
+        value = value.to(kind)
         index = index if isinstance(index, Lanes) else address.constant(index, "i8")
         place = b.gep(b.inttoptr(address.value, KINDS[kind].as_pointer()), [index.value])
         b.store(
@@ -288,7 +301,8 @@ class _Memory:
 
     def store_bytes(self, address: Lanes, index: Lanes, value: Lanes) -> None:
         """Write the lowest byte of each whole number."""
-        b, byte = self.builder, ir.IntType(8)
+        b = self.builder
+        byte = ir.IntType(8)
         goal = ir.VectorType(byte, WIDTH) if value.wide else byte
         made = b.trunc(value.to("i4").value, goal)
         place = b.gep(b.inttoptr(address.value, byte.as_pointer()), [index.value])
@@ -327,7 +341,8 @@ class Loops:
     """Loops, and places that are written again and again, which LLVM turns into registers."""
 
     def __init__(self, builder: Any) -> None:
-        self.builder, self.memory = builder, _Memory(builder)
+        self.builder = builder
+        self.memory = _Memory(builder)
 
     def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
         at = (

@@ -30,7 +30,8 @@ SUMS = 8
 CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
 #: Lists in which the codes that are next to each other are counted apart: one would wait for the other. How
 #: many lowest bytes of codes there are.
-LISTS, BYTES = 4, 256
+LISTS = 4
+BYTES = 256
 #: Bits of the smallest float32 that is no finite number.
 INFINITE = 0x7F800000
 
@@ -55,7 +56,8 @@ class Tally:
         self.seen = np.zeros(levels, np.bool_)
         #: Of x² and error² for each index of each axis, one axis after the other; empty if not wanted.
         self.shape = np.array(shape, np.int64)
-        self.signal, self.noise = np.zeros(sum(shape)), np.zeros(sum(shape))
+        self.signal = np.zeros(sum(shape))
+        self.noise = np.zeros(sum(shape))
 
     def add(self, r: QuantResult, start: int) -> None:
         """Add a run of cells, one axis, that begins at `start`."""
@@ -110,7 +112,9 @@ class Tally:
         own.
         """
         other = copy(self)
-        other.sums, other.signal, other.noise = sums, signal, noise
+        other.sums = sums
+        other.signal = signal
+        other.noise = noise
         return other
 
     def join(self, others: Iterable[Tally]) -> Tally:
@@ -198,10 +202,13 @@ class Tally:
 
     def _larger(self, bits: int, at: int) -> None:
         """Keep the largest error, the first of its size; of errors that are no finite numbers the first."""
-        own, own_at = int(self.counts[LARGEST]), int(self.counts[LARGEST_AT])
-        beyond, own_beyond = bits >= INFINITE, own >= INFINITE
+        own = int(self.counts[LARGEST])
+        own_at = int(self.counts[LARGEST_AT])
+        beyond = bits >= INFINITE
+        own_beyond = own >= INFINITE
         if (beyond, 0 if beyond else bits, -at) > (own_beyond, 0 if own_beyond else own, -own_at):
-            self.counts[LARGEST], self.counts[LARGEST_AT] = bits, at
+            self.counts[LARGEST] = bits
+            self.counts[LARGEST_AT] = at
 
     def _add_by_axis(self, r: QuantResult, start: int, *, finite: bool) -> None:
         """Add the squares of a run's values and errors to those of their lines; of one that is no finite
@@ -209,9 +216,11 @@ class Tally:
         """
         if not len(self.shape):
             return
-        length, end = int(self.shape[-1]), len(self.signal)
+        length = int(self.shape[-1])
+        end = len(self.signal)
         # Part of a line, whole lines, part of a line.
-        first, count = start // length, r.x.numel()
+        first = start // length
+        count = r.x.numel()
         head = min(-start % length, count)
         middle = (count - head) // length
         for sums, part in ((self.signal, r.x), (self.noise, r.error)):
@@ -220,15 +229,14 @@ class Tally:
                 np.nan_to_num(squares, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             before, lines, after = np.split(squares, [head, head + middle * length])
             lines = viewed(torch.from_numpy(lines), (middle, length)).numpy()
-            of_columns, of_lines = (
-                sums[end - length :],
-                np.concatenate([[before.sum()], lines.sum(1), [after.sum()]]),
-            )
+            of_columns = sums[end - length :]
+            of_lines = np.concatenate([[before.sum()], lines.sum(1), [after.sum()]])
             column = start % length
             of_columns[column : column + head] += before
             of_columns += lines.sum(0)
             of_columns[: len(after)] += after
-            rest, place = first + np.arange(len(of_lines)) - (head == 0), end - length
+            rest = first + np.arange(len(of_lines)) - (head == 0)
+            place = end - length
             for n in map(int, self.shape[-2::-1]):
                 place -= n
                 # The last is beyond the tensor where no part of a line is left.

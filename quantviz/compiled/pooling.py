@@ -60,7 +60,9 @@ def _stretches_plain(columns, begin, most, near, far):
             first = at if value > largest else first
             last = at if value >= largest else last
             largest = max(value, largest)
-        most[j], near[j], far[j] = largest, first, last
+        most[j] = largest
+        near[j] = first
+        far[j] = last
 
 
 _stretches = _stretches_by_hand if by_hand("stretches") else _stretches_plain
@@ -82,27 +84,29 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
         begin[j] = min(max(cell_edges[first + j], cells[0]), cells[1]) - cells[0]
     columns = np.empty(stride + WIDTH, dtype=np.int32)
     i = _up_to(line_edges, lines[0]) - 1
-    tallest, k = 0, i
+    tallest = 0
+    k = i
     while k + 1 < len(line_edges) and line_edges[k] < lines[1]:
         tallest = max(tallest, min(line_edges[k + 1], lines[1]) - max(line_edges[k], lines[0]))
         k += 1
     groups = np.empty(-(-tallest // _GROUP) * stride, dtype=np.int32)
-    most, near, far = (
-        np.empty(count, dtype=np.int32),
-        np.empty(count, dtype=np.int32),
-        np.empty(count, dtype=np.int32),
-    )
-    rows, values = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    most = np.empty(count, dtype=np.int32)
+    near = np.empty(count, dtype=np.int32)
+    far = np.empty(count, dtype=np.int32)
+    rows = np.empty(count, dtype=np.int32)
+    values = np.empty(count, dtype=np.int32)
     top = lines[0]
     while top < lines[1]:
         bottom = min(line_edges[i + 1], lines[1])
-        start, tall = (top - lines[0]) * stride, bottom - top
+        start = (top - lines[0]) * stride
+        tall = bottom - top
         _largest_of_lines(bits, start, stride, tall, groups, columns[:stride])
         _stretches(columns, begin, most, near, far)
         _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
         down = top - line_edges[i]
         whole = line_edges[i + 1] - line_edges[i]
-        new, new_at = found[i, first:last], found_at[i, first:last]
+        new = found[i, first:last]
+        new_at = found_at[i, first:last]
         if _is_plain(most, near, far, rows, new_at, turned):
             here = cell_edges[first:]
             for j in range(count):
@@ -115,7 +119,9 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
                 )
         else:
             for j in range(count):
-                value, row, cell = values[j], rows[j], near[j]
+                value = values[j]
+                row = rows[j]
+                cell = near[j]
                 if most[j] > _INF:  # there is a NaN, which hides the others
                     row, cell = _largest_number(bits, start, stride, tall, begin[j], begin[j + 1], turned)
                 elif (
@@ -131,7 +137,8 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
                     if turned
                     else (down + row) * (cell_edges[first + j + 1] - cell_edges[first + j]) + across
                 )
-                magnitude, known = value & _MAGNITUDE, new[j] & _MAGNITUDE
+                magnitude = value & _MAGNITUDE
+                known = new[j] & _MAGNITUDE
                 if new_at[j] < 0 or magnitude > known or (magnitude == known and at < new_at[j]):
                     new[j] = value
                     new_at[j] = at
@@ -174,7 +181,8 @@ def add_largest_errors(
         if whole > top:
             bottom = whole
         for line in range(top, bottom):
-            start, there = (line - lines[0]) * stride, flat + (line - lines[0]) * apart
+            start = (line - lines[0]) * stride
+            there = flat + (line - lines[0]) * apart
             put(cells, x, start, stride, there - start, place, of_blocks, arrays, (line - top) * stride)
         add_largest(
             bits[: (bottom - top) * stride],
@@ -198,7 +206,8 @@ def _largest_of_lines(bits, start, stride, tall, groups, out):
     n = len(out)
     out[:] = 0
     for group in range(-(-tall // _GROUP)):
-        at, last = start + group * _GROUP * stride, tall - 1 - group * _GROUP
+        at = start + group * _GROUP * stride
+        last = tall - 1 - group * _GROUP
         a = bits[at : at + n]
         b = bits[at + min(1, last) * stride : at + min(1, last) * stride + n]
         c = bits[at + min(2, last) * stride : at + min(2, last) * stride + n]
@@ -233,12 +242,15 @@ def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values)
             lines[j] = 0 if here[_place(columns[j])] == most[j] else lines[j]
     for j in range(count):
         # From the last of the eight to the first, so that the first is kept; there is one.
-        at, rest = start + np.int64(lines[j]) * stride + columns[j], min(_GROUP, tall - lines[j]) - 1
-        found, value = rest, bits[_place(at + rest * stride)]
+        at = start + np.int64(lines[j]) * stride + columns[j]
+        rest = min(_GROUP, tall - lines[j]) - 1
+        found = rest
+        value = bits[_place(at + rest * stride)]
         for k in range(rest - 1, -1, -1):
             other = bits[_place(at + k * stride)]
             here = other & _MAGNITUDE == most[j]
-            found, value = k if here else found, other if here else value
+            found = k if here else found
+            value = other if here else value
         lines[j] += found
         values[j] = value
 
@@ -267,7 +279,8 @@ def _highest(bits, start, stride, row, columns, cell, last, most):
         if columns[c] == most:
             for r in range(row):
                 if bits[start + r * stride + c] & _MAGNITUDE == most:
-                    row, column = r, c
+                    row = r
+                    column = c
                     break
     return row, column
 
@@ -275,12 +288,16 @@ def _highest(bits, start, stride, row, columns, cell, last, most):
 @kernel_part
 def _largest_number(bits, start, stride, tall, left, right, turned):
     """Return line and column of the first cell of largest magnitude that is no NaN, or -1."""
-    most, row, cell = np.int32(-1), -1, -1
+    most = np.int32(-1)
+    row = -1
+    cell = -1
     for line in range(tall):
         for c in range(left, right):
             magnitude = bits[start + line * stride + c] & _MAGNITUDE
             if magnitude <= _INF and (magnitude > most or (turned and magnitude == most and c < cell)):
-                most, row, cell = magnitude, line, c
+                most = magnitude
+                row = line
+                cell = c
     return row, cell
 
 
@@ -290,7 +307,8 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
     out.
     """
     stride = cells[1] - cells[0]
-    totals, known = np.empty(stride), np.empty(stride)
+    totals = np.empty(stride)
+    known = np.empty(stride)
     first = _up_to(cell_edges, cells[0]) - 1
     i = _up_to(line_edges, lines[0]) - 1
     top = lines[0]
@@ -306,7 +324,8 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
                     continue
                 totals[c] += value * value if squared else value
                 known[c] += 1.0
-        j, left = first, cells[0]
+        j = first
+        left = cells[0]
         while left < cells[1]:
             right = min(cell_edges[j + 1], cells[1])
             for c in range(left - cells[0], right - cells[0]):
@@ -329,16 +348,24 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
     length = view[3]
     done = 0
     while done < len(x):
-        row, left = (start + done) // length, (start + done) % length
-        i, j, k = row // (view[1] * view[2]), row // view[2] % view[1], row % view[2]
+        row = (start + done) // length
+        left = (start + done) % length
+        i = row // (view[1] * view[2])
+        j = row // view[2] % view[1]
+        k = row % view[2]
         base = ((i // block[0] * grid[1] + j // block[1]) * grid[2] + k // block[2]) * grid[3] - first
         stop = min(len(x), done + length - left)
         if block[3] == 1:
-            n, to = stop - done, base + left
-            here, errors = x[done : done + n], error[done : done + n]
-            of_signals, of_noises, most_of = signal[to : to + n], noise[to : to + n], largest[to : to + n]
+            n = stop - done
+            to = base + left
+            here = x[done : done + n]
+            errors = error[done : done + n]
+            of_signals = signal[to : to + n]
+            of_noises = noise[to : to + n]
+            most_of = largest[to : to + n]
             for k in range(n):
-                a, b = np.float64(here[k]), errors[k]
+                a = np.float64(here[k])
+                b = errors[k]
                 of_signals[k] += a * a
                 of_noises[k] += np.float64(b) * np.float64(b)
                 most_of[k] = abs(b) if abs(b) > most_of[k] else most_of[k]
@@ -346,9 +373,12 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
         while done < stop:
             number = left // block[3]
             end = min(stop, done + (number + 1) * block[3] - left)
-            of_signal, of_noise, most = 0.0, 0.0, np.float32(0.0)
+            of_signal = 0.0
+            of_noise = 0.0
+            most = np.float32(0.0)
             for at in range(done, end):
-                a, b = np.float64(x[at]), error[at]
+                a = np.float64(x[at])
+                b = error[at]
                 of_signal += a * a
                 of_noise += np.float64(b) * np.float64(b)
                 most = abs(b) if abs(b) > most else most
@@ -362,13 +392,19 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
 @jit
 def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_counts):
     """Count cells by the bins of their value and of their error, each by its part (a row of the counts)."""
-    bins, size = len(edges) - 1, 2048
-    below, above = np.empty(bins, dtype=np.float32), np.empty(bins, dtype=np.float32)
-    below[0], above[bins - 1] = -np.inf, np.inf
+    bins = len(edges) - 1
+    size = 2048
+    below = np.empty(bins, dtype=np.float32)
+    above = np.empty(bins, dtype=np.float32)
+    below[0] = -np.inf
+    above[bins - 1] = np.inf
     for k in range(bins - 1):
-        below[k + 1], above[k] = cuts[k], cuts[k]
-    of_value, of_error = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
-    values, errors = np.zeros(bins * 3, dtype=np.int64), np.zeros((ERROR_BINS + 2) * 3, dtype=np.int64)
+        below[k + 1] = cuts[k]
+        above[k] = cuts[k]
+    of_value = np.empty(size, dtype=np.int32)
+    of_error = np.empty(size, dtype=np.int32)
+    values = np.zeros(bins * 3, dtype=np.int64)
+    errors = np.zeros((ERROR_BINS + 2) * 3, dtype=np.int64)
     for start in range(0, len(x), size):
         end = min(start + size, len(x))
         n = end - start
@@ -447,8 +483,10 @@ def keep_largest(error, start, sizes, places, count):
             if size > 0 and (count < len(sizes) or size > sizes[count - 1]):
                 place = count if count < len(sizes) else count - 1
                 while place > 0 and size > sizes[place - 1]:
-                    sizes[place], places[place] = sizes[place - 1], places[place - 1]
+                    sizes[place] = sizes[place - 1]
+                    places[place] = places[place - 1]
                     place -= 1
-                sizes[place], places[place] = size, start + at
+                sizes[place] = size
+                places[place] = start + at
                 count = min(count + 1, len(sizes))
     return count

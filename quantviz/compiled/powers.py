@@ -10,7 +10,10 @@ TOGETHER = 1024
 
 @in_any_order
 def _powers(values):
-    one, two, three, four = f8(0), f8(0), f8(0), f8(0)
+    one = f8(0)
+    two = f8(0)
+    three = f8(0)
+    four = f8(0)
     for i in range(values.size):
         value = f8(values[i])
         square = value * value

@@ -20,21 +20,24 @@ ROWS = TERMS
 def lower_blocks(values, width, finite_only, lo, hi):
     """Lower `lo` and raise `hi` of neighbouring blocks of `width` values each to the values' keys."""
     for b in range(lo.size):
-        here, low, high = values[b * width : (b + 1) * width], lo[b], hi[b]
+        here = values[b * width : (b + 1) * width]
+        low = lo[b]
+        high = hi[b]
         if finite_only:
             for j in range(width):
                 raw = bits(here[j])
-                key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
-                low, high = (
-                    min(low, select(counts, key, i4(0x7FFFFFFF))),
-                    max(high, select(counts, key, i4(-0x80000000))),
-                )
+                key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                counts = (raw & 0x7FFFFFFF) < INFINITE
+                low = min(low, select(counts, key, i4(0x7FFFFFFF)))
+                high = max(high, select(counts, key, i4(-0x80000000)))
         else:
             for j in range(width):
                 raw = bits(here[j])
                 key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-                low, high = select(key < low, key, low), select(key > high, key, high)
-        lo[b], hi[b] = low, high
+                low = select(key < low, key, low)
+                high = select(key > high, key, high)
+        lo[b] = low
+        hi[b] = high
 
 
 @jit
@@ -43,16 +46,16 @@ def lower_columns(values, finite_only, lo, hi):
     if finite_only:
         for j in range(values.size):
             raw = bits(values[j])
-            key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
-            lo[j], hi[j] = (
-                select(counts & (key < lo[j]), key, lo[j]),
-                select(counts & (key > hi[j]), key, hi[j]),
-            )
+            key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+            counts = (raw & 0x7FFFFFFF) < INFINITE
+            lo[j] = select(counts & (key < lo[j]), key, lo[j])
+            hi[j] = select(counts & (key > hi[j]), key, hi[j])
     else:
         for j in range(values.size):
             raw = bits(values[j])
             key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-            lo[j], hi[j] = select(key < lo[j], key, lo[j]), select(key > hi[j], key, hi[j])
+            lo[j] = select(key < lo[j], key, lo[j])
+            hi[j] = select(key > hi[j], key, hi[j])
 
 
 @jit
@@ -64,7 +67,8 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
     total = x.size
     column = flat % length
     line = flat // length - row
-    block, within = bases[line] + column // width, column % width
+    block = bases[line] + column // width
+    within = column % width
     done = 0
     while done < total:
         rows = blocks = 1
@@ -78,7 +82,8 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
                 and bases[line + rows] == bases[line]
             ):
                 rows += 1
-            low, high = lo[block : block + size], hi[block : block + size]
+            low = lo[block : block + size]
+            high = hi[block : block + size]
             for r in range(rows):
                 start = done + r * length
                 lower_columns(x[start : start + size], finite_only, low, high)
@@ -156,7 +161,10 @@ def look(x, flat, state):
     done = 0
     while done < x.size:
         n = min(x.size - done, 4096)
-        low, high, largest, negative = i4(0x7FFFFFFF), i4(-0x80000000), i4(0), i4(0)
+        low = i4(0x7FFFFFFF)
+        high = i4(-0x80000000)
+        largest = i4(0)
+        negative = i4(0)
         values = x[done : done + n]
         for j in range(n):
             raw = bits(values[j])
@@ -194,7 +202,8 @@ def look(x, flat, state):
                 if values[j] < 0:
                     state[NEGATIVE] += 1
                 if size > state[SIZE]:
-                    state[SIZE], state[SIZE_AT] = size, flat + done + j
+                    state[SIZE] = size
+                    state[SIZE_AT] = flat + done + j
         done += n
 
 
@@ -244,7 +253,8 @@ def add_exactly(x, finite_only, partials):
         kept = 1
         for k in range(1, int(partials[0]) + 1):
             other = partials[k]
-            big, small = max(v, other), min(v, other)
+            big = max(v, other)
+            small = min(v, other)
             total = big + small
             lost = small - (total - big)
             if lost != 0.0:

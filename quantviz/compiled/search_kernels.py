@@ -22,8 +22,10 @@ def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables,
     `kept` how many values of each element it keeps.
     """
     blocks, size = rows.shape
-    values, own = np.zeros((size, WIDTH), np.float32), np.ones((size, WIDTH), np.float32)
-    room, level = np.empty((max(kept, 1), size, WIDTH), np.float32), np.zeros(WIDTH, np.float32)
+    values = np.zeros((size, WIDTH), np.float32)
+    own = np.ones((size, WIDTH), np.float32)
+    room = np.empty((max(kept, 1), size, WIDTH), np.float32)
+    level = np.zeros(WIDTH, np.float32)
     out = np.empty((len(found), WIDTH), np.float32)
     for first in range(0, blocks, WIDTH):
         count = min(WIDTH, blocks - first)

@@ -72,7 +72,8 @@ class _SearchTrace(Trace):
         self.slots: dict[str, int] = {}
         self.stored: set[str] = set()
         self.reads_level = False
-        self._count, self._in_turn = 0, False
+        self._count = 0
+        self._in_turn = False
 
     def name(self) -> str:
         self._count += 1
@@ -104,7 +105,9 @@ class _SearchTrace(Trace):
         """Return the lines of elements that some names need, in order; which kept values they read, and which
         they put there.
         """
-        wanted, reads, todo = set[str](), set[str](), list(names)
+        wanted = set[str]()
+        reads = set[str]()
+        todo = list(names)
         while todo:
             name = todo.pop()
             if name in self.stored:
@@ -128,7 +131,8 @@ class _Recorded:
     """
 
     def __init__(self, trace: _SearchTrace, size: int) -> None:
-        self._trace, self._size = trace, size
+        self._trace = trace
+        self._size = size
 
     def count(self, x: Cell) -> Cell:
         return self._trace.number(self._size, torch.float32)
@@ -158,7 +162,8 @@ class _Recorded:
         self, numbers: Sequence[float], state: tuple[Cell, ...], attempt: Callable[..., tuple[Cell, ...]]
     ) -> tuple[Cell, ...]:
         trace = self._trace
-        first, number = len(trace.floats), trace.name()
+        first = len(trace.floats)
+        number = trace.name()
         trace.floats += map(float, numbers)
         names = [trace.name() for _ in state]
         with trace.inside() as body:
@@ -178,7 +183,9 @@ class _Recorded:
         move: Callable[..., tuple[Cell, ...]],
     ) -> tuple[Cell, ...]:
         trace = self._trace
-        slot, code, names = trace.slots[codes.name], trace.name(), [trace.name() for _ in state]
+        slot = trace.slots[codes.name]
+        code = trace.name()
+        names = [trace.name() for _ in state]
         # The kept codes are changed in place: a later read of the codes before computes them again.
         trace.stored.discard(codes.name)
         with trace.inside(in_turn=True) as body:
@@ -192,7 +199,8 @@ class _Recorded:
              tuple(each.name for each in results))
         )  # fmt: skip
         moved = trace.name()
-        trace.of_elements[moved], trace.slots[moved] = codes.name, slot
+        trace.of_elements[moved] = codes.name
+        trace.slots[moved] = slot
         trace.stored.add(moved)
         return Cell(trace, moved, torch.float32, True), *map(self._of_block, names)
 

@@ -30,7 +30,9 @@ def of_numbers(code: CellCode) -> CellCode:
     made = {name: kind for name, kind in code.types.items() if kind.startswith("i")}
     lines: dict[str, list[str]] = {"block": [], "cell": []}
     same: dict[str, str] = {}
-    whole, assumed, told = {f"f4({name})" for name in made}, set[str](), set[str]()
+    whole = {f"f4({name})" for name in made}
+    assumed = set[str]()
+    told = set[str]()
     for where, line in (
         *(("block", line) for line in code.of_block),
         *(("cell", line) for line in code.of_cell),

@@ -26,8 +26,10 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
 
 #: Bits of float32's fraction, and the bias of its exponent.
-_FRACTION, _BIAS = 23, 127
-_EXPONENT, _FRACTION_BITS = 0xFF << _FRACTION, (1 << _FRACTION) - 1
+_FRACTION = 23
+_BIAS = 127
+_EXPONENT = 0xFF << _FRACTION
+_FRACTION_BITS = (1 << _FRACTION) - 1
 #: Rules for ties by which a codebook's code changes just where two values meet.
 _AT_THE_MIDDLE = ("even", "away", "up", "down", "toward_zero")
 #: Most values of a codebook that are compared with one by one.
@@ -135,7 +137,9 @@ class _OfBits:
         assert fmt.float_bits
         #: Whether these lines hold for a cell; None if a NaN result marks the cells for which they do not.
         self.inside = None
-        self._trace, self._fmt, self._mantissa = trace, fmt, fmt.float_bits.mantissa
+        self._trace = trace
+        self._fmt = fmt
+        self._mantissa = fmt.float_bits.mantissa
         #: Bits of the smallest power of two that has steps of its own, and of that of the largest value.
         self._first = (fmt.float_bits.smallest_exponent + _BIAS) << _FRACTION
         self._last = int(torch.tensor(fmt.value_max).view(torch.int32)) & _EXPONENT
@@ -168,7 +172,9 @@ class _Compared:
     """A list of few values: a code is found by comparing with each place where it changes."""
 
     def __init__(self, trace: Trace, fmt: NumberFormat) -> None:
-        self._trace, self._fmt, self.inside = trace, fmt, cast("Any", None)
+        self._trace = trace
+        self._fmt = fmt
+        self.inside = cast("Any", None)
 
     def nearest(self, y: Any, fmt: NumberFormat, ties: str) -> Any:
         if fmt is not self._fmt or y.dtype != torch.float32:
@@ -186,7 +192,9 @@ class _Compared:
             # Of two codes of 0 the later one stands above it.
             of_zero: Any = torch.where(y > 0, float(max(zeros)), float(min(zeros)))
             code = torch.where(made == 0, of_zero, code)
-        self._code, self._y, self._singles = code, y, singles
+        self._code = code
+        self._y = y
+        self._singles = singles
         # Values beyond the ends may be clipped, and NaN has no place.
         self.inside = (y >= singles[0]) & (y <= singles[-1])
         return made

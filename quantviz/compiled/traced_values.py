@@ -147,7 +147,8 @@ def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
         trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)), scaled=sign in "*/")
         if sign == "/" and not dtype.is_floating_point:
             dtype = torch.float32
-            left, right = left.to(dtype), right.to(dtype)
+            left = left.to(dtype)
+            right = right.to(dtype)
         made = trace.line(f"{TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
         # Half precision is computed in float32 and rounded.
         return Cell(trace, made.name, torch.float32, made.of_cell).to(dtype) if dtype in _HALVES else made
@@ -194,7 +195,10 @@ class Cell:
     """A name that behaves as a tensor does, and writes down each call as a line."""
 
     def __init__(self, trace: Trace, name: str, dtype: torch.dtype, of_cell: bool) -> None:
-        self.trace, self.name, self.dtype, self.of_cell = trace, name, dtype, of_cell
+        self.trace = trace
+        self.name = name
+        self.dtype = dtype
+        self.of_cell = of_cell
 
     @classmethod
     def __torch_function__(
@@ -265,14 +269,24 @@ class Cell:
     def __neg__(self) -> Cell:
         return self.trace.line(f"{TYPES[self.dtype]}(-{self.name})", self.dtype, (self,))
 
-    __add__, __radd__ = _binary("+"), _binary("+", True)
-    __sub__, __rsub__ = _binary("-"), _binary("-", True)
-    __mul__, __rmul__ = _binary("*"), _binary("*", True)
-    __truediv__, __rtruediv__ = _binary("/"), _binary("/", True)
-    __lt__, __le__, __gt__, __ge__ = _comparison("<"), _comparison("<="), _comparison(">"), _comparison(">=")
+    __add__ = _binary("+")
+    __radd__ = _binary("+", True)
+    __sub__ = _binary("-")
+    __rsub__ = _binary("-", True)
+    __mul__ = _binary("*")
+    __rmul__ = _binary("*", True)
+    __truediv__ = _binary("/")
+    __rtruediv__ = _binary("/", True)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
     __eq__, __ne__ = _comparison("=="), _comparison("!=")  # type: ignore[assignment]
-    __and__, __or__, __xor__ = _logic("&"), _logic("|"), _logic("^")
-    __lshift__, __rshift__ = _logic("<<"), _logic(">>")
+    __and__ = _logic("&")
+    __or__ = _logic("|")
+    __xor__ = _logic("^")
+    __lshift__ = _logic("<<")
+    __rshift__ = _logic(">>")
 
     def __invert__(self) -> Cell:
         if self.name in ("True", "False"):
@@ -305,7 +319,8 @@ class _Parts:
 
     @property
     def mantissa(self) -> Cell:
-        wide, power = self._x.to(torch.float64), (-self.exponent).to(torch.float64)
+        wide = self._x.to(torch.float64)
+        power = (-self.exponent).to(torch.float64)
         back = self._x.trace.line(f"two_to({power.name})", torch.float64, (power,))
         return (wide * back).to(self._x.dtype)
 
@@ -352,8 +367,10 @@ def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
     wide = x.to(torch.float64)
     # A search in steps of halved size without branches, so that it can be vectorised. NaN is beyond all, as
     # it is for torch.
-    trace, count = x.trace, len(values)
-    table, beyond = trace.table(values), ">" if right else ">="
+    trace = x.trace
+    count = len(values)
+    table = trace.table(values)
+    beyond = ">" if right else ">="
     place = trace.line("0", torch.int64, ())
     for step in (1 << k for k in reversed(range(count.bit_length()))):
         at = f"{place.name} + {step - 1}"

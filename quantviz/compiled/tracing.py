@@ -55,7 +55,8 @@ class Ends:
     """
 
     def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
-        self._trace, self._dtype = trace, dtype
+        self._trace = trace
+        self._dtype = dtype
 
     def _named(self, name: str) -> Any:
         return Cell(self._trace, name, self._dtype, True)

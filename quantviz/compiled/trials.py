@@ -25,12 +25,11 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
     """
     # Narrow blocks are gathered side by side, so that neighbouring cells are read together.
     together = max(1, WIDTH // width)
-    values, places = (
-        np.empty((together, CELLS_TOGETHER), np.float32),
-        np.empty((together, CELLS_TOGETHER if chance else 1), np.int64),
-    )
+    values = np.empty((together, CELLS_TOGETHER), np.float32)
+    places = np.empty((together, CELLS_TOGETHER if chance else 1), np.int64)
     filled = np.zeros(together, np.int64)
-    rows, line = x.size // columns, 0
+    rows = x.size // columns
+    line = 0
     while line < rows:
         more = 1
         while line + more < rows and bases[line + more] == bases[line]:
@@ -39,7 +38,8 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
         while column < first + columns:
             number = column // width
             stop = min((number + together) * width, first + columns)
-            count, block = (stop - 1) // width - number + 1, bases[line] + number
+            count = (stop - 1) // width - number + 1
+            block = bases[line] + number
             for row in range(line, line + more):
                 left = column
                 for b in range(count):
@@ -77,7 +77,8 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
 @jit
 def _try(cells, values, places, n, begins, block, of_trials, noises):
     """Run compiled arithmetic, which adds the error² of `n` cells of one block to the sums of its trials."""
-    begin, end = begins[block], begins[block + 1]
+    begin = begins[block]
+    end = begins[block + 1]
     params, trials, floats, integers, tables = of_trials
     call_cells(
         cells, values.ctypes.data, places.ctypes.data, n, begin, end, params.ctypes.data, trials,

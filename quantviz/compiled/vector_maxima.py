@@ -42,7 +42,8 @@ def largest_of_stretches(typing, values, begin, count, most, first, last):
             size = loops.place("i4", 0, wide=True)
             parts(lambda _, found: loops.extend(size, found, ">"))
             largest = loops.get(size).joined(further(">"))
-            near, far = loops.place("i8", -1), loops.place("i8", -1)
+            near = loops.place("i8", -1)
+            far = loops.place("i8", -1)
 
             def look(at: Lanes, found: Lanes) -> None:
                 mask = (found == largest).mask()

@@ -113,7 +113,8 @@ class _Searching(Summing):
     ) -> dict[str, Any]:
         places = {name: self.place("f4", known[start], wide=True) for name, start in starts}
         none = known["n"].constant(0, "i8")
-        left, moved = self.place("i8", rounds), self.place("i8", 1)
+        left = self.place("i8", rounds)
+        moved = self.place("i8", 1)
         moves, new_code, *after = results
 
         def element(at: Lanes) -> None:

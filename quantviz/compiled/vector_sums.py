@@ -116,7 +116,8 @@ class Summing(Loops):
         if self.code["step_of_block"]:
             step = self.result("step", found)
             inverse = 1.0 / step
-            found["inverse_of_step"], found["inverse_square"] = inverse, inverse * inverse
+            found["inverse_of_step"] = inverse
+            found["inverse_square"] = inverse * inverse
             self.count(
                 self.sums[wide]["apart"], ((step >= STEP_LIMITS[0]) & (step <= STEP_LIMITS[1]) ^ True).count()
             )
@@ -124,7 +125,9 @@ class Summing(Loops):
 
     def cells(self, values: Lanes, place: Lanes, known: dict[str, Any], noise: Any) -> None:
         """Add one cell, or `WIDTH` of them from `place` on, to the sums of `begun`; error² to `noise`."""
-        code, wide, index = self.code, values.wide, self.known["flat"] + place
+        code = self.code
+        wide = values.wide
+        index = self.known["flat"] + place
         if wide:
             index = index + Lanes(
                 self.builder,
@@ -136,13 +139,15 @@ class Summing(Loops):
         q, x_hat, error, clipped, step = (
             self.result(name, found) for name in ("q", "x_hat", "error", "clipped", "step")
         )
-        sums, begun = self.sums[wide], self.begun[wide]
+        sums = self.sums[wide]
+        begun = self.begun[wide]
         self.add(begun["signal"], values, values)
         self.add(begun["values"], x_hat, x_hat)
         self.add(begun["product"], values, x_hat)
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
-        zero, zero_value = values == 0.0, x_hat == 0.0
+        zero = values == 0.0
+        zero_value = x_hat == 0.0
         if isinstance(clipped, bool):
             out = zero
         elif wide:
@@ -213,7 +218,8 @@ class Summing(Loops):
         wide: bool,
     ) -> Lanes:
         """Add cells of one block, or of `WIDTH` side by side, to `begun`; return the next place."""
-        begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
+        begun = self.begun[wide]
+        noise = self.place("f4", 0.0, wide=wide)
         # Of a grid whose gaps differ errors are counted in gaps, and in the block's scale afterwards.
         gapped = self.place("f4", 0.0, wide=wide) if "inverse_gap" in self.code else None
         self.gapped[wide] = gapped
@@ -309,15 +315,19 @@ class Summing(Loops):
 
     def lines(self, one: Lanes) -> None:
         """Write the loops for blocks of several elements along the last axis, one block after the other."""
-        b, known = self.builder, self.known
-        length, width, n = known["length"], known["width"], known["n"]
+        b = self.builder
+        known = self.known
+        length = known["length"]
+        width = known["width"]
+        n = known["n"]
         start = known["flat"] - known["offset"]
         column = self.place("i8", one.of("i8", b.srem(start.value, length.value)))
         line = self.place("i8", known["line"])
         within = self.place("i8", one.of("i8", b.srem(self.get(column).value, width.value)))
         jump = one.of("i8", b.sdiv(self.get(column).value, width.value))
         block = self.place("i8", self.memory.load("i8", known["bases"], self.get(line)) + jump)
-        made, terms = self.place("i8", 0), self.place("i8", 0)
+        made = self.place("i8", 0)
+        terms = self.place("i8", 0)
 
         def cell(place: Lanes, noise: Any, here: dict[str, Any], wide: bool) -> None:
             self.cells(self.next_of(place, known["ahead"], wide), place, here, noise)
@@ -337,7 +347,8 @@ class Summing(Loops):
 
         def gone(size: Lanes, blocks: Lanes) -> None:
             """Note that so many cells and blocks are done; a last block may have had fewer cells."""
-            stop, after = self.get(made) + size, self.get(column) + size
+            stop = self.get(made) + size
+            after = self.get(column) + size
             self.put(made, stop)
             ends = after == length
             next_line = self.get(line) + select(ends, one, one - 1)
@@ -353,13 +364,16 @@ class Summing(Loops):
 
         def part(room: Lanes) -> None:
             """Add up a block, or the rest of it in this line."""
-            begin, size = self.get(made), width - self.get(within)
+            begin = self.get(made)
+            size = width - self.get(within)
             size = select(size < room, size, room)
-            here, stop = self.of_block(self.get(block), known, wide=False), begin + size
+            here = self.of_block(self.get(block), known, wide=False)
+            stop = begin + size
             place = self.place("i8", begin)
 
             def parts() -> None:
-                start, most = self.get(place), self.get(place) + WIDTH * TERMS
+                start = self.get(place)
+                most = self.get(place) + WIDTH * TERMS
                 self.put(place, vectors(start, select(most < stop, most, stop), here))
 
             self.whilst(lambda: self.get(place) + WIDTH <= stop, parts)
@@ -385,7 +399,8 @@ class Summing(Loops):
             Small blocks have a loop of their own: the work for each block counts there.
             """
             count = one.of("i8", b.sdiv(room.value, width.value))
-            begin, first = self.get(made), self.get(block)
+            begin = self.get(made)
+            first = self.get(block)
 
             def each(k: Lanes) -> None:
                 start = begin + k * width

@@ -28,10 +28,8 @@ class _Trying(Summing):
             noise = self.place("f8", self.memory.load("f8", known["out"], first, wide=True), wide=True)
 
             def cell(j: Lanes) -> None:
-                value, index = (
-                    self.memory.load("f4", known["x"], j),
-                    self.memory.load("i8", known["places"], j),
-                )
+                value = self.memory.load("f4", known["x"], j)
+                index = self.memory.load("i8", known["places"], j)
                 error = (
                     self.result(
                         "error", self.run(self.code["of_cell"], {**here, "x_": value, "index": index})

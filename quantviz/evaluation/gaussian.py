@@ -50,7 +50,8 @@ def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) 
     layout = scheme.layout(shape)
     if layout.view_shape == shape:
         # Whole blocks along each axis, the last axis' first.
-        room, lengths = _LARGE_GAUSSIAN // layout.block_size, []
+        room = _LARGE_GAUSSIAN // layout.block_size
+        lengths = []
         for size, count in reversed(tuple(zip(layout.block_shape, layout.grid_shape, strict=True))):
             some = max(1, min(count, room))
             lengths.append(size * some)

@@ -129,8 +129,10 @@ def histograms(
 ) -> HistogramData:
     """Return both histograms, with the cells counted: int64 (3, n) and (3, `ERROR_BINS` + 2)."""
     lows, highs = _reach(scheme, qparams)
-    some, everywhere = (float(lows.min()), float(highs.max())), (float(lows.max()), float(highs.min()))
-    width, cells = 1 / ERROR_BINS, int(error_counts.sum())
+    some = (float(lows.min()), float(highs.max()))
+    everywhere = (float(lows.max()), float(highs.min()))
+    width = 1 / ERROR_BINS
+    cells = int(error_counts.sum())
     return HistogramData(
         values=values.bars(value_counts),
         errors=Bars(
@@ -184,7 +186,8 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
         )
 
     ends = codes_of(np.array([low, high], dtype=np.float32))
-    first, last = float(ends.min()), float(ends.max())
+    first = float(ends.min())
+    last = float(ends.max())
     if (
         not last - first <= _WIDEST_CODES
     ):  # a scale far too small: the codes there are would not be a pixel wide
@@ -197,7 +200,8 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
     edges = _values(scheme, qparams, starts - 0.5).ravel()
     numbers = starts[:-1].astype(np.int64) if abs(starts).max() < 2**53 else None
     if edges[0] > edges[-1]:  # a negative scale: the last code stands for the smallest value
-        edges, numbers = edges[::-1], None if numbers is None else numbers[::-1]
+        edges = edges[::-1]
+        numbers = None if numbers is None else numbers[::-1]
         return ValueBins(
             edges, _cuts(lambda x: bins - 1 - (codes_of(x) - start) // size, bins, low, high), numbers, size
         )
@@ -230,7 +234,8 @@ def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -
     while (above - below > 1).any():
         middle = (below + above) // 2
         reached = place(_float32_at(middle)) >= wanted
-        above, below = np.where(reached, middle, above), np.where(reached, below, middle)
+        above = np.where(reached, middle, above)
+        below = np.where(reached, below, middle)
     return _float32_at(above)
 
 

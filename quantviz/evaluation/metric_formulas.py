@@ -104,7 +104,8 @@ def _zeroed_share(m: Any, bits: Any) -> Any:
 
 def _kurtosis(m: Any, bits: Any) -> Any:
     """Return the fourth moment about the mean over the squared variance (Pearson); nan of a constant."""
-    mean, square = m.x / m.cells, m.x2 / m.cells
+    mean = m.x / m.cells
+    square = m.x2 / m.cells
     variance = square - mean * mean
     fourth = (
         m.x4 / m.cells
@@ -202,7 +203,8 @@ def stored_size(scheme: Scheme, shape: tuple[int, ...]) -> int:
 
 
 def _bits_of_tensor(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    stored, layout = stored_bits(scheme), scheme.layout(shape)
+    stored = stored_bits(scheme)
+    layout = scheme.layout(shape)
     codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
     of_blocks = (stored.scale + stored.zero_point) * layout.block_count
     rows = layout_of_runs(layout, 0).block_count if stored.row else 0
@@ -232,11 +234,13 @@ def stored_bits(scheme: Scheme) -> StoredBits:
     >>> stored_bits(Scheme("int4", "asymmetric"))
     StoredBits(code=4, scale=16, zero_point=4, tensor=0, row=0, whole=False)
     """
-    convention, fmt = scheme.arithmetic, scheme.number_format
+    convention = scheme.arithmetic
+    fmt = scheme.number_format
     scale: float = convention.scale_bits
     zero_point: float = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
     if scheme.search is not None:
-        scale, zero_point = scheme.search.scale_bits, scheme.search.scale_bits * scheme.search.has_minimum
+        scale = scheme.search.scale_bits
+        zero_point = scheme.search.scale_bits * scheme.search.has_minimum
     whole = convention.tail_stored == "whole" or (
         convention.tail_stored == "whole_if_integer" and fmt.kind == "integer"
     )

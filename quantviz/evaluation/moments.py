@@ -79,15 +79,21 @@ class Moments(Picklable):
     @classmethod
     def _of_band(cls, r: QuantResult) -> Moments:
         parts = (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
-        counted, size = r.counted, r.scheme.number_format.levels
+        counted = r.counted
+        size = r.scheme.number_format.levels
         x, x_hat, e, clipped, q, steps = (part if counted is None else part[counted] for part in parts)
         wide, wide_hat, error = (part.to(torch.float64) for part in (x, x_hat, e))
-        square, e2, steps2, zero = wide.square(), error.square(), steps.square(), x == 0
+        square = wide.square()
+        e2 = error.square()
+        steps2 = steps.square()
+        zero = x == 0
         counts = torch.bincount(
             (q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size
         )
-        kept_e2, kept_steps2 = e2.sum(), steps2.sum()
-        clipped_e2, clipped_steps2 = e2[:0].sum(), steps2[:0].sum()
+        kept_e2 = e2.sum()
+        kept_steps2 = steps2.sum()
+        clipped_e2 = e2[:0].sum()
+        clipped_steps2 = steps2[:0].sum()
         count = clipped.sum()
         if count:
             kept = ~clipped
@@ -130,7 +136,8 @@ class Moments(Picklable):
         """Return the moments of both; a field that is None in one of them is None."""
         made = {}
         for each in dataclasses.fields(self):
-            own, more = getattr(self, each.name), getattr(other, each.name)
+            own = getattr(self, each.name)
+            more = getattr(other, each.name)
             join = _JOINED.get(each.name, torch.add)
             made[each.name] = None if own is None or more is None else join(own, more)
         return Moments(**made)

@@ -152,9 +152,11 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     from quantviz.tensors import blocks
 
     layout = result.layout
-    squared, sizes = result.error.to(torch.float64).square(), blocks.block_sizes(layout)
+    squared = result.error.to(torch.float64).square()
+    sizes = blocks.block_sizes(layout)
     if result.counted is not None:
-        squared, sizes = squared.masked_fill(~result.counted, 0), blocks.block_sums(result.counted, layout)
+        squared = squared.masked_fill(~result.counted, 0)
+        sizes = blocks.block_sums(result.counted, layout)
     known = {
         "mse": blocks.block_sums(squared, layout) / sizes,
         "clipped": blocks.block_sums(result.clipped, layout),

@@ -92,7 +92,8 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
         QuantVizError: It has none of the recipes.
     """
     rows = Rows.of(table)
-    recipes, profile = tuple(dict.fromkeys(rows.recipes)), profile_of_export(form)
+    recipes = tuple(dict.fromkeys(rows.recipes))
+    profile = profile_of_export(form)
     if profile is None:
         return Suited(recipes, (), (), joins=False)
     own = tuple(
@@ -212,7 +213,8 @@ def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
     >>> weight_arguments(as_scheme("int4_g128"))
     {'num_bits': 4, 'type': 'int', 'symmetric': True, 'strategy': 'group', 'group_size': 128}
     """
-    form, scales = scheme.number_format, _scales(scheme)
+    form = scheme.number_format
+    scales = _scales(scheme)
     kind = "integer" if form.kind == "integer" else form.id
     if scales not in _COMPRESSED.get(kind, ()):
         return None
@@ -258,7 +260,8 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
     >>> quantizer_attributes(as_scheme("nvfp4"))
     {'num_bits': (2, 1), 'block_sizes': {-1: 16, 'type': 'dynamic', 'scale_bits': (4, 3)}}
     """
-    form, scales = scheme.number_format, _scales(scheme)
+    form = scheme.number_format
+    scales = _scales(scheme)
     if scales is None or scheme.mode != "symmetric":
         return None
     grid = form.float_bits
@@ -305,7 +308,8 @@ EXPORTS: Mapping[str, Callable[[Allocation], str]] = MappingProxyType(
 
 def _scales(scheme: Scheme) -> str | None:
     """Return the kind of scales: "plain" numbers, "mx", powers of two, or "nvfp4"; none for others."""
-    spec, form = scheme.arithmetic.scale, scheme.number_format
+    spec = scheme.arithmetic.scale
+    form = scheme.number_format
     # llama.cpp's blocks are its own, whatever their format; ternary and binary codes are no grid of 2 bits.
     if scheme.arithmetic.id.startswith("gguf") or not re.fullmatch(r"u?int\d+|float.*", form.id):
         return None

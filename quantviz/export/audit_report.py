@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from quantviz.checkpoints.auditing import Audit
 
 #: Tensors that a table lists.
-_MOST_UNREAD, _WORST = 50, 20
+_MOST_UNREAD = 50
+_WORST = 20
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 _STYLE = """
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }

@@ -63,11 +63,14 @@ def sentence(why: Explanation, say: Say) -> str:
 
     Numbers are rounded for reading; the steps below show them in full.
     """
-    fmt, rounding = why.scheme.number_format, why.rounding
+    fmt = why.scheme.number_format
+    rounding = why.rounding
     if why.cause == "left_out":
         code = number(why.value, 8) if fmt.kind == "integer" else " ".join(filter(None, why.bits))
         return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
-    told, parts, rounded = "", [], False
+    told = ""
+    parts = []
+    rounded = False
     for step in why.steps:
         if step.key in _SCALING:
             told += (say("cell.then") if told else "") + _scaled(step, why, say)
@@ -171,7 +174,8 @@ def _landed(why: Explanation, say: Say) -> str:
     """Return which value of the grid it was rounded to, and by which rule where it was not simply the
     nearest.
     """
-    rounding, fmt = why.rounding, why.scheme.number_format
+    rounding = why.rounding
+    fmt = why.scheme.number_format
     value = number(rounding.output, 8 if fmt.kind == "integer" else 6)
     plain = rounding.nearer != "tie" and rounding.to_the_nearest
     if not plain:
@@ -192,7 +196,9 @@ def _telling(step: Step, why: Explanation) -> str:
 
     from quantviz.quantization.grids import neighbours
 
-    y, rounding, fmt = step.output, why.rounding, why.scheme.number_format
+    y = step.output
+    rounding = why.rounding
+    fmt = why.scheme.number_format
     if y != rounding.y or not math.isfinite(y):
         return number(y)
 
@@ -257,7 +263,8 @@ def _scale_words(why: Explanation, say: Say) -> str:
     if stored is None:
         return ""
     bits = " ".join(filter(None, stored.bits))
-    name, value = say(f"formats.{stored.format}.name"), number(stored.value, 8)
+    name = say(f"formats.{stored.format}.name")
+    value = number(stored.value, 8)
     words = say(
         "cell.scale_stored",
         format=name,
@@ -269,7 +276,8 @@ def _scale_words(why: Explanation, say: Say) -> str:
 
 
 def _neighbour_words(why: Explanation, say: Say) -> str:
-    rounding, scheme = why.rounding, why.scheme
+    rounding = why.rounding
+    scheme = why.scheme
     rule = say(f"cell.rules.{rounding.rule}")
     if rounding.nearer == "none":
         return say("cell.near.none" if why.cause != "left_out" else "cell.near.left_out", x=_exact(why.x))
@@ -282,7 +290,8 @@ def _neighbour_words(why: Explanation, say: Say) -> str:
         and keys.index("shift") > max(i for i, key in enumerate(keys) if key.startswith("round_"))
         else 0
     )
-    low, high = scheme.value_min - added, scheme.value_max - added
+    low = scheme.value_min - added
+    high = scheme.value_max - added
     if not low <= rounding.y <= high and why.cause == "clipped":
         end = low if rounding.y < low else high
         return say("cell.near.beyond", y=y, end=number(end, 8), distance=number(abs(rounding.y - end), 8))
@@ -305,7 +314,8 @@ def _neighbour_words(why: Explanation, say: Say) -> str:
 
 
 def _bits_words(why: Explanation, say: Say) -> str:
-    fmt, (sign, exponent, mantissa) = why.scheme.number_format, why.bits
+    fmt = why.scheme.number_format
+    sign, exponent, mantissa = why.bits
     value = number(why.value, 8)
     if fmt.kind == "codebook":
         return say("cell.code.codebook", bits=mantissa, place=why.q, count=fmt.levels, value=value)
@@ -318,7 +328,8 @@ def _bits_words(why: Explanation, say: Say) -> str:
     )
     if not math.isfinite(why.value):
         return say("cell.code.special", bits=bits, names=names, value=value)
-    field, fraction = int(exponent, 2), int(mantissa or "0", 2)
+    field = int(exponent, 2)
+    fraction = int(mantissa or "0", 2)
     subnormal = layout.subnormal and field == 0
     power = layout.smallest_exponent if subnormal else field - layout.bias
     whole = ("0" if subnormal else "1") + (f" + {fraction}/{1 << layout.mantissa}" if layout.mantissa else "")

@@ -140,22 +140,19 @@ def _tile_lines(state: LabState, numbers: Collection[str]) -> list[str]:
 
     An RMSE is given in steps only where all steps of a block are equal.
     """
-    whole, index = scope_of(state) == "tensor", state.view.index_of(state.source.shape)
+    whole = scope_of(state) == "tensor"
+    index = state.view.index_of(state.source.shape)
     if state.large:
         imports = [
             "from quantviz.evaluation.metric_formulas import bits_per_element",
             "from quantviz.analysis.study import Study",
         ]
-        found, bits = (
-            "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics",
-            "bits_per_element(scheme, x.shape)",
-        )
+        found = "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics"
+        bits = "bits_per_element(scheme, x.shape)"
     else:
         imports = [] if whole else ["from quantviz.quantization.cells import part"]
-        found, bits = (
-            f"qv.metrics({'r' if whole else f'part(r, {index!r})'})",
-            "qv.METRICS['effective_bits'](r)",
-        )
+        found = f"qv.metrics({'r' if whole else f'part(r, {index!r})'})"
+        bits = "qv.METRICS['effective_bits'](r)"
     integers = state.scheme.number_format.kind == "integer"
     rmse = "print(f\"RMSE {m['rmse_steps']:.3g} steps\")" if integers else "print(f\"RMSE {m['rmse']:.3g}\")"
     lines = {

@@ -18,15 +18,18 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
 
 #: Tensors that the verdict names, and that the table of the worst has.
-_NAMED, WORST = 3, 20
+_NAMED = 3
+WORST = 20
 #: Above this kurtosis a few large values set the scale of most; a Gaussian has 3.
 _HEAVY = 10.0
 #: From this share on clipping, or rounding to zero, is the reason that is given.
-_CLIPPED, _ZEROED = 0.01, 0.5
+_CLIPPED = 0.01
+_ZEROED = 0.5
 #: Decibels from the median at which a cell of the map has its full colour.
 _FULL_COLOUR = 15.0
 #: Most cells of all maps together, and most reasons that are listed.
-_CELLS, _REASONS = 40_000, 50
+_CELLS = 40_000
+_REASONS = 50
 #: Columns that are no numbers: a name may be broken, words are not.
 _KINDS = {
     **dict.fromkeys(("tensor", "recipe", "reason"), "name"),
@@ -113,7 +116,10 @@ class _Page:
     """The parts of one report. Names and numbers of tensors are escaped where they are put into words."""
 
     def __init__(self, summary: ScanSummary, recipe: str, language: str, links: Mapping[str, str]) -> None:
-        self.summary, self.recipe, self.language, self.links = summary, recipe, language, links
+        self.summary = summary
+        self.recipe = recipe
+        self.language = language
+        self.links = links
 
     def say(self, key: str, /, **params: object) -> str:
         """Return a sentence as HTML."""
@@ -242,7 +248,8 @@ class _Page:
 
     def cells(self, row: Mapping[int, Measurement | None], columns: int, middle: float | None) -> str:
         """Return a row of the map from its tensors by column; a gap between two is one cell."""
-        made, at = [], 0
+        made = []
+        at = 0
         for column in sorted(row):
             made += [_empty(column - at), self.cell(row[column], middle)]
             at = column + 1
@@ -302,7 +309,8 @@ class _Page:
 
     def linked(self, tensor: str) -> str:
         """Return a tensor's name, which leads to the Lab where there is an address."""
-        name, address = escaped(tensor).replace(".", ".<wbr>"), self.links.get(tensor, "")
+        name = escaped(tensor).replace(".", ".<wbr>")
+        address = self.links.get(tensor, "")
         if not address.startswith(("http://", "https://")):
             return name
         return f'<a href="{escaped(address)}">{name}</a>'
@@ -349,7 +357,8 @@ def _written(digits: int) -> Callable[[float | None], str]:
     return lambda value: "–" if value is None else number(value, digits)
 
 
-_three, _four = _written(3), _written(4)
+_three = _written(3)
+_four = _written(4)
 
 
 def _one(value: float | None) -> str:

@@ -28,7 +28,8 @@ class Gate:
 
     def failure(self, row: Mapping[str, Any], language: str = DEFAULT_LANGUAGE) -> str:
         """Return why a row of a scan's table fails; "" where it does not."""
-        status, db = row["status"], row["sqnr_db"]
+        status = row["status"]
+        db = row["sqnr_db"]
         if status in _UNREAD or (status == "refused" and self.least is not None and not self.allow_refused):
             return str(row["reason"])
         if status == "ok" and self.least is not None and (math.isnan(db) or db < self.least):

@@ -167,7 +167,8 @@ def is_constant(record: Mapping[str, Any]) -> bool:
     >>> is_constant({"shape": (8, 8), "low": 0.0, "high": 0.0}), is_constant({"shape": (8,), "low": 1.0})
     (True, False)
     """
-    shape, low = record.get("shape"), record.get("low")
+    shape = record.get("shape")
+    low = record.get("low")
     if low is None or low != record.get("high") or not isinstance(shape, list | tuple):
         return False
     return counts_as_weight(str(record.get("tensor", "")), tuple(shape))
@@ -181,10 +182,12 @@ def _measurement(table: TypedTable, at: int, language: str) -> Measurement:
         found = value(name)
         return None if found is None or found != found else float(found)
 
-    problem, tensor = table.problems.get(at), value("tensor")
+    problem = table.problems.get(at)
+    tensor = value("tensor")
     name = f"#{at + 1}" if tensor is None else tensor
     shape = value("shape") or ()
-    bits, own = number("bits"), number("effective_bits")
+    bits = number("bits")
+    own = number("effective_bits")
     if own is None and bits is not None and shape:
         own = bits / math.prod(shape)
     status = "problem" if problem else value("status")

@@ -65,7 +65,8 @@ def allocation_plot_data(frontier: Frontier, chosen: FrontierPoint | None = None
 
 
 def _with_room(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     room = 0.08 * (high - low) or 0.5
     return low - room, high + room
 
@@ -81,7 +82,8 @@ def allocation_plot_figure(
     """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
     all tensors, and a dot for the `chosen` point.
     """
-    data, colours = allocation_plot_data(frontier, chosen), THEMES[theme]
+    data = allocation_plot_data(frontier, chosen)
+    colours = THEMES[theme]
     layout = bare_layout(colours, height, _MARGIN)
     unit = "per_weight" if data.per_weight else "in_all"
     for axis, key, ends in (("xaxis", unit, data.x_range), ("yaxis", "sqnr", data.db_range)):

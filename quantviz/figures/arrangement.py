@@ -60,9 +60,12 @@ _THREAD = 44
 _RIGHT = 6
 # A row of panels is as high as a laptop has room for up to this width; on a wider screen, which is also
 # higher, it grows by this share of the extra width, up to this height.
-_LAPTOP, _HIGHER, _HIGHEST_ROW = 1180, 0.36, 430
+_LAPTOP = 1180
+_HIGHER = 0.36
+_HIGHEST_ROW = 430
 # How wide a panel of two by two is for its height, and its greatest height.
-_GRID_STRETCH, _HIGHEST_OF_GRID = 1.5, 300
+_GRID_STRETCH = 1.5
+_HIGHEST_OF_GRID = 300
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,8 @@ def pixels_for(
     if max(rows, cols) <= MOST_CELLS:
         return rows, cols
     box = arrange(width / enlarge, matrix, height and height / enlarge, panels).times(enlarge).boxes[0]
-    down, across = min(int(box.height), rows), min(int(box.width), cols)
+    down = min(int(box.height), rows)
+    across = min(int(box.width), cols)
     if down * across > MOST_PIXELS:
         # The shorter side keeps its pixels as long as it is below that of a square.
         side = math.isqrt(MOST_PIXELS)

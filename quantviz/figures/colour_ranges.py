@@ -47,7 +47,8 @@ def _around(value: float) -> Span:
 def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
     if scheme:
         return float(scheme.value_min), float(scheme.value_max)
-    lo, hi = smallest_finite(q), greatest_finite(q)
+    lo = smallest_finite(q)
+    hi = greatest_finite(q)
     return (lo, hi) if lo < hi else (lo - 1, hi + 1)
 
 

@@ -169,7 +169,8 @@ def strongest_in_pixels(
 
     counted = largest((winner != -2).astype(np.int8))
     leads = np.stack([largest(np.where(winner == k, lead, 0.0)) for k in range(schemes)])
-    ahead, who = leads.max(0), leads.argmax(0)
+    ahead = leads.max(0)
+    who = leads.argmax(0)
     of_pixels = np.where(counted == 0, -2, np.where(ahead > 0, who, -1)).astype(np.int8)
     size = tuple(len(starts) - 1 for starts in edges)
     return (

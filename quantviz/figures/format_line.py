@@ -30,9 +30,14 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 #: For `st.plotly_chart(config=…)`.
 FORMATS_CONFIG = SMALL_PLOT_CONFIG
 #: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
-HEIGHT_ONE, HEIGHT_TWO = 150, 196
+HEIGHT_ONE = 150
+HEIGHT_TWO = 196
 #: Heights above the line, in units of the tallest mark.
-_TALLEST, _SHORTEST, _LABEL, _ARROW, _TOP = 0.8, 0.42, 0.98, 1.28, 1.9
+_TALLEST = 0.8
+_SHORTEST = 0.42
+_LABEL = 0.98
+_ARROW = 1.28
+_TOP = 1.9
 #: Between the axis' numbers and a format's marks, above and below.
 _BAND = 0.15
 #: Where the axis' numbers stand below a single format.
@@ -48,7 +53,8 @@ def formats_figure(
     enlarge: float = 1.0,
 ) -> Drawn:
     """Return the line. Points of the traces named "values" carry the value they stand for as `customdata`."""
-    colours, two = THEMES[theme], len(data.rows) > 1
+    colours = THEMES[theme]
+    two = len(data.rows) > 1
     usual = (HEIGHT_TWO if two else HEIGHT_ONE) * enlarge
     layout = bare_layout(colours, int(height or usual), (SIDE_MARGIN, SIDE_MARGIN, 0, 0))
     layout["font"]["size"] = 12 * enlarge
@@ -88,9 +94,11 @@ class _LinePainter:
 
     def _marks(self, row: int, marks: Marks) -> Iterator[dict[str, Any]]:
         """Yield a line for each mark, all in one trace, and points to hover over and click."""
-        side, colour = self._side(row), row_paint(self.theme, row)
+        side = self._side(row)
+        colour = row_paint(self.theme, row)
         tall = side * _heights(marks)
-        few, full = len(marks.places) <= 64, bool(np.median(marks.counts) > 1) if len(marks.counts) else False
+        few = len(marks.places) <= 64
+        full = bool(np.median(marks.counts) > 1) if len(marks.counts) else False
         foot = side * self._band
         nothing = np.full(len(marks.places), np.nan)
         width = COLUMN if full else 1.2
@@ -241,7 +249,8 @@ class _LinePainter:
 
     def _way(self, y: float, landing: RoundedNumber) -> Iterator[dict[str, Any]]:
         """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
-        x, end = self._held(landing.x), self._held(landing.value)
+        x = self._held(landing.x)
+        end = self._held(landing.value)
         width = self.data.axis.hi - self.data.axis.lo
         if abs(end - x) * self.data.width > 6 * width:
             yield {
@@ -253,7 +262,8 @@ class _LinePainter:
         for neighbour in (landing.below, landing.above):
             if neighbour is None or neighbour == landing.x:
                 continue
-            words, other = number(abs(neighbour - landing.x), 3), self._held(neighbour)
+            words = number(abs(neighbour - landing.x), 3)
+            other = self._held(neighbour)
             if abs(other - x) * self.data.width > (CHARACTER_WIDTH * len(words) + 12) * width:
                 colour = self._arrow_colour if neighbour == landing.value else self.theme.muted
                 up = 1 if y > 0 else -1
@@ -355,7 +365,8 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
                 text("formats.figure.part", language, name=name, total=total, shown=f"{marks.shown:,}")
             )
         else:
-            least, lines = int(marks.counts.min()), len(marks.counts)
+            least = int(marks.counts.min())
+            lines = len(marks.counts)
             part = "values_part" if sum(marks.out_of_view) else "values_all"
             values = text(f"formats.figure.{part}", language, shown=f"{marks.shown:,}", total=total)
             if lines == 1:
@@ -372,6 +383,7 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
             }
             found.append(text(f"formats.figure.{words}", language, name=name, **params))
         if sum(marks.out_of_view):
-            low, high = finite_values(marks.format)[0], finite_values(marks.format)[-1]
+            low = finite_values(marks.format)[0]
+            high = finite_values(marks.format)[-1]
             found.append(text("formats.figure.whole", language, low=number(low, 6), high=number(high, 6)))
     return tuple(found)

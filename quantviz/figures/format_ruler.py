@@ -15,11 +15,13 @@ from quantviz.schemes.formats import NumberFormat
 
 #: A format with no more values is shown whole if its teeth lie far enough apart; of others as many are shown
 #: on each side of x.
-_MOST_WHOLE, _EACH_SIDE = 32, 10
+_MOST_WHOLE = 32
+_EACH_SIDE = 10
 #: Least gap of two teeth that can be seen apart, as a part of the axis.
 _LEAST_GAP = 1 / 64
 #: The axis goes on beyond its teeth by this part of it, and to a number outside up to the other part.
-_ROOM, _OUTSIDE = 0.04, 1 / 3
+_ROOM = 0.04
+_OUTSIDE = 1 / 3
 #: It goes no farther than this part of the way to the next tooth that is not shown.
 _NO_OTHER = 0.9
 
@@ -97,7 +99,8 @@ def _told_apart(values: Sequence[float]) -> bool:
 
 def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[float, float]:
     """Return the ends of the axis for the values from `first` to before `last`, and no others."""
-    lo, hi = values[first], values[last - 1]
+    lo = values[first]
+    hi = values[last - 1]
     span = hi - lo
     low = (
         lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))

@@ -40,7 +40,8 @@ COLUMN = 2
 #: The other format's ends are in view unless they lie so many times farther out.
 _FARTHEST = 4.0
 #: Values that are all labelled where there is room, and pixels between two labels.
-_MOST_LABELS, BETWEEN_LABELS = 48, 7
+_MOST_LABELS = 48
+BETWEEN_LABELS = 7
 CHARACTER_WIDTH = 6.6
 SIDE_MARGIN = 14
 
@@ -170,15 +171,19 @@ def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
     size = max(abs(low), abs(high))
     for other in ends[1:]:
         if view == "symlog" or max(map(abs, other)) <= _FARTHEST * size:
-            low, high = min(low, other[0]), max(high, other[1])
-    low, high = min(low, 0.0), max(high, 0.0)
+            low = min(low, other[0])
+            high = max(high, other[1])
+    low = min(low, 0.0)
+    high = max(high, 0.0)
     # A number a little outside is still in sight; one far outside stands at the edge.
     if x is not None and view == "linear":
         room = (high - low) / 3
-        low, high = (min(low, x) if x >= low - room else low), (max(high, x) if x <= high + room else high)
+        low = min(low, x) if x >= low - room else low
+        high = max(high, x) if x <= high + room else high
     elif x is not None:
         size = max(abs(low), abs(high))
-        low, high = (min(low, x) if x >= -16 * size else low), (max(high, x) if x <= 16 * size else high)
+        low = min(low, x) if x >= -16 * size else low
+        high = max(high, x) if x <= 16 * size else high
     lo, hi = (float(place) for place in Axis(view, threshold, 0, 1).at([low, high]))
     margin = 0.012 * (hi - lo)
     return Axis(view, threshold, lo - margin, hi + margin)
@@ -199,7 +204,8 @@ def _neighbourhood(fmt: NumberFormat, x: float) -> tuple[float, float]:
     assert landing.below is not None
     assert landing.above is not None
     gap = gap_at(held, fmt) or 1.0
-    low, high = landing.below, landing.above
+    low = landing.below
+    high = landing.above
     # Beyond an end: as far as x, if that is not far.
     if x != held:
         away = min(max(abs(x - held), gap), 4 * gap)
@@ -215,7 +221,8 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: RoundedNumber | None, width: 
     # A value keeps its own place while it is alone in its column.
     columns = np.floor(shares[inside] * width / COLUMN).astype(np.int64)
     _, starts, counts = np.unique(columns, return_index=True, return_counts=True)
-    firsts, lasts = seen[starts], seen[starts + counts - 1]
+    firsts = seen[starts]
+    lasts = seen[starts + counts - 1]
     places = (axis.at(firsts) + axis.at(lasts)) / 2 if len(starts) else np.zeros(0)
     labels = tuple(_labels(fmt, seen, axis, landing, width))
     out = (int((shares < 0).sum()), int((shares > 1).sum()))
@@ -287,7 +294,8 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         wanted: list[float] = [0.0]
         ends = max(abs(axis.lo), abs(axis.hi))
         decades = ends * math.log10(2)
-        first, last = math.ceil(math.log10(axis.threshold)), math.floor(math.log10(axis.threshold) + decades)
+        first = math.ceil(math.log10(axis.threshold))
+        last = math.floor(math.log10(axis.threshold) + decades)
         if decades > 3:
             stride = next(
                 each for each in (1, 2, 3, 5, 10, 20, 50) if (last - first) / each <= max(4, width / 110)

@@ -145,7 +145,8 @@ def _traces(bars: Bars, words: list[str], theme: Theme, language: str) -> list[d
     """Return one set of bars a part that has any cells."""
     colours = {"kept": theme.values[1], "zeroed": theme.values[3], "clipped": theme.errors[3]}
     shown = [part for part in PARTS if bars.counts[part].any()]
-    middles, widths = (bars.edges[1:] + bars.edges[:-1]) / 2, np.diff(bars.edges)
+    middles = (bars.edges[1:] + bars.edges[:-1]) / 2
+    widths = np.diff(bars.edges)
     return [
         {
             "type": "bar",
@@ -168,7 +169,8 @@ def _value_span(data: HistogramData) -> list[float]:
     """Return the axis: the bars, and the values that codes reach unless the bars would become thin."""
     if not data.reached_by_some:
         return [-1.0, 1.0]
-    low, high = float(data.values.edges[0]), float(data.values.edges[-1])
+    low = float(data.values.edges[0])
+    high = float(data.values.edges[-1])
     wide = min(low, data.reached_by_some[0]), max(high, data.reached_by_some[1])
     if wide[1] - wide[0] <= 4 * (high - low):
         low, high = wide

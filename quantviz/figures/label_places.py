@@ -14,10 +14,12 @@ def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[
     """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
     the middle of the plot.
     """
-    width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
+    width = bits_range[1] - bits_range[0]
+    middle = sum(bits_range) / 2
     places: dict[int, tuple[float, str]] = {}
     for cluster in _clusters(bits, _CLUSTER * width):
-        low, high = bits[cluster[0]], bits[cluster[-1]]
+        low = bits[cluster[0]]
+        high = bits[cluster[-1]]
         right = (low + high) / 2 <= middle
         for i in cluster:
             places[i] = (high + _ASIDE * width, "right") if right else (low - _ASIDE * width, "left")
@@ -43,7 +45,8 @@ def spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> 
     [4.0, 6.0, 9.0]
     """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    low, high = limits[0] + gap / 2, limits[1] - gap / 2
+    low = limits[0] + gap / 2
+    high = limits[1] - gap / 2
     # Neighbours that touch are joined, and a joined group stands around the mean of its wanted places.
     groups: list[list[float]] = []
     for rank, i in enumerate(order):

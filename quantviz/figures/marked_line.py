@@ -11,7 +11,8 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 _HEIGHT = 190
 #: Enlarged it is so high before that, with so many numbers beside it.
-_LOWEST, _FEW_TICKS = 82, 4
+_LOWEST = 82
+_FEW_TICKS = 4
 _BESIDE = 8.6
 #: Up to so many places each has a number on the axis.
 _MOST_TICKS = 10

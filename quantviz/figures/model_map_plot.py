@@ -25,7 +25,11 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 MODEL_MAP_CONFIG = SMALL_PLOT_CONFIG
 #: Pixels: of a row at most and at least, of all rows if that goes, of the strip, between it and the rows, and
 #: around all of it: left, right, top, bottom.
-_HIGHEST, _LOWEST, _USUAL, _STRIP, _GAP = 34, 14, 330, 24, 26
+_HIGHEST = 34
+_LOWEST = 14
+_USUAL = 330
+_STRIP = 24
+_GAP = 26
 _MARGIN = (8, 8, 8, 8)
 #: Columns and rows up to which numbers are printed into squares.
 _MOST_PRINTED = (9, 40)
@@ -40,7 +44,9 @@ SIGNS = MappingProxyType({"left_aside": "=", "refused": "–", "problem": "!", "
 INSTEAD = "◥"
 #: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the
 #: table beside it.
-_HIGHEST_KIND, _LOWEST_KIND, _USUAL_KINDS = 38, 22, 340
+_HIGHEST_KIND = 38
+_LOWEST_KIND = 22
+_USUAL_KINDS = 340
 #: Rows that are labelled one by one; of more, each fifth.
 _MOST_LABELLED = 48
 
@@ -105,7 +111,8 @@ def model_map_figure(
     `mark` frames the square of a tensor.
     """
     colours = THEMES[theme]
-    rows, kinds = max(len(data.rows), 1), len(data.kinds)
+    rows = max(len(data.rows), 1)
+    kinds = len(data.kinds)
     row = min(_HIGHEST, max(_LOWEST, _USUAL / rows))
     main = rows * row if data.rows else 0.0
     strip = _STRIP if data.strip else 0
@@ -113,7 +120,8 @@ def model_map_figure(
     height = main + strip + gap
     _, _, top, bottom = _MARGIN
     layout = bare_layout(colours, round(height + top + bottom), _MARGIN)
-    layout["hovermode"], layout["hoverdistance"] = "closest", -1
+    layout["hovermode"] = "closest"
+    layout["hoverdistance"] = -1
     layout["clickmode"] = "event+select"
     layout["hoverlabel"] |= {
         "align": "left",
@@ -310,7 +318,8 @@ def _ink(square: Square, data: ModelMap, colours: Theme, theme: str) -> str:
     if square.status != "ok" or data.colour in _RECIPES_TOLD:
         return colours.muted
     scale = SCALES[data.colour]
-    low, high = scale.at(scale.lowest), scale.at(scale.highest)
+    low = scale.at(scale.lowest)
+    high = scale.at(scale.highest)
     shades = rgb(ramp_of(data.colour, colours), 64)
     red, green, blue = shades[round((scale.at(square.value) - low) / (high - low) * 63)] / 255.0
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
@@ -333,7 +342,8 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
         lines += _audit_lines(square, language)
         return "<br>".join(lines)
     if square.status == "ok":
-        asked, instead = str(found["recipe"]), found.get("fallback")
+        asked = str(found["recipe"])
+        instead = found.get("fallback")
         lines.append(
             words(
                 "sqnr",

@@ -24,10 +24,13 @@ def outline(lit: Array, top: int = 0, left: int = 0) -> str:
         open_up, open_down, open_left, open_right = (
             bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2))
         )
-        x, y = left + col, top + row
+        x = left + col
+        y = top + row
         # A side reaches the neighbour's where that is lit too.
-        x0, x1 = x - (0.46 if open_left else 0.5), x + (0.46 if open_right else 0.5)
-        y0, y1 = y - (0.46 if open_up else 0.5), y + (0.46 if open_down else 0.5)
+        x0 = x - (0.46 if open_left else 0.5)
+        x1 = x + (0.46 if open_right else 0.5)
+        y0 = y - (0.46 if open_up else 0.5)
+        y1 = y + (0.46 if open_down else 0.5)
         if open_up and open_down and open_left and open_right:
             path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
             continue

@@ -93,7 +93,8 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     """
     if data.blocks is None or "scale" in data.covered:
         return None
-    down, across = data.blocks.row_borders().tolist(), data.blocks.col_borders().tolist()
+    down = data.blocks.row_borders().tolist()
+    across = data.blocks.col_borders().tolist()
     if (down and across) or max(len(down), len(across)) >= MOST_EDGE_SCALES:
         return None
     edges = [0, *(down or across), data.shape[0 if down else 1]]

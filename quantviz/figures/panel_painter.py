@@ -39,7 +39,9 @@ _MAP_OPACITY = (0.3, 0.6)
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
 #: Sizes of type: of titles, and of everything else; a title or scales without room are smaller.
-_TITLE, _TEXT_SIZE, _SMALL = 14, 12, 10
+_TITLE = 14
+_TEXT_SIZE = 12
+_SMALL = 10
 #: How much wider a bold text is.
 _BOLD = 1.06
 
@@ -250,7 +252,8 @@ class PanelPainter:
     def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
         (rows, cols), (all_rows, all_cols) = self.data.seen, self.data.matrix
         left, right, top, bottom = self.data.extent()
-        width, height = self.boxes.width, self.boxes.height
+        width = self.boxes.width
+        height = self.boxes.height
         both = {
             "showgrid": False,
             "zeroline": False,
@@ -283,7 +286,8 @@ class PanelPainter:
             "scaleanchor": False,
         }
         if i:
-            x["matches"], y["matches"] = "x", "y"
+            x["matches"] = "x"
+            y["matches"] = "y"
         edge = self.edge(i) if self.data.panels[i] == "q" else None
         if edge and edge.side != "title":
             font = {"size": self._edge_size(edge, box), "color": self.theme.muted}
@@ -297,7 +301,8 @@ class PanelPainter:
         """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
         them.
         """
-        edge, box = edge_scales(self.data) if "q" in self.data.open else None, self.boxes.boxes[i]
+        edge = edge_scales(self.data) if "q" in self.data.open else None
+        box = self.boxes.boxes[i]
         if edge is None or edge.side == "title":
             return edge
         return edge if self._edge_size(edge, box) else None
@@ -306,7 +311,8 @@ class PanelPainter:
         """Return the size of the scales at an edge; none where there is no room for them."""
         count = len(edge.places)
         if edge.side == "bottom":
-            width, height = box.width / count, math.inf
+            width = box.width / count
+            height = math.inf
         else:  # between this panel and the next
             width = self._points(GAP) if self.boxes.name == "row" else 0
             height = box.height / count
@@ -351,7 +357,8 @@ class PanelPainter:
         if blocks is None:
             return ""
         left, right, top, bottom = self.data.extent()
-        down, across = blocks.row_borders(), blocks.col_borders()
+        down = blocks.row_borders()
+        across = blocks.col_borders()
         box = self.boxes.boxes[0]
         lines = []
         if len(down) and box.height / len(down) >= _LEAST_BORDER_GAP:
@@ -419,7 +426,8 @@ class PanelPainter:
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
         """Return the values in their cells, all with the same decimals; nothing where they do not fit."""
-        box, (rows, cols) = self.boxes.boxes[i], self.data.shape
+        box = self.boxes.boxes[i]
+        rows, cols = self.data.shape
         values = self.data.printed(name).tolist()
         # A notebook's font may be wider than ours.
         fit = fitting(values, self.data.styles(name), 0.93 * box.width / cols, box.height / rows, _SMALL)

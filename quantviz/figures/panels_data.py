@@ -80,7 +80,8 @@ class BlockMap:
 
     def separated(self) -> tuple[Array, Array] | None:
         """Return two vectors, by row and by column, whose sum is `ids`; None if blocks wind around rows."""
-        by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
+        by_row = self.ids[:, 0]
+        by_col = self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
 
 
@@ -370,7 +371,8 @@ def _shown(
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
-    x, x_hat = as_float32(seen["x"]), as_float32(seen["x_hat"])
+    x = as_float32(seen["x"])
+    x_hat = as_float32(seen["x_hat"])
     # Left-out cells have no error; Inf less Inf is no fault to warn of.
     with np.errstate(invalid="ignore"):
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))

@@ -99,10 +99,8 @@ def overview_panels(
             if overview.how == "rms"
             else min(smallest_finite(overview.x), smallest_finite(overview.x_hat))
         )
-        value_range, error_range = (
-            (least, max(greatest_finite(overview.x), greatest_finite(overview.x_hat)) or 1.0),
-            None,
-        )
+        value_range = (least, max(greatest_finite(overview.x), greatest_finite(overview.x_hat)) or 1.0)
+        error_range = None
         code_range = (
             (0.0, greatest_finite(overview.q) or 1.0)
             if overview.how == "rms"
@@ -120,7 +118,8 @@ def overview_panels(
         unscaled = decoded_values(overview.q, scheme)
     elif scheme.number_format.kind != "integer":
         unscaled = overview.q  # the means of codes that are no numbers are means of their values
-    top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
+    top = int(overview.row_edges[0])
+    left = int(overview.col_edges[0])
     return PanelsData(
         x=overview.x,
         q=overview.q,

@@ -65,7 +65,8 @@ def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ..
     found = found[found > 0]
     if not len(found):
         return (Style(0),)
-    largest, typical = float(found.max()), float(np.median(found))
+    largest = float(found.max())
+    typical = float(np.median(found))
     powers = tuple(Style(decimals, power=True) for decimals in (1, 0))
     whole = _exact(found)
     most = _most_decimals(largest, typical) if whole is None else whole

@@ -40,7 +40,8 @@ RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
 HEIGHT = 380
 #: The bits along x: as they are stored, or as they would be if codes were entropy-coded.
-STORED, CODED = "stored", "coded"
+STORED = "stored"
+CODED = "coded"
 BITS = (STORED, CODED)
 #: Fields of a row that `RateDistortion` fills in.
 _OF_KNOWN = ("trail", "above_lloyd_max", "entropy_bits")
@@ -142,10 +143,8 @@ def recipe_plot_data(
     beyond: list[RecipeRow] = []
     if known:
         shown, sizes = _joined(shown, known)
-        sizes, beyond = (
-            [row for row in sizes if row.bits <= _MOST_BITS],
-            [row for row in sizes if row.bits > _MOST_BITS],
-        )
+        beyond = [row for row in sizes if row.bits > _MOST_BITS]
+        sizes = [row for row in sizes if row.bits <= _MOST_BITS]
     if bits == CODED:
         shown, sizes = ([row for row in each if math.isfinite(row.entropy_bits)] for each in (shown, sizes))
     x_of = {id(row): row.entropy_bits if bits == CODED else row.bits for row in (*shown, *sizes)}
@@ -157,9 +156,11 @@ def recipe_plot_data(
     marks += [(row.bits, max(row.sqnr_db, lowest)) for row in tried]
     lowest = max(lowest, min((db for _, db in marks if math.isfinite(db)), default=lowest))
     marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
-    bits_range, db_range = _bits_range([at for at, _ in marks]), _db_range([db for _, db in marks])
+    bits_range = _bits_range([at for at, _ in marks])
+    db_range = _db_range([db for _, db in marks])
     margin = 0.06 * (db_range[1] - db_range[0])
-    bottom, top = db_range[0] + margin, db_range[1] - margin
+    bottom = db_range[0] + margin
+    top = db_range[1] - margin
     gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
 
     def front_of(rows: Iterable[RecipeRow]) -> list[RecipeRow]:
@@ -234,7 +235,8 @@ def _is_beaten(bits: float, db: float, front: Iterable[tuple[float, float]]) -> 
 
 def _db_range(values: Sequence[float]) -> tuple[float, float]:
     finite = [value for value in values if math.isfinite(value)] or [0.0, 40.0]
-    low, high = min(finite), max(finite)
+    low = min(finite)
+    high = max(finite)
     room = max(4.0, 0.12 * (high - low))
     # A scheme without any error is drawn at the top, above all others.
     return low - room, high + (3 if len(finite) < len(values) else 1) * room

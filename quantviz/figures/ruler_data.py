@@ -221,7 +221,8 @@ def _with_values(picture: RulerPicture, values: torch.Tensor) -> RulerPicture:
 def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
     """Return the ruler of the block of a cell of a result."""
     picture = _picture(explanation, r.qparams)
-    block, layout = explanation.block, r.layout
+    block = explanation.block
+    layout = r.layout
 
     def of_block(values: torch.Tensor) -> torch.Tensor:
         return blocks.block_values(values, layout, block)
@@ -321,17 +322,21 @@ def _ends(values: torch.Tensor) -> tuple[float, float]:
 def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, float]:
     """Return the axis: all values, where they land, the range, and the codes that are not far outside."""
     shown = [*ends, *picture.landed.astype(np.float64), *(picture.range or ())]
-    lo, hi = min(shown), max(shown)
+    lo = min(shown)
+    hi = max(shown)
     levels = picture.levels
     if 0 < len(levels) <= FEW_TEETH:
-        lo, hi = min(lo, levels[0]), max(hi, levels[-1])
+        lo = min(lo, levels[0])
+        hi = max(hi, levels[-1])
     elif len(levels):
         reach = _BEYOND * (hi - lo)
         near = levels[(levels >= lo - reach) & (levels <= hi + reach)]
         # At least one code on each side, so that a step is seen.
-        below, above = levels[levels < lo], levels[levels > hi]
+        below = levels[levels < lo]
+        above = levels[levels > hi]
         sides = [*below[-1:], *above[:1]] if len(near) < 2 else []
-        lo, hi = min(lo, *near, *sides), max(hi, *near, *sides)
+        lo = min(lo, *near, *sides)
+        hi = max(hi, *near, *sides)
     room = _ROOM * (hi - lo) or abs(hi) / 2 or 0.5
     return float(lo - room), float(hi + room)
 
@@ -342,8 +347,10 @@ def ruler_sentence(
     """Return a description of a cell's ruler for people who cannot see it; not for a left-out cell."""
     if picture.stage != "all":
         return _early_sentence(why, picture, language)
-    scheme, fmt = why.scheme, why.scheme.number_format
-    integers, codes = fmt.kind == "integer", _codes(scheme)
+    scheme = why.scheme
+    fmt = why.scheme.number_format
+    integers = fmt.kind == "integer"
+    codes = _codes(scheme)
     if why.cause == "clipped":
         key = "clipped"
     elif why.error == 0:

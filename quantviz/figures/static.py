@@ -15,7 +15,9 @@ from quantviz.figures.raster import coloured
 from quantviz.figures.theme import Ramp, Theme
 
 #: Pixels of a panel's longer side, between panels, and of a line of text.
-_SIDE, _GAP, _LINE = 260, 20, 22
+_SIDE = 260
+_GAP = 20
+_LINE = 22
 
 
 class NotebookFigure(Drawn):
@@ -60,9 +62,11 @@ def panels_png(
     sheet = Image.new(
         "RGB", (len(data.panels) * step + _GAP, height + 2 * _GAP + (3 if note else 2) * _LINE), theme.surface
     )
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(13)
     for i, (name, title, ramp) in enumerate(zip(data.panels, titles, ramps, strict=True)):
-        left, (values, (lo, hi)) = _GAP + i * step, data.panel(name)
+        left = _GAP + i * step
+        (values, (lo, hi)) = data.panel(name)
         pen.text((left, _GAP), _written(title), fill=theme.text, font=font)
         panel = Image.fromarray(coloured(values, lo, hi, ramp, data.middle(name), theme.surface))
         sheet.paste(panel.resize((width, height), Image.Resampling.NEAREST), (left, _GAP + _LINE))

@@ -23,8 +23,10 @@ def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
     """Return the four panels of a whole tensor: its cells, or of a large one a pixel for many, which shows
     the largest of them. Of a tensor of more than two axes they show the last two, the others at 0.
     """
-    shape, view = study.shape, View.of(study.shape)
-    matrix, ends = view.matrix(shape), (study.facts.lo, study.facts.hi)
+    shape = study.shape
+    view = View.of(study.shape)
+    matrix = view.matrix(shape)
+    ends = (study.facts.lo, study.facts.hi)
     pixels = pixels_for(width, matrix, matrix)
     if pixels != matrix:
         pooled = study.overview(Patch(0, 0, *matrix), pixels, "largest", view)
@@ -48,7 +50,8 @@ def study_figure(
     """Return the four panels of a tensor under a scheme, on a page of the theme's own colour; `note` is a
     line under them.
     """
-    data, page = study_panels(study, width), THEMES[theme]
+    data = study_panels(study, width)
+    page = THEMES[theme]
     figure = panels_figure(
         data, language=language, theme=theme, width=width, note=note, hover=True, printed=True
     )

@@ -9,12 +9,14 @@ from itertools import groupby, pairwise
 from quantviz.figures.theme import GREYS, THEMES, rgb
 
 #: Width and height of the picture, and of the part that has the ruler, in units of the SVG.
-WIDTH, HEIGHT = 96, 48
+WIDTH = 96
+HEIGHT = 48
 _RULER = 44
 #: Shades of a cell on each side of 0.
 SHADES = 4
 #: Bars of the values, and the number that the highest of them has.
-BARS, HIGHEST = 22, 9
+BARS = 22
+HIGHEST = 9
 #: White, of the shades of a picture.
 GREY = 7
 
@@ -69,8 +71,11 @@ def _colour(shade: int, grey: bool, theme: str) -> str:
 def _ruler(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
     if not thumbnail.bars:
         return
-    own, left, foot = THEMES[theme], WIDTH - _RULER, HEIGHT - 10
-    wide, high = _RULER / len(thumbnail.bars), (foot - 6) / HIGHEST
+    own = THEMES[theme]
+    left = WIDTH - _RULER
+    foot = HEIGHT - 10
+    wide = _RULER / len(thumbnail.bars)
+    high = (foot - 6) / HIGHEST
     bars = "".join(
         f"M{left + wide * i:.4g} {foot}v{-high * bar:.4g}h{wide * 0.8:.4g}v{high * bar:.4g}z"
         for i, bar in enumerate(thumbnail.bars)

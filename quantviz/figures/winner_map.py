@@ -17,7 +17,8 @@ Array = npt.NDArray[Any]
 #: that a colour between two schemes' is never taken; odd, as a ramp's length is.
 _SHADES = 15
 #: How much of its colour a winner by nothing has, and how much grey a tie.
-_FAINTEST, _GREY = 0.3, 0.35
+_FAINTEST = 0.3
+_GREY = 0.35
 #: The share of the leads that differ in colour: a few large ones would leave the others none.
 _SPREAD = 0.95
 

@@ -29,7 +29,9 @@ RESULTS = frozenset(HIDEABLE) - {"tensor", "scheme", "range", "actions"}
 LONGEST_PROMPT = 120
 #: When a lesson shows its answers: as usual after the learner's, not at all, or at once.
 ANSWERS = ("after", "withheld", "shown")
-_PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
+_PROJECTOR = "projector"
+_HIDE = "no-"
+_LOCK = "lock-"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def block_count(state: LabState) -> int:
 
 
 def _range(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
-    lo, hi = _float32(message, "lo"), _float32(message, "hi")
+    lo = _float32(message, "lo")
+    hi = _float32(message, "hi")
     if not range_counts(state.scheme):
         raise QuantVizError("hand.range_without_effect", convention=state.scheme.arithmetic.id)
     if lo < hi and state.scheme.mode == "symmetric":
@@ -95,7 +96,8 @@ def _range(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
 
 
 def _given(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
-    scale, zero_point = _float32(message, "scale"), _float32(message, "zero_point")
+    scale = _float32(message, "scale")
+    zero_point = _float32(message, "zero_point")
     return _with_scheme(
         state, state.scheme.replace(calibration=Given(scale, _zero_point(state.scheme, zero_point)))
     )
@@ -134,7 +136,8 @@ def _group(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
 
 def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity:
     """Return groups of `size` in place of the scheme's blocks: along the same axis, or as parts of them."""
-    now, axes = scheme.granularity, len(shape)
+    now = scheme.granularity
+    axes = len(shape)
     if isinstance(now, PerGroup | Flat):
         return dataclasses.replace(now, size=size)
     # Of a matrix' columns the parts lie along axis 0.
@@ -143,7 +146,8 @@ def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity
 
 
 def _cell(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
-    cell, value = _place(message), _number(message, "value")
+    cell = _place(message)
+    value = _number(message, "value")
     edited = state.source.edited(cell, value)  # before anything is read: the tensor may be too large
     before = state.source.unedited.open(at_hand).read(cell).item()
     if _bits(before) == _bits(value):

@@ -103,7 +103,8 @@ def _literal(marked: str, shown: str) -> float:
     """Return the number written with marks; `shown` is all that was typed."""
     digits, _, exponent = marked.partition("e")
     if _AMBIGUOUS.fullmatch(digits):
-        decimal, whole = digits.replace(",", "."), digits.replace(",", "")
+        decimal = digits.replace(",", ".")
+        whole = digits.replace(",", "")
         raise QuantVizError("number_ambiguous", got=shown, decimal=decimal, whole=whole)
     # One mark alone is the decimal one, whatever follows it.
     grouped = None if _PLAIN.fullmatch(digits) else _GROUPED.fullmatch(digits)

@@ -42,12 +42,15 @@ def block_maximum(blocks: BlockValues, context: Context) -> QParams:
     >>> choose_qparams(x, scheme).scale_codes.item()
     384.0
     """
-    convention, fmt = context.convention, context.format
+    convention = context.convention
+    fmt = context.format
     assert convention.search is not None
     assert convention.scale.format is not None
-    search, scale_format = SEARCHES[convention.search][fmt.id], FORMATS[convention.scale.format]
+    search = SEARCHES[convention.search][fmt.id]
+    scale_format = FORMATS[convention.scale.format]
     x = blocks.runs(1)[:, 0].T.contiguous()
-    absmax, reach = context.absmax(), scale_reach(convention, fmt)
+    absmax = context.absmax()
+    reach = scale_reach(convention, fmt)
     unit = x.abs().amax(-1) / fmt.value_max * (torch.full_like(absmax, reach) / absmax)
     unit = torch.where(absmax == 0, 0, unit)
     levels = levels_of_absmax(reach)

@@ -111,7 +111,8 @@ def errors_of_blocks(
     refused, or the sum is NaN.
     """
     params, refused = params_to_try(found, absmax, scheme, layout)
-    shape, counted = tuple(x.shape), counted_cells(x, scheme)
+    shape = tuple(x.shape)
+    counted = counted_cells(x, scheme)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
     error = quantize_with(x, scheme, {**cell_index(scheme, shape), **cells})[2]
     return finite_or_infinite(

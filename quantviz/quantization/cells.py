@@ -119,7 +119,8 @@ def _params_of_cells(
     else:
         ids = blocks.block_numbers(places, layout)
         cells = {name: grid.flatten()[ids] for name, grid in known.items()}
-    scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
+    scale = cells.pop("scale")
+    zero_point = cells.pop("zero_point")
     seen = tuple(places.shape)
     # The global scale stays one number for all cells: the whole tensor shares it.
     return (
@@ -146,7 +147,8 @@ def quantize_with(
     q = code_of(x, coded, scheme)
     x_hat = dequantize_with(q, scheme, cells)
     error = run_operations(error_operations(scheme), {"x": x, "x_hat": x_hat})["error"]
-    clipped, counted = coded["y"] != coded["q"], counted_cells(x, scheme)
+    clipped = coded["y"] != coded["q"]
+    counted = counted_cells(x, scheme)
     return q, x_hat, error, clipped if counted is None else clipped & counted
 
 

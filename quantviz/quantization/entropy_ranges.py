@@ -32,7 +32,8 @@ _CELLS_TOGETHER = 2**21
 
 def entropy_tensorrt(calibration: EntropyTensorRT, blocks: BlockValues, context: Context) -> Range:
     """Return the edge of |x|'s histogram at which the divergence is least."""
-    fmt, bins = context.format, calibration.bins
+    fmt = context.format
+    bins = calibration.bins
     clips = np.arange(calibration.start_bin, bins + 1, calibration.stride)
     cells = 2 ** (fmt.bits - fmt.signed)
 
@@ -62,12 +63,14 @@ def _least_change(counts: Array, clips: Array, cells: int) -> Array:
     total = kept[:, -1:]
     # A clip whose last bin is empty, with values beyond it, has no finite divergence; one that keeps none has
     # none at all, which counts as the least: the last such is taken.
-    none, last = kept[:, clips] == 0, counts[:, clips - 1]
+    none = kept[:, clips] == 0
+    last = counts[:, clips - 1]
     divergence = np.full(none.shape, np.inf)
     rows, places = np.nonzero(~none & ((last > 0) | (kept[:, clips] == total)))
     step = max(_CELLS_TOGETHER // (cells + 1), 1)
     for begin in range(0, len(rows), step):
-        row, place = rows[begin : begin + step], places[begin : begin + step]
+        row = rows[begin : begin + step]
+        place = places[begin : begin + step]
         clip = clips[place]
         ends = -(-np.arange(cells + 1) * clip[:, None] // cells)
         inside, bins = (np.diff(each[row[:, None], ends]) for each in (kept, filled))
@@ -94,7 +97,8 @@ def _times_log(counts: Array) -> Array:
 
 def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, context: Context) -> Range:
     """Return the window around 0 at which the divergence is least, within the values."""
-    bins, cells = calibration.bins, calibration.quantized_bins
+    bins = calibration.bins
+    cells = calibration.quantized_bins
     middle = bins // 2
     windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]
 
@@ -106,8 +110,10 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
         else:
             counts = counted(part, edges)
             at = np.argmin([_divergence(counts, *window, cells) for window in windows], axis=0)
-        rows, (begin, end) = np.arange(len(lo)), np.array(windows)[at].T
-        left, right = np.maximum(edges[rows, begin], lo), np.minimum(edges[rows, end], hi)
+        rows = np.arange(len(lo))
+        begin, end = np.array(windows)[at].T
+        left = np.maximum(edges[rows, begin], lo)
+        right = np.minimum(edges[rows, end], hi)
         usable = np.isfinite(edges).all(1)
         return (
             torch.from_numpy(np.where(usable, left, lo)),

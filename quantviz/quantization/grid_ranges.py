@@ -17,7 +17,8 @@ def mse_modelopt(calibration: MSEModelopt, blocks: BlockValues, context: Context
     several.
     """
     lo, hi = blocks.min_max()
-    extreme, largest = blocks.extreme(), torch.maximum(lo.abs(), hi.abs())
+    extreme = blocks.extreme()
+    largest = torch.maximum(lo.abs(), hi.abs())
     tries = multiples(calibration)
     of = torch.arange(largest.numel()).repeat_interleave(len(tries))
     ends = (largest.flatten()[of].to(torch.float64) * tries.repeat(largest.numel())).to(lo.dtype)
@@ -43,8 +44,11 @@ def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, contex
     for the tensor.
     """
     (lo, hi), extreme = blocks.min_max(), blocks.extreme()
-    lo, hi = lo * calibration.expand, hi * calibration.expand
-    best, least, without_gain = Range(lo, hi, extreme), torch.full(lo.shape, math.inf), 0
+    lo = lo * calibration.expand
+    hi = hi * calibration.expand
+    best = Range(lo, hi, extreme)
+    least = torch.full(lo.shape, math.inf)
+    without_gain = 0
     for step in range(calibration.steps):
         part = 1 - step / calibration.grid
         found = Range(lo * part, hi * part, extreme)
@@ -56,6 +60,7 @@ def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, contex
             if without_gain >= calibration.patience:
                 break
             continue
-        without_gain, least = 0, torch.where(better, errors, least)
+        without_gain = 0
+        least = torch.where(better, errors, least)
         best = Range(torch.where(better, found.lo, best.lo), torch.where(better, found.hi, best.hi), extreme)
     return best

@@ -17,7 +17,8 @@ from quantviz.tensors.blocks import sums_of_rows
 #: Number of blocks that are searched at a time.
 _BLOCKS = 2**16
 #: The width below which a block has scale 1, and the largest inverse of a scale.
-_NARROW, _MOST_INVERSE = 1e-4, 2e4
+_NARROW = 1e-4
+_MOST_INVERSE = 2e4
 
 
 def hqq(calibration: HQQ, blocks: BlockValues, context: Context) -> QParams:
@@ -25,11 +26,13 @@ def hqq(calibration: HQQ, blocks: BlockValues, context: Context) -> QParams:
 
     Values are rounded to float32 at each step as the package rounds them, sums are exact to float64.
     """
-    code_min, code_max = context.format.code_min, context.format.code_max
+    code_min = context.format.code_min
+    code_max = context.format.code_max
     lo, hi = (end.to(torch.float32) for end in blocks.min_max())
     width = hi - lo
     inverse = torch.where(width.abs() <= _NARROW, 1, (code_max - code_min) / width).clamp(max=_MOST_INVERSE)
-    zero, beta = -lo * inverse + code_min, calibration.beta
+    zero = -lo * inverse + code_min
+    beta = calibration.beta
 
     least = np.float32(np.inf)
     for _ in range(calibration.steps):

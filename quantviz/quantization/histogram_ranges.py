@@ -33,7 +33,8 @@ def percentile_onnxruntime(
     calibration: PercentileONNXRuntime, blocks: BlockValues, context: Context
 ) -> Range:
     """Return the left edges of the bins in which the percentiles lie, within the values."""
-    bins, symmetric = calibration.bins, context.mode == "symmetric"
+    bins = calibration.bins
+    symmetric = context.mode == "symmetric"
 
     def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
         lo, hi = ends_of(part)
@@ -43,7 +44,8 @@ def percentile_onnxruntime(
             left = -right
         else:
             largest = np.maximum(np.abs(lo), np.abs(hi))
-            edges, cut = edges_of_numpy(-largest, largest, bins), (100 - calibration.p) / 200
+            edges = edges_of_numpy(-largest, largest, bins)
+            cut = (100 - calibration.p) / 200
             counts = counted(part, edges)
             left, right = (_at_share(counts, edges, share) for share in (cut, 1 - cut))
         return _as_answer(np.maximum(left, lo), np.minimum(right, hi), lo, hi)
@@ -79,7 +81,8 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
         with np.errstate(all="ignore"):
             first, last = _Quantiles(counts, lo, hi, cells).search()
             width = (hi - lo) / np.float32(bins)
-            first, beyond = first.astype(np.float32), (last + 1).astype(np.float32)
+            first = first.astype(np.float32)
+            beyond = (last + 1).astype(np.float32)
             return _as_answer(lo + width * first, lo + width * beyond, lo, hi)
 
     return range_of(blocks, answer, bins)
@@ -123,10 +126,8 @@ def edges_of_numpy(first: Array, last: Array, bins: int) -> Array:
     [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
     """
     alone = first == last
-    first, last = (
-        np.where(alone, first - np.float32(0.5), first),
-        np.where(alone, last + np.float32(0.5), last),
-    )
+    first = np.where(alone, first - np.float32(0.5), first)
+    last = np.where(alone, last + np.float32(0.5), last)
     with np.errstate(over="ignore", invalid="ignore"):
         step = (last - first) / np.float32(bins)
         edges: Array = np.arange(bins + 1, dtype=np.float32) * step[:, None] + first[:, None]
@@ -136,7 +137,8 @@ def edges_of_numpy(first: Array, last: Array, bins: int) -> Array:
 
 def edges_of_torch(last: Array, bins: int) -> Array:
     """Return the edges (k, bins + 1) from 0 to each of `last`, float32."""
-    places, step = np.arange(bins + 1, dtype=np.float32), (last / np.float32(bins))[:, None]
+    places = np.arange(bins + 1, dtype=np.float32)
+    step = (last / np.float32(bins))[:, None]
     return np.where(places < (bins + 1) // 2, step * places, last[:, None] - step * (bins - places))
 
 
@@ -146,7 +148,8 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
 
     A value on an edge belongs to the bin that begins there, on the last edge to the last bin.
     """
-    bins, known = edges.shape[1] - 1, torch.from_numpy(edges)
+    bins = edges.shape[1] - 1
+    known = torch.from_numpy(edges)
 
     def places(x: torch.Tensor, first: torch.Tensor, span: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         values = x.abs() if of_magnitudes else x
@@ -157,7 +160,8 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
         beyond = (values >= own.gather(-1, found + 1)) & (found < bins - 1)
         return torch.add(found, beyond.to(torch.int64))
 
-    first, last = torch.from_numpy(edges[:, 0].copy()), torch.from_numpy(edges[:, -1].copy())
+    first = torch.from_numpy(edges[:, 0].copy())
+    last = torch.from_numpy(edges[:, -1].copy())
     return counts_of(part, bins, places, first, last - first, torch.arange(len(edges)))
 
 
@@ -166,7 +170,8 @@ def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
     (k, bins).
     """
     # With nothing but zeros torch counts from -1 to 1.
-    low, high = np.where(largest > 0, np.float32(0), -1), np.where(largest > 0, largest, np.float32(1))
+    low = np.where(largest > 0, np.float32(0), -1)
+    high = np.where(largest > 0, largest, np.float32(1))
     known = (torch.from_numpy(each.astype(np.float32)) for each in (low, high))
     return counts_of(part, bins, lambda x, low, high: (x.abs() - low) * bins / (high - low), *known)
 
@@ -224,7 +229,8 @@ class _Quantiles:
     _HIGH = np.subtract.accumulate(np.r_[1.0, np.full(_STEPS, 1e-5)])
 
     def __init__(self, counts: Array, lo: Array, hi: Array, cells: float) -> None:
-        self._counts, self._cells = counts.astype(np.float32), cells
+        self._counts = counts.astype(np.float32)
+        self._cells = cells
         self._sums = np.cumsum(counts, axis=1).astype(np.float32)
         self._total = counts.sum(1).astype(np.float32).astype(np.float64)
         self._width = (hi.astype(np.float64) - lo.astype(np.float64)) / counts.shape[1]
@@ -232,12 +238,16 @@ class _Quantiles:
     def search(self) -> tuple[Array, Array]:
         """Return the first and the last bin of each block's range."""
         rows, bins = self._counts.shape
-        first, last = np.zeros(rows, np.int64), np.full(rows, bins - 1)
+        first = np.zeros(rows, np.int64)
+        last = np.full(rows, bins - 1)
         # The number of steps of each quantile, and the least error so far.
-        low, high, least = np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.full(rows, np.inf)
+        low = np.zeros(rows, np.int64)
+        high = np.zeros(rows, np.int64)
+        least = np.full(rows, np.inf)
         live = np.flatnonzero((self._width > 0) & np.isfinite(self._width) & (self._total > 0))
         while len(live):
-            a, b = first[live], last[live]
+            a = first[live]
+            b = last[live]
             left = self._left(live, a, b, low[live])
             steps = np.where(left > a, high[live] + 1, self._until_moved(live, b, high[live]))
             right = self._right(live, a, b, steps)
@@ -248,13 +258,16 @@ class _Quantiles:
             )
             live, a, b, left, right, steps = (each[goes_on] for each in (live, a, b, left, right, steps))
             from_left = left - a > b - right
-            a, b = np.where(from_left, left, a), np.where(from_left, b, right)
+            a = np.where(from_left, left, a)
+            b = np.where(from_left, b, right)
             low[live] += from_left
             high[live] = np.where(from_left, high[live], steps)
             error = self._error(live, a, b)
             better = ~(error > least[live])
             live = live[better]
-            least[live], first[live], last[live] = error[better], a[better], b[better]
+            least[live] = error[better]
+            first[live] = a[better]
+            last[live] = b[better]
         return first, last
 
     def _left(self, rows: Array, a: Array, b: Array, low: Array) -> Array:
@@ -272,7 +285,8 @@ class _Quantiles:
 
     def _until_moved(self, rows: Array, b: Array, high: Array) -> Array:
         """Return after how many steps the upper quantile lies below all that is up to bin `b`."""
-        reached, total = self._sums[rows, b], self._total[rows]
+        reached = self._sums[rows, b]
+        total = self._total[rows]
         steps: Array = np.maximum(high + 1, ((1 - reached / total) / 1e-5).astype(np.int64) - 2)
         while True:
             still = (reached <= (self._HIGH[np.minimum(steps, self._STEPS)] * total).astype(np.float32)) & (

@@ -25,17 +25,21 @@ def integer_levels(blocks: BlockValues, context: Context) -> QParams:
     >>> found.global_scale.tolist(), found.scale_codes.tolist(), found.zero_point.tolist()
     ([[1.0, 1.0]], [[8, 9]], [[0, 13]])
     """
-    convention, fmt = context.convention, context.format
+    convention = context.convention
+    fmt = context.format
     assert convention.search is not None
-    search, is_value = SEARCHES[convention.search][fmt.id], convention.zero_domain == "value"
+    search = SEARCHES[convention.search][fmt.id]
+    is_value = convention.zero_domain == "value"
     reach = search.reach(convention.zero_domain)
     x = blocks.runs(search.run)
     run = (x.abs().amax((0, 1)) / reach).to(torch.float16).to(torch.float32)
     run = torch.where(run == 0, 1, run)
     first = (x / run).clamp(-reach, reach)
-    low, high = first.amin(0), first.amax(0)
+    low = first.amin(0)
+    high = first.amax(0)
     if not is_value:
-        low, high = low.clamp(max=0), high.clamp(min=0)
+        low = low.clamp(max=0)
+        high = high.clamp(min=0)
     code = torch.round((high - low) / fmt.code_max).clamp(max=search.code_max)
     code = torch.where(code == 0, 1, code)
     # The zero point is a code of the second level, or one of the first.

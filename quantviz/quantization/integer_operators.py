@@ -72,7 +72,8 @@ def _in_fixed_point(sums: torch.Tensor, multiplier: float) -> torch.Tensor:
     nudge = torch.where(product >= 0, 2**30, 1 - 2**30)
     high = torch.div(product + nudge, 2**31, rounding_mode="trunc")
     shift = max(-exponent, 0)
-    rest, half = high & ((1 << shift) - 1), ((1 << shift) - 1) >> 1
+    rest = high & ((1 << shift) - 1)
+    half = ((1 << shift) - 1) >> 1
     return (high >> shift) + (rest > half + (high < 0).to(torch.int64)).to(torch.int64)
 
 
@@ -93,7 +94,8 @@ def _factor_and_exponent(multiplier: float) -> tuple[int, int] | None:
     mantissa, exponent = math.frexp(multiplier)
     factor = math.floor(mantissa * 2**31 + 0.5)
     if factor == 2**31:
-        factor, exponent = factor // 2, exponent + 1
+        factor = factor // 2
+        exponent = exponent + 1
     return None if exponent < -31 else (factor, exponent)
 
 
@@ -139,11 +141,12 @@ def add_codes(
     ratio = {"a": a_scale / scale, "b": b_scale / scale}
     offset = {"a": ratio["a"] * a_zero, "b": ratio["b"] * b_zero}
     # The compiler chose which product is rounded by itself, in each of its three loops.
+    order = ("b", "a")
     if alone == "a":
+        order = ("a", "b")
         total = zero - fma(ratio["b"], b_zero, offset["a"])
     else:
         total = zero - fma(ratio["a"], a_zero, offset["b"])
-    order = ("b", "a") if alone is None else (alone, "b" if alone == "a" else "a")
     for name in order:
         total = fma(codes[name], ratio[name], total)
     rounded = torch.round(total)

@@ -16,7 +16,8 @@ from quantviz.tensors.blocks import sums_of_rows
 #: Number of blocks that are searched at a time.
 _BLOCKS = 2**16
 #: The relative change of every clip below which Newton's steps end; most need eight.
-_STILL, _MOST_STEPS = 1e-12, 100
+_STILL = 1e-12
+_MOST_STEPS = 100
 
 
 def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
@@ -48,7 +49,8 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
             # None lies beyond the largest, which rounding could pass; a block of zeros has no clip.
             found = torch.minimum(total / (noise * kept + beyond).clamp(min=noise), most)
             still = torch.minimum((found - clip).abs(), (found - before).abs()) <= _STILL * found
-            before, clip = clip, found
+            before = clip
+            clip = found
             if bool(still.all()):
                 break
         # Steps may alternate across a value forever: take the better of the two clips.
@@ -60,7 +62,8 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
 
 def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Context) -> Range:
     """Return the best clip for a family of distributions with the spread of the values."""
-    symmetric, gaussian = context.mode == "symmetric", isinstance(calibration, ACIQGauss)
+    symmetric = context.mode == "symmetric"
+    gaussian = isinstance(calibration, ACIQGauss)
     factor = factor_of(context.format, gaussian=gaussian, symmetric=symmetric)
 
     def total(x: torch.Tensor) -> torch.Tensor:
@@ -119,7 +122,8 @@ def _of_gauss(cells: float) -> float:
 
 def _root(rising: Callable[[float], float]) -> float:
     """Return the zero of a rising function, by bisection."""
-    low, high = 1e-3, 64.0
+    low = 1e-3
+    high = 64.0
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)
     return high

@@ -186,8 +186,10 @@ def given_qparams(
     """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
-    scales, zeros = _numbers(scale), _numbers(zero_point)
-    grid_scale, grid_zero = blocks.to_grid(scales, layout), blocks.to_grid(zeros, layout)
+    scales = _numbers(scale)
+    zeros = _numbers(zero_point)
+    grid_scale = blocks.to_grid(scales, layout)
+    grid_zero = blocks.to_grid(zeros, layout)
     if grid_scale is None or grid_zero is None:
         counts = f"{scales.numel()} / {zeros.numel()}"
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
@@ -213,7 +215,8 @@ def given_qparams(
     elif scheme.mode == "symmetric":
         middle = scheme.symmetric_zero_point
         if scheme.zero_point_follows:
-            low, high = scheme.code_min, scheme.code_max
+            low = scheme.code_min
+            high = scheme.code_max
             other = (grid_zero != 0) & ((grid_zero < low) | (grid_zero > high))
             if bool(other.any()):
                 got = grid_zero[other][0].item()
@@ -265,5 +268,6 @@ def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
 
 
 def _width(found: Range, scheme: Scheme) -> torch.Tensor:
-    lo, hi = found.lo.to(torch.float64), found.hi.to(torch.float64)
+    lo = found.lo.to(torch.float64)
+    hi = found.hi.to(torch.float64)
     return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo

@@ -120,7 +120,8 @@ def quantize(
     if qparams is not None:
         refuse_other_than_qparams(qparams)
         scheme = _of_params(scheme, qparams).replace(calibration=External())
-        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict), None
+        params = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict)
+        found = None
     else:
         params, found = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
@@ -207,7 +208,8 @@ def infinite_value(
     value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
 ) -> QuantVizError:
     """Return the error for a cell at `index` whose value, `value`, or whose error is not finite."""
-    block, name = layout.block_of(index, shape), str(scheme.chosen)
+    block = layout.block_of(index, shape)
+    name = str(scheme.chosen)
     if torch.isnan(params.scale[block]):
         return QuantVizError("scale_is_nan", convention=name, index=index, block=block)
     if params.scale[block] == 0:

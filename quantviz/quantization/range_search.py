@@ -24,9 +24,11 @@ LESS = 2.0**-20
 _LESS_OF_ROUND = 1e-3
 #: The part by which one value's squared clipping error must exceed a block's error to count as larger, and
 #: the part of the value that is taken off its clipping, for its own rounding.
-_MARGIN, _ROUNDED = 1e-3, 2.0**-20
+_MARGIN = 1e-3
+_ROUNDED = 2.0**-20
 #: Number of parts of the way to the whole range at first, and of the way of one end in a round.
-_FIRST, _OF_END = 200, 40
+_FIRST = 200
+_OF_END = 40
 #: Number of parts into which a part is cut that may have less error.
 _FINER = 10
 #: Number of ranges that are tried at once, of all blocks together: more are no faster, and a step is short
@@ -35,7 +37,8 @@ _AT_ONCE = 2**16
 
 #: The numbers of parts before the whole range at which a check shows whether a range clips too much; and the
 #: number of points before a part of the way that its curve's bend needs.
-_LOOKED_AT, _BEND = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1), 3
+_LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1)
+_BEND = 3
 
 #: Returns the ends to try from places along the way, 0 to 1, and the numbers of their blocks.
 _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -95,7 +98,9 @@ class _Search:
     """The best range of each block so far; blocks are one after the other."""
 
     def __init__(self, whole: Range, context: Context) -> None:
-        self._whole, self._trial, self._reach = whole, context.trial, context.reach
+        self._whole = whole
+        self._trial = context.trial
+        self._reach = context.reach
         self.ends: _Ends = whole.lo.flatten(), whole.hi.flatten()
         #: Its error.
         self.error = context.trial(whole).flatten()
@@ -117,7 +122,8 @@ class _Search:
     def _first_worth_a_trial(self, way: _Way) -> torch.Tensor:
         """Return the part of the way that the trials of each block begin with, counted from 0."""
         lo, hi = (end.flatten().to(torch.float64) for end in (self._whole.lo, self._whole.hi))
-        begin, of = torch.zeros(len(lo), dtype=torch.int64), torch.arange(len(lo))
+        begin = torch.zeros(len(lo), dtype=torch.int64)
+        of = torch.arange(len(lo))
         clips = torch.ones(len(lo), dtype=torch.bool)
         # From the narrowest range on: a wider one clips less.
         for parts in reversed(_LOOKED_AT):
@@ -146,13 +152,12 @@ class _Search:
         # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both
         # ends and between.
         (of,), seen = falling.nonzero(as_tuple=True), max(begin - _BEND, 0)
-        begins, step, points = (
-            torch.zeros(len(of), dtype=torch.float64),
-            1 / parts,
-            torch.arange(seen + 1, parts + 1, dtype=torch.float64),
-        )
+        begins = torch.zeros(len(of), dtype=torch.float64)
+        step = 1 / parts
+        points = torch.arange(seen + 1, parts + 1, dtype=torch.float64)
         errors = torch.full((len(of), len(points) + 1), torch.inf, dtype=torch.float64)
-        goes_on, is_first = falling, True
+        goes_on = falling
+        is_first = True
         while len(of):
             before = self.error
             places = begins.unsqueeze(1) + points * step
@@ -163,21 +168,22 @@ class _Search:
             promising[:, : begin - seen] = False
             part, place = promising.nonzero(as_tuple=True)
             ends = errors[part, place], errors[part, place + 1]
-            of, begins, step, points = (
-                of[part],
-                begins[part] + (place + seen).to(torch.float64) * step,
-                step / _FINER,
-                torch.arange(1, _FINER, dtype=torch.float64),
-            )
+            of = of[part]
+            begins = begins[part] + (place + seen).to(torch.float64) * step
+            step = step / _FINER
+            points = torch.arange(1, _FINER, dtype=torch.float64)
             errors = torch.full((len(of), _FINER + 1), torch.inf, dtype=torch.float64)
             errors[:, 0], errors[:, -1] = ends
-            begin, seen, is_first = 0, 0, False
+            begin = 0
+            seen = 0
+            is_first = False
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Try several places of each of some parts, one after the other, and return their errors."""
         size = max(1, _AT_ONCE // places.shape[1])
         parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
-        progress, errors = Progress(len(parts)), []
+        progress = Progress(len(parts))
+        errors = []
         for each in parts:
             progress.step()
             errors.append(self._try_some(way, *each))
@@ -195,7 +201,8 @@ class _Search:
         table = torch.full((int(counts.max()), len(blocks)), torch.inf, dtype=torch.float64)
         table[torch.arange(len(errors)) - begins[column], column] = errors
         taken = torch.from_numpy(_taken(self.error[blocks].numpy(), table.numpy()))
-        chosen, blocks = (begins + taken)[taken >= 0], blocks[taken >= 0]
+        chosen = (begins + taken)[taken >= 0]
+        blocks = blocks[taken >= 0]
         self.ends = (
             self.ends[0].index_put((blocks,), tried.lo[chosen]),
             self.ends[1].index_put((blocks,), tried.hi[chosen]),
@@ -214,10 +221,12 @@ def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> n
     row to the last, each smaller error replaces the one before.
     """
     # Ignore differences that come from the order of a sum or from the rounding of float64.
-    bar, taken = known * (1 - LESS), np.full(len(known), -1)
+    bar = known * (1 - LESS)
+    taken = np.full(len(known), -1)
     for k in np.flatnonzero((errors < bar).any(1)):
         better = errors[k] < bar
-        bar, taken = np.where(better, errors[k] * (1 - LESS), bar), np.where(better, k, taken)
+        bar = np.where(better, errors[k] * (1 - LESS), bar)
+        taken = np.where(better, k, taken)
     return taken
 
 

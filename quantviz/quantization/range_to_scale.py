@@ -206,7 +206,8 @@ def _mirrored_end(scheme: Scheme) -> Operations:
     """Return the operations that make a range of the largest magnitude, with one step more below 0 where the
     number of codes is even.
     """
-    spec, one_sided = scheme.arithmetic.scale, _one_sided(scheme)
+    spec = scheme.arithmetic.scale
+    one_sided = _one_sided(scheme)
     levels = scheme.range_code_max - scheme.range_code_min + 1
     part = spec.tensor_floor
     absmax = _absmax_operations(scheme)
@@ -281,7 +282,8 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
     """Return the operation that gives a range on one side of 0 the scale of asymmetric mode."""
     if not scheme.zero_point_follows:
         return ()
-    low, high = scheme.range_code_min, scheme.range_code_max
+    low = scheme.range_code_min
+    high = scheme.range_code_max
     line = f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"
     return (
         Operation(
@@ -388,7 +390,8 @@ def _width_operations(scheme: Scheme) -> Operations:
 
 def _width_rounded(scheme: Scheme) -> Operations:
     """Return the operation that rounds the width to a dtype of its own."""
-    dtype, kept = scheme.arithmetic.scale.width_dtype, scheme.arithmetic.scale_math
+    dtype = scheme.arithmetic.scale.width_dtype
+    kept = scheme.arithmetic.scale_math
     if dtype == "scale_math":
         return ()
     return (
@@ -479,7 +482,8 @@ def _over_code_max(scheme: Scheme) -> Operations:
 
 
 def _over_half_range(scheme: Scheme) -> Operations:
-    low, high = scheme.range_value_min, scheme.range_value_max
+    low = scheme.range_value_min
+    high = scheme.range_value_max
     return _over(
         "scale_half_range",
         f"scale = absmax / (({number_code(high)} - {number_code(low)}) / 2)",
@@ -489,7 +493,8 @@ def _over_half_range(scheme: Scheme) -> Operations:
 
 
 def _double_absmax_over_range(scheme: Scheme) -> Operations:
-    low, high = scheme.range_value_min, scheme.range_value_max
+    low = scheme.range_value_min
+    high = scheme.range_value_max
     # The range is made symmetric first, and its width can overflow.
     line = f"scale = (absmax + absmax) / ({number_code(high)} - {number_code(low)})"
     return (Operation("scale_double_absmax", line, lambda v: (v["absmax"] + v["absmax"]) / (high - low)),)
@@ -497,7 +502,8 @@ def _double_absmax_over_range(scheme: Scheme) -> Operations:
 
 def _without_clipping(scheme: Scheme) -> Operations:
     # Counted from the zero point: of a symmetric scheme without signs it is the middle code.
-    low, high = scheme.signed_min, scheme.signed_max
+    low = scheme.signed_min
+    high = scheme.signed_max
     line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
     return (
         Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
@@ -534,7 +540,8 @@ def _farther_end_negated(scheme: Scheme) -> Operations:
 
 
 def _mirrored_if_negative(scheme: Scheme) -> Operations:
-    low, high = scheme.range_code_min, scheme.range_code_max
+    low = scheme.range_code_min
+    high = scheme.range_code_max
     # The lower end is minus the upper one where there are negative values, else it stays at 0.
     return (
         Operation(
@@ -683,7 +690,8 @@ _SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
 
 
 def _asymmetric_scale(scheme: Scheme) -> Operations:
-    low, high = scheme.range_code_min, scheme.range_code_max
+    low = scheme.range_code_min
+    high = scheme.range_code_max
     if scheme.arithmetic.scale.first == "scale":
         return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
     return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
@@ -823,7 +831,9 @@ def _zero_point_is_dropped(scheme: Scheme) -> bool:
 
 def _value_limit(scheme: Scheme) -> Operations:
     """Return the operation that keeps the values of all codes below a limit."""
-    limit, low, high = scheme.arithmetic.scale.value_limit, scheme.code_min, scheme.code_max
+    limit = scheme.arithmetic.scale.value_limit
+    low = scheme.code_min
+    high = scheme.code_max
     if not limit or scheme.number_format.kind != "integer" or scheme.zero_domain.startswith("value"):
         return ()
     line = f"scale = min(scale, {limit!r} / max(zero_point - {low}, {high} - zero_point))"
@@ -859,8 +869,10 @@ def _after_zero_point(scheme: Scheme) -> Operations:
 
 
 def _zero_point(scheme: Scheme) -> Operations:
-    convention, domain = scheme.arithmetic, scheme.zero_domain
-    low, high = scheme.range_code_min, scheme.range_code_max
+    convention = scheme.arithmetic
+    domain = scheme.zero_domain
+    low = scheme.range_code_min
+    high = scheme.range_code_max
     middle = scheme.symmetric_zero_point
     if not scheme.zero_point_follows:
         return (

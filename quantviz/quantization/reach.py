@@ -33,11 +33,13 @@ def reach(params: QParams, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor] 
         or scheme.zero_domain not in ("none", "code_int")
     ):
         return None
-    scale, zero = params.scale.to(torch.float64), params.zero_point.to(torch.float64)
+    scale = params.scale.to(torch.float64)
+    zero = params.zero_point.to(torch.float64)
     if scheme.zero_domain == "none":
         zero = torch.zeros_like(zero)
     first, last = (scale * (code - zero) for code in (scheme.code_min, scheme.code_max))
     step = scale.abs() if scheme.mode == "asymmetric" else 0.0
     # Some engines' scales are negative.
-    low, high = torch.minimum(first, last), torch.maximum(first, last)
+    low = torch.minimum(first, last)
+    high = torch.maximum(first, last)
     return low - _SHARE * low.abs() - step, high + _SHARE * high.abs() + step

@@ -134,7 +134,8 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
 
     It is inf where a scale of 0 leaves an error, and nan where the cell is left out.
     """
-    error, step = r.error.to(torch.float64), r.step_of_cells()
+    error = r.error.to(torch.float64)
+    step = r.step_of_cells()
     steps = error / step.to(torch.float64)
     # Zeros under a scale of 0 have no error: 0 steps, where 0 / 0 would be NaN.
     return steps if step.numel() and bool(step.amin() > 0) else torch.where(error == 0, error, steps)
@@ -142,7 +143,8 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
 
 def bands_of(r: QuantResult, cells: int) -> Iterator[QuantResult]:
     """Yield a result in consecutive bands of rows of its layout's view, each of about `cells` cells."""
-    view, of_row = r.layout.view_shape, math.prod(r.layout.view_shape[1:])
+    view = r.layout.view_shape
+    of_row = math.prod(r.layout.view_shape[1:])
     rows = max(cells // max(of_row, 1), 1)
     if rows >= view[0]:
         yield r

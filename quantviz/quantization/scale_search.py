@@ -111,11 +111,15 @@ def _found(
     values = blocks.runs(run_blocks)
     weights = _of_columns(importance, values.shape[0], run_blocks)
     kept = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
-    codes, run = blocks.of_runs(kept.codes), blocks.of_runs(kept.run)
-    zero_point, minimum_codes, minimum_run = torch.zeros(codes.shape, dtype=torch.int32), None, None
+    codes = blocks.of_runs(kept.codes)
+    run = blocks.of_runs(kept.run)
+    zero_point = torch.zeros(codes.shape, dtype=torch.int32)
+    minimum_codes = None
+    minimum_run = None
     two_levels = search.run > 1
     if kept.minimum_codes is not None and kept.minimum_run is not None:
-        minimum_codes, minimum_run = blocks.of_runs(kept.minimum_codes), -blocks.of_runs(kept.minimum_run)
+        minimum_codes = blocks.of_runs(kept.minimum_codes)
+        minimum_run = -blocks.of_runs(kept.minimum_run)
         zero_point = minimum_run * minimum_codes
     exact = {"code_scale": kept.exact, "inverse": kept.inverse, "code_zero_point": kept.lowest}
     others = {name: blocks.of_runs(each) for name, each in exact.items() if each is not None}
@@ -143,7 +147,8 @@ def find_by_torch(
         search: The search and its settings.
         fmt: The number format of the codes.
     """
-    method, (_, run_blocks, count) = _METHODS[search.method], values.shape
+    method = _METHODS[search.method]
+    _, run_blocks, count = values.shape
     at_once = max(method.at_once // run_blocks, 1)
     parts = []
     for first in range(0, count, at_once):
@@ -275,7 +280,8 @@ def _least_squares(
     A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
     one so far did.
     """
-    lowest, high = steps.least(x).clamp(max=0), steps.most(x)
+    lowest = steps.least(x).clamp(max=0)
+    high = steps.most(x)
     flat = high == lowest
     sum_w, sum_x = steps.sums(weight, weight * x)
 
@@ -297,9 +303,11 @@ def _least_squares(
         weighted = weight * codes
         sum_l, sum_l2, sum_xl = steps.sums(weighted, weighted * codes, weighted * x)
         spread = sum_w * sum_l2 - sum_l * sum_l
-        own, lower = (sum_w * sum_xl - sum_x * sum_l) / spread, (sum_l2 * sum_x - sum_l * sum_xl) / spread
+        own = (sum_w * sum_xl - sum_x * sum_l) / spread
+        lower = (sum_l2 * sum_x - sum_l * sum_xl) / spread
         above = lower > 0
-        own, lower = torch.where(above, sum_xl / sum_l2, own), lower.masked_fill(above, 0)
+        own = torch.where(above, sum_xl / sum_l2, own)
+        lower = lower.masked_fill(above, 0)
         error = error_of(codes, own, lower)
         better = (spread > 0) & (error < least)
         return (
@@ -344,7 +352,8 @@ def _positive_codes(
         rest = values - _over(1, tried) * _nearest(tried * values).clamp_(max=top)
         (error,) = BY_TORCH.sums(weight * rest * rest)
         better = error < least
-        inverse, least = torch.where(better, tried, inverse), torch.where(better, error, least)
+        inverse = torch.where(better, tried, inverse)
+        least = torch.where(better, error, least)
     first = _nearest(inverse * values).clamp_(max=top).to(torch.float32)
     moved, unit = _descended(BY_TORCH, values, weight, first, (0, top), rest_first=True)
     nothing = largest < _NOTHING
@@ -380,7 +389,8 @@ def _descent(
     if of_columns is not None:
         weight = _weighted(steps, x, of_columns, search)
         return _best_scale(steps, x, weight, -fmt.code_min)[0], *steps.sums(weight)
-    extreme, weight = steps.extreme(x), x * x
+    extreme = steps.extreme(x)
+    weight = x * x
     ends = fmt.code_min, fmt.code_max
     codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(*ends).to(torch.float32)
     _, scale = _descended(steps, x, weight, codes, ends, rest_first=False)
@@ -406,7 +416,8 @@ def _best_scale(
     """Return the scale of least weighted squared error among nineteen, and the inverse that its codes are
     computed with: the value of largest magnitude has the code `-top`, or one close to it.
     """
-    extreme, weighted = steps.extreme(x), steps.kept(weight * x)
+    extreme = steps.extreme(x)
+    weighted = steps.kept(weight * x)
 
     def sums(inverse: torch.Tensor) -> _Found:
         codes = _nearest(inverse * x).clamp_(-top, top - 1).to(torch.float32)
@@ -449,12 +460,14 @@ def _descended(
         value: torch.Tensor, own: torch.Tensor, code: torch.Tensor, *before: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         products, squares = before
-        product, square = products - own * value * code, squares - own * code * code
+        product = products - own * value * code
+        square = squares - own * code * code
         moved = _nearest(value * square / product).clamp_(*ends).to(torch.float32)
         moves = (product > 0) & (moved != code)
         if rest_first:
             moves = moves & (square > 0)
-        product, square = product + own * value * moved, square + own * moved * moved
+        product = product + own * value * moved
+        square = square + own * moved * moved
         if not rest_first:
             moves = moves & (square > 0)
         moves = moves & (product * product * squares > products * products * square)
@@ -521,7 +534,8 @@ def _codebook(
     """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
     weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
     extreme = steps.extreme(x)
-    table, (first, last) = _by_halves(fmt), (2 * fmt.value_min, 2 * fmt.value_max)
+    table = _by_halves(fmt)
+    first, last = (2 * fmt.value_min, 2 * fmt.value_max)
     nothing = extreme.abs() < _NOTHING
 
     def sums(inverse: torch.Tensor) -> _Found:

@@ -86,7 +86,8 @@ class ByTorch:
         return values.gather(0, values.abs().argmax(0, keepdim=True))[0]
 
     def level(self, x: torch.Tensor, share: float) -> torch.Tensor:
-        squares, total = (x * x).numpy(), np.zeros((1, x.shape[2]), np.float32)
+        squares = (x * x).numpy()
+        total = np.zeros((1, x.shape[2]), np.float32)
         for block in range(x.shape[1]):
             total = np.add.accumulate(np.concatenate((total, squares[:, block])), axis=0)[-1:]
         return share * torch.from_numpy(total[0]) / (x.shape[0] * x.shape[1])

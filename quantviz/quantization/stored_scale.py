@@ -59,7 +59,8 @@ _KEEP_ZERO_POINT = Operation(
 
 def given_operations(scheme: Scheme) -> Operations:
     """Return the operations that compute the other values of a range from a scale that was set by hand."""
-    spec, high = scheme.arithmetic.scale, scheme.range_value_max
+    spec = scheme.arithmetic.scale
+    high = scheme.range_value_max
     inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
     absmax = Operation(
         "absmax_of_scale", f"absmax = scale * {number_code(high)}", lambda v: v["scale"] * high
@@ -137,7 +138,8 @@ def levels_of_absmax(reach: float) -> Operations:
 
 def _code_floor(convention: Convention) -> Operations:
     spec = convention.scale
-    floor, instead = spec.code_floor, 1.0 if spec.code_floor_rule == "one" else spec.code_floor
+    floor = spec.code_floor
+    instead = 1.0 if spec.code_floor_rule == "one" else spec.code_floor
     if not floor:
         return ()
     line = f"code_scale = where(scale < {floor!r}, {instead!r}, scale)"
@@ -171,7 +173,8 @@ def _scale_format(scheme: Scheme) -> Operations:
 
 def _last_digit(scheme: Scheme) -> int:
     """Return 1 over the value of a code's last binary digit, where codes are fixed-point numbers; else 1."""
-    spec, fmt = scheme.arithmetic.scale, scheme.number_format
+    spec = scheme.arithmetic.scale
+    fmt = scheme.number_format
     fixed = (
         spec.format is not None
         and not spec.global_rule
@@ -226,8 +229,10 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
 
     So the small format `fmt` can hold it.
     """
-    spec, high = scheme.arithmetic.scale, scheme.range_value_max
-    reach, floor = scale_reach(scheme.arithmetic, scheme.number_format), spec.format_floor
+    spec = scheme.arithmetic.scale
+    high = scheme.range_value_max
+    reach = scale_reach(scheme.arithmetic, scheme.number_format)
+    floor = spec.format_floor
     words = number_code(reach)
     if spec.global_rule == "range_over_absmax":
         return _scale_in_global_inverse(fmt, reach, floor)

@@ -50,7 +50,8 @@ def code_operations(scheme: Scheme) -> Operations:
         operations.append(
             Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True)
         )
-    source, added = "x", scheme.zero_domain in ("code_int", "code_float")
+    source = "x"
+    added = scheme.zero_domain in ("code_int", "code_float")
     zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
     by_products = order == "multiply_subtract_round" and not added
     if scheme.shifted and not added and order != "levels_divide_add_round":
@@ -209,7 +210,8 @@ def _sign_of_zero(scheme: Scheme) -> Operations:
 
 
 def _rounding(scheme: Scheme) -> Operations:
-    fmt, convention = scheme.number_format, scheme.arithmetic
+    fmt = scheme.number_format
+    convention = scheme.arithmetic
     # The grid of a format goes on beyond its ends, where saturation comes after rounding.
     verb = "round" if fmt.kind == "integer" else f"grid_{fmt.id}"
     if convention.lattice:
@@ -270,8 +272,10 @@ _NAN_TO_ZERO: Operations = (
 
 
 def _limits(scheme: Scheme) -> Operations:
-    convention, fmt = scheme.arithmetic, scheme.number_format
-    low, high = scheme.value_min, scheme.value_max
+    convention = scheme.arithmetic
+    fmt = scheme.number_format
+    low = scheme.value_min
+    high = scheme.value_max
     clamp = f"clamp(y, {number_code(low)}, {number_code(high)})"
     operations = (*_cast(scheme), *_ends_in_single(scheme))
     if convention.overflow == "saturate" or not fmt.has_nan:
@@ -304,7 +308,8 @@ def _value_of_nan(scheme: Scheme) -> float:
     """Return the value, before any scale, of the code that NaN gets in a format without NaN: also 0 / 0, of a
     block whose scale is 0.
     """
-    fmt, convention = scheme.number_format, scheme.arithmetic
+    fmt = scheme.number_format
+    convention = scheme.arithmetic
     rule = convention.nan_code
     if not scheme.granularity.single and convention.block_nan_code != "same":
         rule = convention.block_nan_code
@@ -370,7 +375,8 @@ def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tenso
     >>> code_of(x, nothing, Scheme("float8_e4m3fn")).tolist()
     [127, 255, 255]
     """
-    fmt, q = scheme.number_format, coded["q"]
+    fmt = scheme.number_format
+    q = coded["q"]
     code = GRIDS[fmt.kind].encode(q, fmt)
     layout = fmt.float_bits
     if layout is None or not fmt.has_nan or not fmt.signed or layout.special == "fnuz":
@@ -391,7 +397,8 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
     In a format without a sign and 0, these become NaN, and a positive value below the smallest one becomes
     the smallest.
     """
-    low, high = number_code(fmt.value_min), number_code(fmt.value_max)
+    low = number_code(fmt.value_min)
+    high = number_code(fmt.value_max)
     beyond, words = (math.inf, "copysign(inf, y)") if rule == "inf" else (math.nan, "nan")
 
     def above(y: torch.Tensor) -> torch.Tensor:
@@ -418,7 +425,8 @@ def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
     """
     if has_torch_function((x, y, z)):
         return handle_torch_function(fma, (x, y, z), x, y, z)
-    product, addend = x.to(torch.float64) * y.to(torch.float64), z.to(torch.float64)
+    product = x.to(torch.float64) * y.to(torch.float64)
+    addend = z.to(torch.float64)
     total = product + addend
     # The error of the float64 sum. Rounded to odd, the sum can be rounded to float32 as if it were exact.
     back = total - product

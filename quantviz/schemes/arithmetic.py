@@ -127,7 +127,8 @@ class Offer:
 
     def has_granularity(self, granularity: Granularity, format_id: str) -> bool:
         """Return whether the engine supports a granularity with a format."""
-        size, sizes = getattr(granularity, "size", None), self.sizes_of(format_id)
+        size = getattr(granularity, "size", None)
+        sizes = self.sizes_of(format_id)
         return granularity.id in (self.granularities or GRANULARITIES) and (
             size is None or not sizes or size in sizes
         )

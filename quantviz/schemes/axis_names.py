@@ -33,7 +33,8 @@ class Axes:
         """Return the kind of an axis: row, column, output_channel, input_channel, or axis if only its number
         is known.
         """
-        count, axis = len(self.shape), axis % len(self.shape)
+        count = len(self.shape)
+        axis = axis % len(self.shape)
         if axis == 0 and (count == 4 or (count == 2 and self.convolution)):
             return "output_channel"
         if count == 4 and axis == 1:

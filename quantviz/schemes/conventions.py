@@ -540,7 +540,8 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 
 @functools.lru_cache(maxsize=256)
 def _in_effect(convention: Convention, format_id: str) -> Convention:
-    dtype, usual = convention.input_dtype, CONVENTIONS.get(convention.id, convention)
+    dtype = convention.input_dtype
+    usual = CONVENTIONS.get(convention.id, convention)
     found = convention.half_input_of(dtype, format_id)
     changes = {
         name: dtype if value == "input" else value

@@ -30,7 +30,8 @@ class _Computed(Computed):
 
     def _outside(self, name: str, least: float, most: float) -> Iterator[QuantVizError]:
         """Yield an error if a field is not a number from `least` to `most`, whole if `least` is an int."""
-        got, whole = getattr(self, name), isinstance(least, int)
+        got = getattr(self, name)
+        whole = isinstance(least, int)
         if (
             not is_number(got)
             or not least <= got <= most

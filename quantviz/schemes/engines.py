@@ -26,7 +26,8 @@ def _ids(*patterns: str) -> tuple[str, ...]:
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
 _FP6 = ("float6_e2m3fn", "float6_e3m2fn")
 _FP4 = "float4_e2m1fn"
-_SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
+_SYMMETRIC = ("symmetric",)
+_ASYMMETRIC = ("asymmetric",)
 
 
 def _half(

@@ -121,10 +121,8 @@ class NumberFormat:
         word = format(code % (1 << self.bits), f"0{self.bits}b")
         if not self.float_bits:
             return "", "", word
-        sign, exponent = (
-            len(word) - self.float_bits.exponent - self.float_bits.mantissa,
-            self.float_bits.exponent,
-        )
+        sign = len(word) - self.float_bits.exponent - self.float_bits.mantissa
+        exponent = self.float_bits.exponent
         return word[:sign], word[sign : sign + exponent], word[sign + exponent :]
 
     @property
@@ -191,9 +189,11 @@ def _ends(fmt: NumberFormat) -> tuple[float, float]:
 
 
 def _float_value(code: int, layout: FloatBits, signed: bool) -> float:
-    width, one = layout.exponent + layout.mantissa, 1 << layout.mantissa
+    width = layout.exponent + layout.mantissa
+    one = 1 << layout.mantissa
     negative, magnitude = (code >> width == 1, code & ((1 << width) - 1)) if signed else (False, code)
-    field, fraction = magnitude // one, magnitude % one
+    field = magnitude // one
+    fraction = magnitude % one
     sign = -1.0 if negative else 1.0
     full = field == (1 << layout.exponent) - 1
     if layout.special == "ieee" and full:
@@ -274,7 +274,8 @@ def _dynamic8() -> tuple[float, ...]:
     """Return the dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent
     given by the count of leading zeros, and a linear fraction.
     """
-    values, first = [0.0, 1.0], _float32(0.1)
+    values = [0.0, 1.0]
+    first = _float32(0.1)
     for place in range(7):
         count = 1 << place
         # As float32 counts them: from the nearer end of [0.1, 1], each rounded once.

@@ -109,9 +109,11 @@ class BlockLayout:
         """
         place = index
         if shape != self.view_shape:
-            flat, place = flat_index(index, shape), ()
+            flat = flat_index(index, shape)
+            place = ()
             for n in reversed(self.view_shape):
-                place, flat = (flat % n, *place), flat // n
+                place = (flat % n, *place)
+                flat = flat // n
         return tuple(i // n for i, n in zip(place, self.block_shape, strict=True))
 
 
@@ -180,7 +182,8 @@ class _ByBlockShape:
     def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
         for problem in (*self.problems(), *self.shape_problems(shape, tail)):
             raise problem
-        view, block = self.view_shape(shape), self.block_shape(shape)
+        view = self.view_shape(shape)
+        block = self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
         full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
         short = "pad" if tail == "pad" else "short"
@@ -411,7 +414,8 @@ def nearest_granularity(
             getattr(each, "strided", False),
         )
 
-    found, problems = None, []
+    found = None
+    problems = []
     for each in among:
         problem = next(iter(each.shape_problems(shape, tail)), None)
         if problem:

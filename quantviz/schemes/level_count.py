@@ -44,15 +44,18 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
     if fmt.kind == "integer":
         middle = scheme.steps_below if scheme.from_lower_end else scheme.symmetric_zero_point
         zero = middle if scheme.mode == "symmetric" else 0
-        low, high = scheme.code_min, scheme.code_max
+        low = scheme.code_min
+        high = scheme.code_max
         if isinstance(scheme.calibration, MinMax) and scheme.arithmetic.reduce_range != "none":
             # The range holds all values, and is made for these codes.
-            low, high = scheme.range_code_min, scheme.range_code_max
+            low = scheme.range_code_min
+            high = scheme.range_code_max
             if scheme.arithmetic.reduce_range == "stretched":
                 # The largest magnitude is half of these steps away from 0, which may be rounded up.
                 steps = fmt.levels // 2 - 1 if (high - low) % 2 == 0 else fmt.levels // 2 - 2
                 most = math.ceil(steps / 2)
-                low, high = zero - most, zero + most
+                low = zero - most
+                high = zero + most
         return tuple(float(code - zero) for code in range(low, high + 1))
     return tuple(sorted({value for value, _ in fmt.finite}))
 

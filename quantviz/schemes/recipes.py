@@ -271,7 +271,8 @@ def recipe_name(
     >>> recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
     'int4 per output channel'
     """
-    granularity, words = ALL_RECIPES[recipe_id].granularity, {}
+    granularity = ALL_RECIPES[recipe_id].granularity
+    words = {}
     if isinstance(granularity, PerChannel):
         # A recipe of columns does not fit a tensor of one axis, but needs a name there too.
         named = axes if len(axes.shape) > granularity.axis else MATRIX

@@ -484,7 +484,8 @@ class Scheme:
         Raises:
             QuantVizError: No combination is valid; the error is that of the nearest format.
         """
-        convention, refused = changes.get("convention", self.chosen), None
+        convention = changes.get("convention", self.chosen)
+        refused = None
         assert isinstance(convention, Convention)
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
@@ -512,7 +513,8 @@ class Scheme:
         """
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
-        own, sizes = getattr(self.granularity, "size", None), convention.offer.sizes_of(fmt.id)
+        own = getattr(self.granularity, "size", None)
+        sizes = convention.offer.sizes_of(fmt.id)
         if own is None or not sizes or own in sizes:
             return self.granularity
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
@@ -625,7 +627,8 @@ class Scheme:
         """Yield an error if the calibration is the engine's own search and the engine has none, or if the
         engine has one and the calibration is another.
         """
-        search, name = self.search, self.arithmetic.id
+        search = self.search
+        name = self.arithmetic.id
         if search is None:
             if isinstance(self.calibration, Searched) or self.arithmetic.search:
                 engines = ", ".join(each.id for each in CONVENTIONS.values() if each.search)
@@ -659,7 +662,8 @@ class Scheme:
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
         """Yield an error for each choice that the convention's engine does not support."""
         assert isinstance(self.convention, Convention)
-        offer, name = self.convention.offer, self.convention.id
+        offer = self.convention.offer
+        name = self.convention.id
         size = getattr(self.granularity, "size", None)
         for what, value, offered in (
             ("format", fmt.id, offer.formats),

@@ -29,7 +29,9 @@ def split_outside_parentheses(form: str, separator: str = ",") -> list[str]:
     >>> split_outside_parentheses("int4,per_group(size=4,axis=1)")
     ['int4', 'per_group(size=4,axis=1)']
     """
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     for at, character in enumerate(form):
         depth += (character == "(") - (character == ")")
         if character == separator and depth == 0:

@@ -40,7 +40,8 @@ class BuiltinTensor:
 
 
 def _of(literal: Any) -> BuiltinTensor:
-    shape, level = [], literal
+    shape = []
+    level = literal
     while isinstance(level, tuple):
         shape.append(len(level))
         level = level[0]
@@ -143,7 +144,8 @@ def _picture() -> torch.Tensor:
     shadow = 0.55 * torch.exp(-(((across - 0.60) / 0.26) ** 2) - ((down - 0.80) / 0.055) ** 2)
     scene = torch.where(down < 0.66, wall, table * (1 - shadow))
 
-    right, below = (across - 0.47) / 0.28, (down - 0.50) / 0.28
+    right = (across - 0.47) / 0.28
+    below = (down - 0.50) / 0.28
     flat = right**2 + below**2
     towards = (1 - flat).clamp(min=0).sqrt()
     # Light falls from the upper left, a little from the front; the table lights the ball's lower edge.

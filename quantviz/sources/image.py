@@ -27,7 +27,8 @@ _LYING = frozenset({5, 6, 7, 8})
 
 #: Most scans of a progressive JPEG. Each goes over the whole picture again; usual are some ten.
 MOST_SCANS = 200
-_JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
+_JPEG = b"\xff\xd8"
+_SCAN = b"\xff\xda"
 
 #: The functions that take each channel from a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
@@ -131,7 +132,8 @@ def _shrunk(opened: Any, size: tuple[int, int], longest_side: int) -> Any:
     rows = max(1, int(_BAND / (opened.width * step)))
     for top in range(0, small.height, rows):
         bottom = min(top + rows, small.height)
-        first, last = math.floor(top * step), min(math.ceil(bottom * step), opened.height)
+        first = math.floor(top * step)
+        last = min(math.ceil(bottom * step), opened.height)
         band = _without_transparency(opened.crop((0, first, opened.width, last)))
         # A mean over areas: no value that was not between its neighbours.
         box = (0, top * step - first, opened.width, min(bottom * step - first, band.height))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 #: Rows and columns.
 SHAPE = (128, 192)
 #: The top of the water, from the top; the place of the sun, across and down. The height is 1.
-_HORIZON, _SUN = 0.64, (0.98, 0.40)
+_HORIZON = 0.64
+_SUN = (0.98, 0.40)
 #: The width over which an edge is blended: about one and a half pixels.
 _SOFT = 1.4 / SHAPE[0]
 #: The balls that make up the tree's crown: across, down, radius.
@@ -61,7 +62,8 @@ def _shaded(scene: Array, down: Array, ridge: Array, top: float, foot: float, de
     """Put land into the scene below `ridge`, with a shade at its top, another at its foot."""
     import numpy as np
 
-    cover, t = _blend(down - ridge), np.clip((down - ridge) / depth, 0, 1)
+    cover = _blend(down - ridge)
+    t = np.clip((down - ridge) / depth, 0, 1)
     shaded: Array = scene * (1 - cover) + (top * (1 - t) + foot * t) * cover
     return shaded
 
@@ -105,7 +107,8 @@ def _water(scene: Array, down: Array, across: Array) -> Array:
     import numpy as np
 
     below = np.clip(down - _HORIZON, 0, None)
-    depth, aside = below / (1 - _HORIZON), across - _SUN[0]
+    depth = below / (1 - _HORIZON)
+    aside = across - _SUN[0]
     water = 0.60 - 0.48 * depth**0.8 + 0.20 * np.exp(-((aside / 0.34) ** 2)) * (1 - depth)
     glitter = 0.55 + 0.45 * np.sin(2 * np.pi * 26 * depth**0.75 + 4 * np.sin(9 * across))
     path = np.exp(-(((aside - 0.02 * np.sin(60 * down)) / (0.05 + 0.10 * depth)) ** 2)) * glitter

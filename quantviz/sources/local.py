@@ -83,7 +83,8 @@ def list_files(also: tuple[str, ...] = ()) -> Listing:
     folder = data_folder()
     files: list[str] = []
     skipped: list[str] = []
-    looked_at, cut_short = 0, False
+    looked_at = 0
+    cut_short = False
     waiting = [(folder, 0)] if folder else []
 
     def below(path: str | Path) -> str:
@@ -153,7 +154,9 @@ def local_version(file: str) -> str:
     from quantviz.sources.files import is_index, reader_of
     from quantviz.sources.files.npy import STORED_AS
 
-    paths, folder, path = [_real_path(file)], data_folder(), PurePosixPath(file)
+    paths = [_real_path(file)]
+    folder = data_folder()
+    path = PurePosixPath(file)
     assert folder
     # A link keeps its name, by which the others are found.
     beside = folder / path.parent

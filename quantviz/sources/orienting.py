@@ -26,7 +26,8 @@ _OUTPUTS_OF_C_ATTN = (2, 3)
 #: A name ends so where Keras and Flax name it: inputs × outputs, a convolution's with the kernel before.
 _KERNEL = re.compile(r"(?:^|[./:])(?:kernel|recurrent_kernel|pointwise_kernel)(?::\d+)?$")
 #: Containers of experts: gate and up are joined, and down undoes them.
-_GATE_UP, _DOWN = "experts.gate_up_proj", "experts.down_proj"
+_GATE_UP = "experts.gate_up_proj"
+_DOWN = "experts.down_proj"
 #: The usual name of a weight of PyTorch.
 _WEIGHT = re.compile(r"(?:^|[._])(?:weight|in_proj_weight|weight_g|weight_v)(?:\[\d+\])?$")
 
@@ -75,7 +76,8 @@ class Orienting:
         inputs.
         """
         stem = name.removesuffix(_GATE_UP).removesuffix(_DOWN)
-        gate_up, down = self._shape_of(stem + _GATE_UP), self._shape_of(stem + _DOWN)
+        gate_up = self._shape_of(stem + _GATE_UP)
+        down = self._shape_of(stem + _DOWN)
         if gate_up is None or down is None or len(gate_up) != 3 or len(down) != 3:
             return None
         turned = gate_up[2] == 2 * down[1] and gate_up[1] == down[2]

@@ -18,7 +18,8 @@ from quantviz.sources.typed import MOST_ELEMENTS, Typed
 #: Characters an element may take on average before the text is refused unread.
 _CHARACTERS_AN_ELEMENT = 64
 #: More separators than this are no tensor: `[[[[1]]]],` has nine for its one number.
-_SEPARATORS_A_WORD, _SEPARATORS_AT_ALL = 12, 10_000
+_SEPARATORS_A_WORD = 12
+_SEPARATORS_AT_ALL = 10_000
 #: Longest number. All digits of a float64 fit; converting endless ones would take more than linear time.
 _LONGEST_NUMBER = 1000
 
@@ -127,7 +128,10 @@ class _Line:
     """
 
     def __init__(self, page: _Page, start: int, end: int, decimal_comma: bool, most: int) -> None:
-        self._page, self._start, self._end, self.decimal_comma = page, start, end, decimal_comma
+        self._page = page
+        self._start = start
+        self._end = end
+        self.decimal_comma = decimal_comma
         self._word = _WORD_DECIMAL if decimal_comma else _WORD
         kinds = _SPACE.sub("", self._word.sub("w", page.text[start:end]))
         for comma in _WIDE_COMMAS:
@@ -203,7 +207,8 @@ def _unquoted(page: _Page, start: int, end: int, decimal_comma: bool) -> str:
     """Return the text with spaces for the quotes around cells, each of which must hold one number."""
 
     def cell(match: re.Match[str]) -> str:
-        first, after = start + match.start(), start + match.end()
+        first = start + match.start()
+        after = start + match.end()
         if not match[1]:
             raise page.error("typed.unclosed_quote", first)
         content = match[0][1:-1].strip()
@@ -274,11 +279,15 @@ def _table_shape(line: _Line) -> Shape:
     the `1;2;3` that spreadsheets export.
     """
     ends_row = "\n;" if _WORDS_BESIDE.search(line.kinds) else "\n"
-    rows, length, before, cells = 0, 0, "", 0
+    rows = 0
+    length = 0
+    before = ""
+    cells = 0
     for row in re.finditer(f"[^{ends_row}]+", line.kinds):
         # Most rows are like the one before.
         if row[0] != before:
-            before, cells = row[0], _cells(line, row[0], row.start())
+            before = row[0]
+            cells = _cells(line, row[0], row.start())
         if not cells:
             continue
         rows += 1
@@ -291,7 +300,8 @@ def _table_shape(line: _Line) -> Shape:
 
 def _cells(line: _Line, row: str, start: int) -> int:
     """Return the number of words of a row; an empty cell between two separators is an error."""
-    cells, pending = 0, ""
+    cells = 0
+    pending = ""
     for place, kind in enumerate(row, start):
         if kind == "w":
             cells += 1
@@ -377,7 +387,9 @@ def _add_item(line: _Line, here: _List, item_shape: Shape, place: int) -> None:
 
 def _end_row(line: _Line, here: _List, place: int) -> None:
     """End a row at `;` inside a list of numbers, as in `[1 2; 3 4]`."""
-    length, here.count, here.after_comma = here.count, 0, False
+    length = here.count
+    here.count = 0
+    here.after_comma = False
     if not length:
         raise line.error("typed.empty_cell", place)
     here.rows += 1

@@ -69,7 +69,10 @@ class Coder:
     """
 
     def __init__(self, scheme: Scheme, qparams: QParams, shape: Shape, path: str | None = None) -> None:
-        self._scheme, self._qparams, self._shape, self._layout = scheme, qparams, shape, scheme.layout(shape)
+        self._scheme = scheme
+        self._qparams = qparams
+        self._shape = shape
+        self._layout = scheme.layout(shape)
         fused = path == "fused" or (
             path is None and math.prod(shape) > limits.SMALL and scheme_ready(scheme, shape)
         )
@@ -138,7 +141,9 @@ class _Held(Stored):
     """A run of a tensor that was read already."""
 
     def __init__(self, values: Array, start: int, shape: Shape) -> None:
-        self._values, self._start, self._shape = values, start, shape
+        self._values = values
+        self._start = start
+        self._shape = shape
 
     @property
     def shape(self) -> Shape:

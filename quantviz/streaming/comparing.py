@@ -126,7 +126,8 @@ def _by_kernel(band: Band) -> Compared | None:
     program = program_of(scheme, params, layout)
     if program is None:
         return None
-    stored, apart = blocks.to_grid(band.scale, layout), np.empty(0, np.bool_)
+    stored = blocks.to_grid(band.scale, layout)
+    apart = np.empty(0, np.bool_)
     if stored is not None and bool((stored == 0).any()):
         cells = blocks.expand(stored, layout, tuple(band.x.shape)) == 0
         apart = cells.expand(band.x.shape).flatten().numpy()
@@ -137,9 +138,12 @@ def _run(band: Band, scheme: Scheme, program: Program, params: QParams, apart: n
     from quantviz.compiled.comparing import SUMS, TABLES, compare
     from quantviz.compiled.driving import CELLS_TOGETHER
 
-    layout, levels = scheme.layout(tuple(band.x.shape)), scheme.number_format.levels
-    near, hit = np.zeros(band.x.shape[1], np.int64), np.zeros(layout.block_count, np.bool_)
-    counts, sums = np.zeros((TABLES, 256), np.int64), np.zeros(len(SUMS))
+    layout = scheme.layout(tuple(band.x.shape))
+    levels = scheme.number_format.levels
+    near = np.zeros(band.x.shape[1], np.int64)
+    hit = np.zeros(layout.block_count, np.bool_)
+    counts = np.zeros((TABLES, 256), np.int64)
+    sums = np.zeros(len(SUMS))
     x, x_hat = (each.contiguous().flatten().numpy() for each in (band.x, band.x_hat))
     largest, of_nearest = compare(
         program.steps_address(),

@@ -45,8 +45,10 @@ def _compile_fixed() -> None:
 
     values = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0))
     # Equal magnitudes of both signs, so that the order of the two decides.
-    values[0, 0], values[1, 1] = 8.0, -8.0
-    x, scheme = InMemory(values), Scheme("int8")
+    values[0, 0] = 8.0
+    values[1, 1] = -8.0
+    x = InMemory(values)
+    scheme = Scheme("int8")
     known = tensor_facts.facts(x)
     qparams = ranges.qparams(x, scheme, ranges.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax)
     for how in ("largest", "mean"):

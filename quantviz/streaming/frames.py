@@ -97,7 +97,8 @@ class Frame:
 
         They are whole pixels, or the pieces of a pixel that is larger.
         """
-        tallest, widest = int(np.diff(self.line_edges).max()), int(np.diff(self.cell_edges).max())
+        tallest = int(np.diff(self.line_edges).max())
+        widest = int(np.diff(self.cell_edges).max())
         width = int(self.cell_edges[-1] - self.cell_edges[0])
         # Whole lines where they are not too long: their neighbours follow in memory.
         across = len(self.cell_edges) - 1 if width <= most else max(1, most // (tallest * widest))
@@ -130,7 +131,8 @@ class Frame:
             return values
         index: list[int | slice] = list(self.at)
         assert self.line_axis is not None
-        index[self.line_axis], index[self.cell_axis] = slice(top, bottom), slice(left, right)
+        index[self.line_axis] = slice(top, bottom)
+        index[self.cell_axis] = slice(left, right)
         window: Window = tuple(index)
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
@@ -141,7 +143,8 @@ class Frame:
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
         if cell_stride != 1:
-            lines, cells = torch.arange(top, bottom) * line_stride, torch.arange(left, right) * cell_stride
+            lines = torch.arange(top, bottom) * line_stride
+            cells = torch.arange(left, right) * cell_stride
             coder.put_at(values, base + (lines[:, None] + cells).flatten(), made)
             return
         start = base + left
@@ -154,7 +157,8 @@ class Frame:
 
     def places_in(self, at: Array) -> torch.Tensor:
         """Return the place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
-        heights, widths = np.diff(self.row_edges)[:, None], np.diff(self.col_edges)[None, :]
+        heights = np.diff(self.row_edges)[:, None]
+        widths = np.diff(self.col_edges)[None, :]
         rows = self.row_edges[:-1, None] + at // widths
         cols = self.col_edges[None, :-1] + at % widths
         assert (rows < self.row_edges[:-1, None] + heights).all()

@@ -148,7 +148,8 @@ def measure(
         nonfinite_notes(x, scheme, known)
         found = ranges(stored, scheme, importance=weights)
         assert isinstance(found, QParams)
-        qparams, scheme = found, scheme.weighted
+        qparams = found
+        scheme = scheme.weighted
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         if path is None and qparams is None and isinstance(x, Stored):
             r = quantized(stored, scheme, known)
@@ -179,7 +180,8 @@ def measure(
         notes = (*notes, *nonfinite_notes(x, scheme, known))
         assert tally
         if not tally.finite:
-            params, at = _params_of_whole(stored, scheme, qparams, known), tally.largest_at
+            params = _params_of_whole(stored, scheme, qparams, known)
+            at = tally.largest_at
             value = float(codes(stored, scheme, params, at, at + 1)[1][0])
             raise infinite_value(
                 value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape)
@@ -261,11 +263,14 @@ def more_moments(
         made = Buffers(limits.CHUNK if coder else 0)
         for k in numbers:
             for start, stop in runs_between(pieces[k][1] - pieces[k][0], limits.CHUNK):
-                start, stop = start + pieces[k][0], stop + pieces[k][0]
-                own, part = x.run(start, stop), made.part(0, stop - start)
+                start = start + pieces[k][0]
+                stop = stop + pieces[k][0]
+                own = x.run(start, stop)
+                part = made.part(0, stop - start)
                 if coder is not None:
                     coder.put(own, start, part)
-                moments, before = _moments_of_chunk(own, part, wanted, scheme), found[k]
+                moments = _moments_of_chunk(own, part, wanted, scheme)
+                before = found[k]
                 found[k] = moments if before is None else before.join(moments)
 
     shared_out(work, range(len(pieces)), threads)
@@ -275,7 +280,8 @@ def more_moments(
 
 def _moments_of_chunk(values: Array, made: Buffers, wanted: Collection[str], scheme: Scheme) -> Moments:
     keep = np.isfinite(values) if scheme.leaves_out else slice(None)
-    x, sums = values[keep].astype(np.float64), {}
+    x = values[keep].astype(np.float64)
+    sums = {}
     if not {"x", "x3", "x4"}.isdisjoint(wanted):
         square = x * x
         sums = {"x": x.sum(), "x3": (square * x).sum(), "x4": (square * square).sum()}
@@ -301,8 +307,10 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
 
 def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Tally, str]:
     """Return the sums of all cells, and the name of the path that ran."""
-    scheme, given = asked.scheme, asked.given
-    layout, fmt = in_line(scheme.layout(x.shape)), scheme.number_format
+    scheme = asked.scheme
+    given = asked.given
+    layout = in_line(scheme.layout(x.shape))
+    fmt = scheme.number_format
     rows = rows_of_piece(layout, x.shape, asked)
     compiled = asked.path != "chunked" and kernel_access.has_kernels()
     banded = compiled and given is None and rows < layout.view_shape[0] and scheme.calibration.of_values
@@ -328,22 +336,23 @@ def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Ta
         return Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else (), room=room)
 
     whole = new()
-    in_order, tallies, lines = (
-        InOrder[Pieces](lambda pieces: pieces.add_to(whole)),
-        [whole],
-        len(whole.signal),
-    )
+    in_order = InOrder[Pieces](lambda pieces: pieces.add_to(whole))
+    tallies = [whole]
+    lines = len(whole.signal)
 
     def tally() -> Tally:
         tallies.append(new())
         return tallies[-1]
 
     def of_bands(items: Iterator[tuple[int, int]]) -> None:
-        own, made, of_row = tally(), Buffers(driving.CELLS_TOGETHER), math.prod(layout.view_shape[1:])
+        own = tally()
+        made = Buffers(driving.CELLS_TOGETHER)
+        of_row = math.prod(layout.view_shape[1:])
         run = program.of_bands(x, layout, rows * of_row, float(absmax), made, own)
         for first, last in items:
             pieces = Pieces(last - first, rows * of_row, lines)
-            row, end = first * rows, min(last * rows, layout.view_shape[0])
+            row = first * rows
+            end = min(last * rows, layout.view_shape[0])
             while row < end:
                 k = row // rows
                 row = (
@@ -376,17 +385,17 @@ def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Ta
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         assert params is not None
-        own, made, flat = tally(), Buffers(driving.CELLS_TOGETHER), program.of_blocks(params)
+        own = tally()
+        made = Buffers(driving.CELLS_TOGETHER)
+        flat = program.of_blocks(params)
         for first, last in items:
             pieces = Pieces(last - first, size, lines)
             program.of_pieces(x, first * size, min(last * size, x.count), layout, flat, made, own, pieces)
             in_order.put(first, pieces, last - first)
 
     size = size_of_piece(x.shape, asked)
-    count, most = (
-        (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)),
-        max(1, _MOST_LINES // max(lines, 1)),
-    )
+    count = -(-layout.view_shape[0] // rows) if banded else -(-x.count // size)
+    most = max(1, _MOST_LINES // max(lines, 1))
     shares = shares_of(count, 1, in_place=x.in_place, threads=asked.threads)
     shares = (
         (start, min(start + most, last)) for first, last in shares for start in range(first, last, most)
@@ -397,7 +406,8 @@ def _streamed(x: Stored, asked: MeasureOptions, known: Facts | None) -> tuple[Ta
 
 def _chunked(x: Stored, asked: MeasureOptions, params: QParams, whole: Tally) -> Tally:
     """Return the sums of all cells by the reference's operations; the plan alone decides a piece's sums."""
-    in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), size_of_piece(x.shape, asked)
+    in_order = InOrder[Pieces](lambda pieces: pieces.add_to(whole))
+    size = size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
     def work(pieces: Iterator[tuple[int, int]]) -> None:
@@ -422,10 +432,8 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
-    largest, counted = (
-        place_of(int(errors.argmax()), r.shape),
-        r.x.numel() if r.counted is None else int(r.counted.sum()),
-    )
+    largest = place_of(int(errors.argmax()), r.shape)
+    counted = r.x.numel() if r.counted is None else int(r.counted.sum())
     moments = Moments.of(r)
     found = MappingProxyType(
         metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics))

@@ -86,12 +86,14 @@ def overview(
     ([[-8.0, 7.0]], [[-7, 6]], [[1, 3]])
     """
     x_values, x_at = known or pooled(x, patch, pixels, how, view)
-    frame, largest = Frame.of(x.shape, patch, pixels, view), how == "largest"
+    frame = Frame.of(x.shape, patch, pixels, view)
+    largest = how == "largest"
     coder = Coder(scheme, qparams, x.shape)
     if largest:
         errors, error_at = _largest_errors(x, frame, coder)
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
-        q, x_hat = chosen.q.numpy(), chosen.x_hat.numpy()
+        q = chosen.q.numpy()
+        x_hat = chosen.x_hat.numpy()
     else:
         q, x_hat, (errors, error_at) = _averages(x, frame, coder, scheme.number_format, how)
     return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how)
@@ -169,7 +171,8 @@ def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: t
     [[-8, 7]]
     """
     rows, cols = x.shape
-    patch, error = Patch(0, 0, rows, cols), torch.where(torch.isfinite(x), x_hat - x, math.nan)
+    patch = Patch(0, 0, rows, cols)
+    error = torch.where(torch.isfinite(x), x_hat - x, math.nan)
     (values, x_at), (errors, error_at) = (pooled(InMemory(each), patch, pixels) for each in (x, error))
     frame = Frame.of((rows, cols), patch, pixels, None)
     places = frame.places_in(x_at)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 #: The bits of a float32's magnitude, and those of Inf: larger magnitudes are NaN.
-_MAGNITUDE, _INF = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_INF = np.int32(0x7F800000)
 #: Cells that are pooled at a time: the intermediate results stay in a core's cache.
 _TOGETHER = 2**16
 
@@ -32,21 +33,28 @@ def add_largest(
     here = cell_edges[first : last + 1]
     begin = np.clip(here, *cells) - cells[0]
     values: Array = np.ndarray((lines[1] - lines[0], stride), bits.dtype, bits)
-    i, top = int(np.searchsorted(line_edges, lines[0], side="right")) - 1, lines[0]
+    i = int(np.searchsorted(line_edges, lines[0], side="right")) - 1
+    top = lines[0]
     while top < lines[1]:
         bottom = min(int(line_edges[i + 1]), lines[1])
         of_lines = values[top - lines[0] : bottom - lines[0]]
-        down, whole = top - int(line_edges[i]), int(line_edges[i + 1] - line_edges[i])
+        down = top - int(line_edges[i])
+        whole = int(line_edges[i + 1] - line_edges[i])
         pixels, row, cell = _firsts(of_lines, begin, turned)
         across = cell + cells[0] - here[pixels]
         at = across * whole + down + row if turned else (down + row) * np.diff(here)[pixels] + across
-        new, new_at = found[i, first:last], found_at[i, first:last]
-        value, known, known_at = of_lines[row, cell], new[pixels] & _MAGNITUDE, new_at[pixels]
+        new = found[i, first:last]
+        new_at = found_at[i, first:last]
+        value = of_lines[row, cell]
+        known = new[pixels] & _MAGNITUDE
+        known_at = new_at[pixels]
         better = (
             (known_at < 0) | (value & _MAGNITUDE > known) | ((value & _MAGNITUDE == known) & (at < known_at))
         )
-        new[pixels[better]], new_at[pixels[better]] = value[better], at[better]
-        top, i = bottom, i + 1
+        new[pixels[better]] = value[better]
+        new_at[pixels[better]] = at[better]
+        top = bottom
+        i = i + 1
 
 
 def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Array]:

@@ -48,7 +48,8 @@ class LargestCells:
         self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
 
     def add(self, values: Array, part: Part) -> None:
-        frame, kernels = self._frame, pooling_kernels() if fixed_ready() else pooling_without_numba
+        frame = self._frame
+        kernels = pooling_kernels() if fixed_ready() else pooling_without_numba
         kernels.add_largest(
             read_only(values.view(np.int32)),
             part.lines,
@@ -88,8 +89,10 @@ class CellMeans:
 
     def __init__(self, frame: Frame, squared: bool) -> None:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
-        self._frame, self._squared = frame, squared
-        self._sums, self._counts = np.zeros(size), np.zeros(size)
+        self._frame = frame
+        self._squared = squared
+        self._sums = np.zeros(size)
+        self._counts = np.zeros(size)
 
     def add(self, values: Array, part: Part) -> None:
         frame = self._frame

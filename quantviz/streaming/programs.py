@@ -85,12 +85,12 @@ class Program:
         from quantviz.compiled import driving
 
         to = tally or Tally(self.code_min, 0, ())
-        by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.marks)
-        place, known = (
-            self.place(layout, start, stop, offset),
-            (of_blocks, layout.block_count, *self.constants),
-        )
-        keep, room = tally is None, np.empty(driving.SUMMED)
+        by_axis = (to.shape, to.signal, to.noise)
+        totals = (to.code_min, to.sums, to.counts, to.marks)
+        place = self.place(layout, start, stop, offset)
+        known = (of_blocks, layout.block_count, *self.constants)
+        keep = tally is None
+        room = np.empty(driving.SUMMED)
         code = self._code(layout, tally)
         driving.drive(
             code,
@@ -121,7 +121,8 @@ class Program:
         """Add up some planned pieces from `start` on: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
 
-        place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
+        place = self.place(layout, start, stop, 0)
+        known = (of_blocks, layout.block_count, *self.constants)
         to = tally.shape, np.empty(driving.SUMMED), tally.code_min, tally.counts, tally.marks, pieces.arrays
         code = self._code(layout, tally)
         driving.drive_pieces(
@@ -151,7 +152,8 @@ class Program:
         if ranges is None or not fills(layout):
             return lambda start, stop, done, pieces: start
         band = layout_of_rows(layout, 0, rows_of_band(layout, min(limits.BAND, piece)))
-        size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
+        size = math.prod(band.view_shape)
+        length, width = (layout.view_shape[-1], layout.block_shape[-1])
         ends = (np.empty(band.block_count, np.int32) for _ in range(2))
         before = (
             ranges,
@@ -188,7 +190,8 @@ class Program:
         self, layout: BlockLayout, start: int, stop: int, offset: int
     ) -> tuple[int, int, int, int, Array]:
         """Return the place of the cells from `start` to before `stop`, as arguments of the kernels."""
-        length, width = layout.view_shape[-1], layout.block_shape[-1]
+        length = layout.view_shape[-1]
+        width = layout.block_shape[-1]
         return (
             offset,
             length,
@@ -238,7 +241,8 @@ def compiled_program(
     trials_address = cache(partial(compiler().trials, code))
     names = params_of(code)
     of_ranges = cache(lambda: _block_program(scheme, names))
-    code_min, ends = scheme.number_format.code_min, (float(scheme.value_min), float(scheme.value_max))
+    code_min = scheme.number_format.code_min
+    ends = (float(scheme.value_min), float(scheme.value_max))
     return Program(
         address,
         sums_addresses,

@@ -50,18 +50,17 @@ class Trial:
         alone: bool,
         piece: int,
     ) -> None:
-        self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = (
-            x,
-            start,
-            scheme,
-            layout,
-            absmax,
-            alone,
-        )
+        self._x = x
+        self._start = start
+        self._scheme = scheme
+        self._layout = layout
+        self._absmax = absmax
+        self._alone = alone
         self._cells = in_line(layout)
         # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
         # of its own.
-        length, size = self._cells.view_shape[-1], max(piece, _CELLS_A_BLOCK * layout.block_count)
+        length = self._cells.view_shape[-1]
+        size = max(piece, _CELLS_A_BLOCK * layout.block_count)
         lines = [(start, stop)] if length <= size else runs_between(stop, length, start)
         step = max(size // length, 1) * length if length <= size else size
         self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
@@ -136,10 +135,8 @@ class Trial:
             start - self._start,
             np.zeros(begins[-1]),
         )
-        bases, chance = (
-            bases_of(self._cells, first, stop - self._start),
-            self._scheme.arithmetic.ties == "stochastic",
-        )
+        bases = bases_of(self._cells, first, stop - self._start)
+        chance = self._scheme.arithmetic.ties == "stochastic"
         place = start, min(length, stop - start), first % length, width, bases, begins
         trials.add_noises(
             program.trials_address(),
@@ -202,7 +199,8 @@ def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None
     >>> _first_of_blocks(3, 12, BlockLayout((2, 6), (1, 4), (2, 2)))
     array([0, 1, 3, 7])
     """
-    length, width = layout.view_shape[-1], layout.block_shape[-1]
+    length = layout.view_shape[-1]
+    width = layout.block_shape[-1]
     if width == 1:
         return None
     lines = np.arange(start // length, -(-stop // length))[:, None] * length
@@ -226,7 +224,8 @@ def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
     from quantviz.compiled.lanes import WIDTH
 
     counts = np.bincount(of, minlength=blocks)
-    sizes, before = -(-counts // WIDTH) * WIDTH, np.cumsum(counts) - counts
+    sizes = -(-counts // WIDTH) * WIDTH
+    before = np.cumsum(counts) - counts
     begins = np.concatenate([[0], np.cumsum(sizes)])
     places = np.arange(len(of)) + np.repeat(begins[:-1] - before, counts)
     of_trial = np.repeat(before, sizes)

@@ -58,7 +58,8 @@ def ranges(
         return torch.tensor(facts(x).absmax if absmax is None else absmax)
 
     size = x.count if scheme.calibration.together else min(limits.BAND, piece)
-    rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
+    rows = rows_of_band(layout, size)
+    length = math.prod(layout.view_shape[1:])
     if scheme.search is not None:
         rows = rows_of_band(layout_of_runs(layout, scheme.search.run), piece)
     elif importance is not None:
@@ -113,7 +114,8 @@ def _blocks(
     """Return the statistics of a tensor's blocks, or those of a band, for calibrations; `reads` is whether
     the calibration reads the values themselves.
     """
-    dtype, finite_only = torch_dtype(scheme.range_dtype), scheme.leaves_out
+    dtype = torch_dtype(scheme.range_dtype)
+    finite_only = scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
     found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)

@@ -21,7 +21,9 @@ class Band(Stored):
     """Some whole rows of a tensor's view, one after the other in its memory."""
 
     def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
-        self._x, self._offset, self._shape = x, offset, shape
+        self._x = x
+        self._offset = offset
+        self._shape = shape
 
     @property
     def shape(self) -> Shape:
@@ -85,14 +87,13 @@ def windows_of(
     step = max(piece // of_block, 1)
     for first in range(0, layout.grid_shape[axis], step):
         last = min(first + step, layout.grid_shape[axis])
-        low, high = (
-            first * layout.block_shape[axis],
-            min(last * layout.block_shape[axis], layout.view_shape[axis]),
-        )
+        low = first * layout.block_shape[axis]
+        high = min(last * layout.block_shape[axis], layout.view_shape[axis])
         view = tuple(high - low if a == axis else n for a, n in enumerate(layout.view_shape))
         grid = tuple(last - first if a == axis else n for a, n in enumerate(layout.grid_shape))
         window, place = ([slice(0, n) for n in lengths] for lengths in (layout.view_shape, layout.grid_shape))
-        window[axis], place[axis] = slice(low, high), slice(first, last)
+        window[axis] = slice(low, high)
+        place[axis] = slice(first, last)
         yield tuple(window), BlockLayout(view, layout.block_shape, grid, layout.tail), tuple(place)
 
 
@@ -126,12 +127,14 @@ def bases_of(layout: BlockLayout, start: int, stop: int) -> Array:
     """
     length = layout.view_shape[-1]
     rest = np.arange(start // length, (stop - 1) // length + 1)
-    bases, factor = np.zeros(len(rest), np.int64), layout.grid_shape[-1]
+    bases = np.zeros(len(rest), np.int64)
+    factor = layout.grid_shape[-1]
     for n, size, count in reversed(
         list(zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True))[:-1]
     ):
         bases += rest % n // size * factor
-        rest, factor = rest // n, factor * count
+        rest = rest // n
+        factor = factor * count
     return bases
 
 
@@ -143,7 +146,8 @@ def place_of(flat: int, shape: Shape) -> Shape:
     """
     index: Shape = ()
     for n in reversed(shape):
-        index, flat = (flat % n, *index), flat // n
+        index = (flat % n, *index)
+        flat = flat // n
     return index
 
 

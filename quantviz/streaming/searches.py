@@ -52,7 +52,8 @@ def code_of(scheme: Scheme, shape: Shape, *, weighted: bool = False) -> SearchCo
 
 def warm(scheme: Scheme, shape: Shape) -> None:
     """Compile the search of a scheme's scales, so that a later call does not wait for it."""
-    code, search = code_of(scheme, shape), scheme.search
+    code = code_of(scheme, shape)
+    search = scheme.search
     if code is not None and search is not None:
         one = torch.zeros(scheme.layout(shape).block_size, search.run, 1)
         find(code, one, None, search, scheme.number_format)

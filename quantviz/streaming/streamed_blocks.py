@@ -39,8 +39,13 @@ class StreamedBlocks:
         alone: bool = False,
         piece: int = limits.PIECE,
     ) -> None:
-        self._x, self._layout, self._dtype = x, layout, dtype
-        self._finite_only, self._absolute, self._alone, self._piece = finite_only, absolute, alone, piece
+        self._x = x
+        self._layout = layout
+        self._dtype = dtype
+        self._finite_only = finite_only
+        self._absolute = absolute
+        self._alone = alone
+        self._piece = piece
         self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
         self._one = layout.block_count == 1 and layout.tail != "pad"
 
@@ -57,13 +62,15 @@ class StreamedBlocks:
         extreme = torch.where(hi > -lo, hi, lo)
         ties = hi == -lo
         if bool(ties.any()):
-            flat, wanted = extreme.flatten().numpy().copy(), ties.flatten().numpy().copy()
+            flat = extreme.flatten().numpy().copy()
+            wanted = ties.flatten().numpy().copy()
             sizes = extreme.abs().flatten().numpy()
             for start, stop in runs_between(self._x.count, self._piece):
                 if not fixed_ready():
                     found = np.flatnonzero(np.abs(run := self._x.run(start, stop)) == sizes[0])
                     if len(found):
-                        flat[0], wanted[0] = run[found[0]], False
+                        flat[0] = run[found[0]]
+                        wanted[0] = False
                         break
                     continue
                 from quantviz.compiled import run_kernels
@@ -106,7 +113,8 @@ class StreamedBlocks:
             wait_for_kernels()
             from quantviz.compiled.run_kernels import add_exactly
 
-            partials, count = np.zeros(128), 0
+            partials = np.zeros(128)
+            count = 0
             for start, stop in runs_between(self._x.count, self._piece):
                 run = run_of(self._x, start, stop)
                 add_exactly(run, self._finite_only, partials)
@@ -161,14 +169,13 @@ class StreamedBlocks:
         if self._ends is None:
             from quantviz.compiled import run_kernels
 
-            layout, (length, width) = self._layout, self._along
+            layout = self._layout
+            length, width = self._along
             grids: list[tuple[Array, Array]] = []
 
             def work(runs: Iterator[tuple[int, int]]) -> None:
-                lo, hi = (
-                    np.full(layout.block_count, 0x7FFFFFFF, np.int32),
-                    np.full(layout.block_count, -0x80000000, np.int32),
-                )
+                lo = np.full(layout.block_count, 0x7FFFFFFF, np.int32)
+                hi = np.full(layout.block_count, -0x80000000, np.int32)
                 grids.append((lo, hi))
                 for start, stop in runs:
                     at = start // length, bases_of(layout, start, stop)
@@ -185,7 +192,8 @@ class StreamedBlocks:
             for more_low, more_high in grids[1:]:
                 np.minimum(low, more_low, out=low)
                 np.maximum(high, more_high, out=high)
-            lo, hi = run_kernels.numbers_of(low), run_kernels.numbers_of(high)
+            lo = run_kernels.numbers_of(low)
+            hi = run_kernels.numbers_of(high)
             if self._finite_only:
                 lo, hi = (np.where(low > high, np.float32(0), ends) for ends in (lo, hi))
             ends = tuple(viewed(torch.from_numpy(each), layout.grid_shape) for each in (lo, hi))
@@ -310,7 +318,9 @@ class _OneBlock:
         count: int,
         alone: bool,
     ) -> None:
-        self._runs, self._count, self._threads = runs, count, 1 if alone else None
+        self._runs = runs
+        self._count = count
+        self._threads = 1 if alone else None
         self.numbers = torch.zeros(1, dtype=torch.int64)
         self.ends = ends[0].flatten(), ends[1].flatten()
 

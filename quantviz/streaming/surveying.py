@@ -110,7 +110,8 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     """
     known = known or facts(x)
     bins = ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi)
-    coder, plan = Coder(scheme, qparams, x.shape), _Plan(x.shape, scheme, qparams, n, bins)
+    coder = Coder(scheme, qparams, x.shape)
+    plan = _Plan(x.shape, scheme, qparams, n, bins)
     whole = _SurveyTally(plan, 0, x.count)
     in_order = InOrder(whole.join)
 
@@ -216,12 +217,10 @@ class _Plan:
         have sums, it is whole rows of blocks.
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
-        most, count = (
-            max(
-                limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)
-            ),
-            math.prod(self.shape),
+        most = max(
+            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)
         )
+        count = math.prod(self.shape)
         row = 1 if self.all_kept else _row_of_blocks(self.layout)
         size = max(1, most // row) * row
         return ((start, min(start + size, count)) for start in range(0, count, size))
@@ -231,7 +230,9 @@ class _SurveyTally:
     """The counts and sums of a survey over the cells from `start` to before `stop`."""
 
     def __init__(self, plan: _Plan, start: int, stop: int) -> None:
-        self._plan, self._start, self._stop = plan, start, stop
+        self._plan = plan
+        self._start = start
+        self._stop = stop
         self._value_counts = np.zeros((len(PARTS), len(plan.bins.edges) - 1), dtype=np.int64)
         self._error_counts = np.zeros((len(PARTS), ERROR_BINS + 2), dtype=np.int64)
         self._worst: list[tuple[float, int]] = []
@@ -248,7 +249,8 @@ class _SurveyTally:
 
     def add(self, x: Stored, coder: Coder, buffers: Buffers) -> None:
         """Add its cells."""
-        plan, blocks = self._plan, self._blocks or _Adder(self._plan.layout, self._start, self._stop)
+        plan = self._plan
+        blocks = self._blocks or _Adder(self._plan.layout, self._start, self._stop)
         largest = _WorstOfRun(plan.n)
         for begin in range(self._start, self._stop, limits.CELLS_AT_ONCE):
             values = x.run(begin, min(begin + limits.CELLS_AT_ONCE, self._stop))
@@ -259,10 +261,8 @@ class _SurveyTally:
             finite = np.isfinite(values)
             if not finite.all():
                 counted = tuple(each[finite] for each in counted)
-                values, error = (
-                    np.where(finite, values, np.float32(0)),
-                    np.where(finite, error, np.float32(0)),
-                )
+                values = np.where(finite, values, np.float32(0))
+                error = np.where(finite, error, np.float32(0))
             pooling_kernels().add_to_bins(
                 read_only(counted[0]),
                 *counted[1:],
@@ -296,7 +296,8 @@ class _SurveyTally:
         """Return the finished survey."""
         plan = self._plan
         if self._blocks:
-            blocks, numbers = self._blocks.moments, np.arange(plan.layout.block_count)
+            blocks = self._blocks.moments
+            numbers = np.arange(plan.layout.block_count)
             noise = float(_array(blocks.e2).sum())
         else:
             numbers = np.concatenate([numbers for numbers, _ in self._worst_blocks])
@@ -333,11 +334,9 @@ class _WorstOfRun:
     """The cells of largest |error| of a run, the first of equal ones."""
 
     def __init__(self, n: int) -> None:
-        self._sizes, self._places, self._count = (
-            np.full(n, -1.0, dtype=np.float32),
-            np.zeros(n, dtype=np.int64),
-            0,
-        )
+        self._sizes = np.full(n, -1.0, dtype=np.float32)
+        self._places = np.zeros(n, dtype=np.int64)
+        self._count = 0
 
     def add(self, error: Array, start: int) -> None:
         self._count = pooling_kernels().keep_largest(error, start, self._sizes, self._places, self._count)
@@ -354,14 +353,13 @@ class _Adder:
 
     def __init__(self, layout: BlockLayout, start: int, stop: int) -> None:
         self._layout = layout
-        row, inner = math.prod(layout.grid_shape[1:]), _row_of_blocks(layout)
+        row = math.prod(layout.grid_shape[1:])
+        inner = _row_of_blocks(layout)
         self.first = start // inner * row
         count = -(-stop // inner) * row - self.first
-        self._signal, self._noise, self._largest = (
-            np.zeros(count),
-            np.zeros(count),
-            np.zeros(count, dtype=np.float32),
-        )
+        self._signal = np.zeros(count)
+        self._noise = np.zeros(count)
+        self._largest = np.zeros(count, dtype=np.float32)
         self._left_out = np.zeros(count)
         fill = (1,) * (4 - len(layout.view_shape))
         self._sizes = tuple(

@@ -116,9 +116,14 @@ def _of_key(key: int) -> float:
 
 def _facts_of_runs(x: Stored) -> Facts:
     """Return the facts of a tensor, computed by NumPy."""
-    lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
+    lo = math.inf
+    hi = -math.inf
+    best = -1.0
+    largest = 0
+    negative = 0
     nan = inf = minus_inf = 0
-    first, value = -1, 0.0
+    first = -1
+    value = 0.0
     for start, stop in runs_between(x.count, limits.PIECE):
         run = x.run(start, stop)
         ends = float(run.min()), float(run.max())
@@ -134,11 +139,13 @@ def _facts_of_runs(x: Stored) -> Facts:
                 continue
             ends = float(run[finite].min()), float(run[finite].max())
             run = np.where(finite, run, np.float32(np.nan))
-        lo, hi = min(lo, ends[0]), max(hi, ends[1])
+        lo = min(lo, ends[0])
+        hi = max(hi, ends[1])
         negative += int(np.count_nonzero(run < 0))
         top = max(-ends[0], ends[1])
         if top > best:
-            best, largest = top, start + int(np.argmax(np.abs(run) == top))
+            best = top
+            largest = start + int(np.argmax(np.abs(run) == top))
     if best < 0:
         lo = hi = 0.0
     found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None

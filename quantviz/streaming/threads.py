@@ -50,7 +50,9 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     done with one.
     """
     listed = list(items)
-    lock, rest, progress = threading.Lock(), iter(listed), Progress(len(listed))
+    lock = threading.Lock()
+    rest = iter(listed)
+    progress = Progress(len(listed))
 
     def taken() -> Iterator[_T]:
         while True:
@@ -81,7 +83,9 @@ class InOrder(Generic[_T]):
     """
 
     def __init__(self, take: Callable[[_T], object]) -> None:
-        self._take, self._next, self._lock = take, 0, threading.Lock()
+        self._take = take
+        self._next = 0
+        self._lock = threading.Lock()
         self._waiting: dict[int, tuple[int, _T]] = {}
 
     def put(self, first: int, made: _T, count: int = 1) -> None:
@@ -106,7 +110,8 @@ def shares_of(
     >>> list(shares_of(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]
     """
-    start, threads = 0, threads or default_threads()
+    start = 0
+    threads = threads or default_threads()
     while start < count:
         size = max(least, (count - start) // (2 * threads) // step * step if in_place else 0)
         yield start, min(start + size, count)

@@ -16,7 +16,8 @@ from quantviz.tensors.lazy import Stored
 Array = npt.NDArray[Any]
 
 #: Bars of a histogram for display, and of one for computation: a multiple.
-BARS, FINE_BARS = 96, 3072
+BARS = 96
+FINE_BARS = 3072
 #: Elements counted at a time: the intermediate results stay in a core's cache.
 _AT_ONCE = 2**17
 

@@ -187,7 +187,8 @@ def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:
 
 
 def _difference(correct: Outcome, broken: Outcome, place: Place) -> Facts:
-    q, zero_point = broken.q[place].item(), broken.values["zero_point"]
+    q = broken.q[place].item()
+    zero_point = broken.values["zero_point"]
     return {"difference": q - zero_point, "wrapped": (broken.q - zero_point)[place].item()}
 
 
@@ -231,7 +232,8 @@ def _mean_error(correct: Outcome, broken: Outcome, place: Place) -> Facts:
 
 
 def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
-    scale, zero_point = broken.values["scale"].item(), broken.values["zero_point"]
+    scale = broken.values["scale"].item()
+    zero_point = broken.values["zero_point"]
     return {"scale": scale, "moved": zero_point + scale * zero_point}
 
 

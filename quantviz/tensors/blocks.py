@@ -89,12 +89,14 @@ class Blocks:
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return smallest and largest value of each block."""
-        inside, padded = _inside(self.layout), self.layout.tail == "pad"
+        inside = _inside(self.layout)
+        padded = self.layout.tail == "pad"
         lo = _split(self._filled(math.inf), self.layout, 0 if padded else math.inf).amin(inside)
         hi = _split(self._filled(-math.inf), self.layout, 0 if padded else -math.inf).amax(inside)
         if self.counted is not None:
             empty = lo > hi
-            lo, hi = lo.masked_fill(empty, 0), hi.masked_fill(empty, 0)
+            lo = lo.masked_fill(empty, 0)
+            hi = hi.masked_fill(empty, 0)
         return lo.to(self.dtype), hi.to(self.dtype)
 
     def extreme(self) -> torch.Tensor:
@@ -120,7 +122,8 @@ class Blocks:
         zeros = self._padding()
         last = rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + zeros - 1
         if self.counted is not None:
-            ordered, last = ordered.masked_fill((last < 0).unsqueeze(-1), 0), last.clamp(min=0)
+            ordered = ordered.masked_fill((last < 0).unsqueeze(-1), 0)
+            last = last.clamp(min=0)
         # The zeros that fill a padded block come after its negative values; they are counted, not made.
         negative = (ordered < 0).sum(-1)
 
@@ -137,7 +140,8 @@ class Blocks:
         for percent in percents:
             place = last * percent / 100
             below = place.floor()
-            lower, upper = at(below), at(torch.minimum(below + 1, last))
+            lower = at(below)
+            upper = at(torch.minimum(below + 1, last))
             answers.append((lower + (upper - lower) * (place - below)).to(self.dtype))
         return tuple(answers)
 
@@ -145,10 +149,8 @@ class Blocks:
         """Return the mean of |x| of each block: the exact sum rounded once, so that no order of adding up
         changes it.
         """
-        sizes, counts = (
-            rows_of_blocks(self._filled(0).abs(), self.layout, 0),
-            rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + self._padding(),
-        )
+        sizes = rows_of_blocks(self._filled(0).abs(), self.layout, 0)
+        counts = rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + self._padding()
         sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
         # Nothing counted adds up to 0.
         return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
@@ -180,7 +182,8 @@ class Blocks:
         >>> blocks.of_runs(torch.arange(8).reshape(2, 4)).tolist()
         [[0, 1], [4, 5], [2, 3], [6, 7]]
         """
-        axis, of_runs = _axis_of_groups(self.layout), layout_of_runs(self.layout, len(values))
+        axis = _axis_of_groups(self.layout)
+        of_runs = layout_of_runs(self.layout, len(values))
         lines = values.T.reshape(*of_runs.grid_shape, len(values))
         return lines.movedim(-1, axis + 1).reshape(self.layout.grid_shape)
 
@@ -247,9 +250,11 @@ def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
     (1, 2)
     """
     axis = _axis_of_groups(layout)
-    block, grid = list(layout.block_shape), list(layout.grid_shape)
+    block = list(layout.block_shape)
+    grid = list(layout.grid_shape)
     count = count or grid[axis]
-    block[axis], grid[axis] = block[axis] * count, grid[axis] // count
+    block[axis] = block[axis] * count
+    grid[axis] = grid[axis] // count
     return BlockLayout(layout.view_shape, tuple(block), tuple(grid), layout.tail)
 
 
@@ -313,7 +318,9 @@ def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
     >>> block_numbers(torch.tensor([0, 3, 7]), PerBlock(1, 2).layout((2, 4))).tolist()
     [0, 1, 3]
     """
-    numbers, rest, inner = torch.zeros_like(places), places, math.prod(layout.view_shape)
+    numbers = torch.zeros_like(places)
+    rest = places
+    inner = math.prod(layout.view_shape)
     for length, size, count in zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True):
         inner //= length
         numbers = numbers * count + rest // inner // size
@@ -417,7 +424,8 @@ def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
 
 
 def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
-    view, axes = x.reshape(layout.view_shape), _axes(layout)
+    view = x.reshape(layout.view_shape)
+    axes = _axes(layout)
     missing = [
         blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)
     ]

@@ -93,7 +93,8 @@ class NonFinite:
         if bool(finite.all()):
             return None
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
-        nan, inf = int(torch.isnan(values).sum()), int((values == math.inf).sum())
+        nan = int(torch.isnan(values).sum())
+        inf = int((values == math.inf).sum())
         return cls(
             nan,
             inf,
@@ -206,7 +207,8 @@ def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -
         tensor, rounding = as_dtype(tensor, rounded_to)
     values, notes = as_float32(tensor)
     notes = (*rounding, *notes)
-    dtype, found = dtype_name(given.dtype), NonFinite.of(values, given)
+    dtype = dtype_name(given.dtype)
+    found = NonFinite.of(values, given)
     if found is None:
         return Input(values, notes, dtype)
     if nonfinite == "refuse":

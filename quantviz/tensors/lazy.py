@@ -126,7 +126,9 @@ class InMemory(Stored):
         dtype: str = "float32",
         own: tuple[Scheme, OwnScales] | None = None,
     ) -> None:
-        self._tensor, self._notes, self._dtype = tensor.contiguous(), notes, dtype
+        self._tensor = tensor.contiguous()
+        self._notes = notes
+        self._dtype = dtype
         self._flat: Values = self._tensor.flatten().numpy()
         self._of_file = own
 
@@ -327,9 +329,11 @@ class Oriented(Over):
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
         """Return some rows: of several axes of outputs those of the first that these lie in."""
-        own, outputs = self._stored.shape, self._orientation.outputs
+        own = self._stored.shape
+        outputs = self._orientation.outputs
         a_step = math.prod(own[axis] for axis in outputs[1:])
-        start, stop = first // a_step, -(-last // a_step)
+        start = first // a_step
+        stop = -(-last // a_step)
         window = [slice(None)] * len(own)
         window[outputs[0]] = slice(start, stop)
         part = oriented(self._stored.read(tuple(window)), self._orientation)

@@ -132,7 +132,8 @@ class View:
         True
         """
         all_rows, all_cols = self.matrix(shape)
-        rows, cols = max(1, min(rows, all_rows)), max(1, min(cols, all_cols))
+        rows = max(1, min(rows, all_rows))
+        cols = max(1, min(cols, all_cols))
         return dataclasses.replace(
             self,
             top=max(0, min(top, all_rows - rows)),
@@ -175,7 +176,8 @@ class View:
         """Return row and column of the matrix at which the cell at `index` lies; None if it is not in this
         matrix.
         """
-        row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
+        row = 0 if self.rows is None else index[self.rows]
+        col = index[self.cols]
         return (row, col) if self.index(row, col) == index else None
 
     def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:

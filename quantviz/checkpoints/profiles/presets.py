@@ -115,19 +115,24 @@ def types_of(preset: Preset, shapes: Mapping[str, Shape], names: Mapping[str, st
     by_name = {own[tensor]: shapes[tensor] for tensor in ordered}
     tied = "output.weight" not in by_name
     layers = 1 + max(map(layer_of, by_name))
-    experts, shared = _experts(own, shapes), _shared(by_name)
+    experts = _experts(own, shapes)
+    shared = _shared(by_name)
     values = [name for name in by_name if part_of(name, tied=False) in VALUES]
     numbers = {name: at for at, name in enumerate(values)}
     counters: dict[Part, int] = {}
     found: dict[str, str] = {}
     for tensor in ordered:
-        name, part = own[tensor], part_of(own[tensor], tied=tied)
+        name = own[tensor]
+        part = part_of(own[tensor], tied=tied)
         if part in VALUES:
-            number, count = numbers[name], len(values)
+            number = numbers[name]
+            count = len(values)
         elif experts > 1:
-            number, count = layer_of(name), layers
+            number = layer_of(name)
+            count = layers
         else:
-            number, count = counters.get(part, 0), layers
+            number = counters.get(part, 0)
+            count = layers
         counters[part] = counters.get(part, 0) + 1
         shape = shapes[tensor]
         spot = Spot(number, count, shared, experts, layers, _is_stack(tensor, shape), shape[-1])

@@ -161,7 +161,9 @@ class Catalog(ABC):
         """
         from quantviz.sources.files.mapped import cut_out
 
-        lies, shape, data = self._stored_rows(name), self.info(name).shape, self.data_of(name)
+        lies = self._stored_rows(name)
+        shape = self.info(name).shape
+        data = self.data_of(name)
         assert lies
         return lambda window: cut_out(data, lies, shape, window)
 
@@ -269,7 +271,8 @@ class Catalog(ABC):
 
     def stored_bytes(self, name: str) -> int:
         """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""
-        lies, info = self._stored_rows(name), self._readable(name)
+        lies = self._stored_rows(name)
+        info = self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
     def header_texts(self, name: str) -> Mapping[str, str]:
@@ -399,9 +402,12 @@ class Catalog(ABC):
         from quantviz.tensors.conversion import as_float32
 
         tensor = torch.empty(lengths)
-        flat, at = tensor.view(-1), 0
-        changed, converted = 0, ""
-        beyond, first = 0, (0, 0.0)
+        flat = tensor.view(-1)
+        at = 0
+        changed = 0
+        converted = ""
+        beyond = 0
+        first = (0, 0.0)
         for stored in parts:
             values, notes = as_float32(stored)
             for note in notes:

@@ -259,7 +259,8 @@ class FileData:
 
     def beyond(self, key: str, limits: Limits, limit: str, got: int, **params: object) -> QuantVizError:
         """Return the error that the file asks for more than a limit, with the setting that raises it."""
-        most, setting = getattr(limits, limit), setting_of(limit)
+        most = getattr(limits, limit)
+        setting = setting_of(limit)
         return self.error(key, got=got, most=most, setting=setting, **params)
 
 

@@ -24,8 +24,10 @@ class FlatBuffer:
     """The bytes of a FlatBuffer, and the cost of its tables so far."""
 
     def __init__(self, data: FileData, check: Callable[[int], None]) -> None:
-        self.view, self._size = data.view, data.size
-        self._check, self._seen = check, 0
+        self.view = data.view
+        self._size = data.size
+        self._check = check
+        self._seen = 0
 
     def root(self) -> Table:
         """Return the root table, from which all others are reached."""
@@ -66,7 +68,8 @@ class Table:
     """A table: fields by their number, each of which may be missing."""
 
     def __init__(self, buffer: FlatBuffer, at: int) -> None:
-        self._buffer, self._at = buffer, at
+        self._buffer = buffer
+        self._at = at
         self._fields = at - buffer.number("i", at)
         self._size = buffer.number("H", self._fields)
 

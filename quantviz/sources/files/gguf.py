@@ -46,7 +46,8 @@ _DEEPEST = 4
 #: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes
 #: each.
 _VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_STRING, _ARRAY = 8, 9
+_STRING = 8
+_ARRAY = 9
 #: The letter of `struct` for each of them.
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 #: Longest texts, in bytes, and arrays of the metadata that are kept.
@@ -60,13 +61,15 @@ class _Cursor:
     """A place in the header that moves on; it raises an error for bytes beyond the file or the limit."""
 
     def __init__(self, data: FileData, limits: Limits) -> None:
-        self._data, self._limits = data, limits
+        self._data = data
+        self._limits = limits
         self._most = limits.header_bytes
         self.at = 0
 
     def skip(self, count: int) -> int:
         """Move over `count` bytes and return the offset of the first."""
-        start, self.at = self.at, self.at + count
+        start = self.at
+        self.at = self.at + count
         if self.at > self._data.size:
             raise self._data.error("cut_in_list", there=size_text(self._data.size))
         if self.at > self._most:
@@ -107,7 +110,8 @@ class _Cursor:
             if length <= _LONGEST_KEPT:
                 return bytes(self._taken(length)).decode("utf-8", "replace")
         elif kind == _ARRAY:
-            inner, count = self.uint32(), self.uint64()
+            inner = self.uint32()
+            count = self.uint64()
             if inner in _FORMATS and count <= _LONGEST_KEPT:
                 return self._numbers(inner, count)
         self.at = start
@@ -126,7 +130,8 @@ class _Cursor:
         elif kind == _STRING:
             self.skip(self.uint64())
         elif kind == _ARRAY and depth < _DEEPEST:
-            inner, count = self.uint32(), self.uint64()
+            inner = self.uint32()
+            count = self.uint64()
             if inner in _VALUE_BYTES:
                 self.skip(_VALUE_BYTES[inner] * count)
                 return
@@ -141,13 +146,16 @@ class _Cursor:
 
     def _skip_texts(self, count: int) -> None:
         """Move past `count` texts, in one loop because a vocabulary has some hundred thousand."""
-        at, last = self.at, min(self._data.size, self._most) - 8
-        base, view = at, memoryview(b"")
+        at = self.at
+        last = min(self._data.size, self._most) - 8
+        base = at
+        view = memoryview(b"")
         for _ in range(count):
             if at > last:
                 break
             if at + 8 - base > len(view):
-                base, view = at, self._data.part(at, at + _AT_ONCE)
+                base = at
+                view = self._data.part(at, at + _AT_ONCE)
             at += 8 + int.from_bytes(view[at - base : at - base + 8], "little")
         else:
             self.skip(at - self.at)
@@ -188,7 +196,8 @@ class GgufCatalog(Catalog):
         cursor = _Cursor(self._data, self._limits)
         cursor.skip(len(MAGIC))
         self._check_version(cursor.uint32())
-        tensors, metadata = cursor.uint64(), cursor.uint64()
+        tensors = cursor.uint64()
+        metadata = cursor.uint64()
         self._check_count(tensors)
         #: The metadata by key, but for long texts and arrays.
         self.metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = _metadata(cursor, metadata)
@@ -323,7 +332,8 @@ def _metadata(cursor: _Cursor, count: int) -> dict[str, Scalar | tuple[Scalar, .
     """Read the metadata; of texts and arrays only short ones are kept, and arrays of numbers alone."""
     found: dict[str, Scalar | tuple[Scalar, ...]] = {}
     for _ in range(count):
-        key, kind = cursor.text(_LONGEST_KEY), cursor.uint32()
+        key = cursor.text(_LONGEST_KEY)
+        kind = cursor.uint32()
         value = cursor.value(kind)
         if value is not None:
             found[key] = value

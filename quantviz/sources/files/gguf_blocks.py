@@ -218,7 +218,8 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
     """Return halves of the four scales, because the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
-    exponent, mantissa = (byte >> 3) & 15, byte & 7
+    exponent = (byte >> 3) & 15
+    mantissa = byte & 7
     # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it. The sign bit is ignored.
     power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
     scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
@@ -230,7 +231,8 @@ def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
 
 def _q2_k(raw: torch.Tensor) -> torch.Tensor:
     """Decode 16 scales and 16 minima of 4 bits."""
-    scales, minima = half(raw, 80) * (raw[:, :16] & 15).float(), half(raw, 82) * (raw[:, :16] >> 4).float()
+    scales = half(raw, 80) * (raw[:, :16] & 15).float()
+    minima = half(raw, 82) * (raw[:, :16] >> 4).float()
     return _times_minus(scales, fields(raw[:, 16:80], 2, 32).float(), minima)
 
 
@@ -257,7 +259,9 @@ def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
     last bytes and their upper two on top of the first ones.
     """
-    first, second, third = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
+    first = raw[:, 4:8]
+    second = raw[:, 8:12]
+    third = raw[:, 12:16]
     scales = torch.cat((first & 63, (third & 15) | ((first >> 6) << 4)), dim=1)
     minima = torch.cat((second & 63, (third >> 4) | ((second >> 6) << 4)), dim=1)
     return half(raw, 0) * scales.float(), half(raw, 2) * minima.float()

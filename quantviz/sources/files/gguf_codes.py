@@ -43,7 +43,8 @@ class Parts(NamedTuple):
 
 def values_of_parts(parts: Parts) -> torch.Tensor:
     """Return the values of whole-number codes, as `decode_blocks` does: float32 of `(blocks, elements)`."""
-    codes, (count, scales) = parts.codes, parts.scale.shape
+    codes = parts.codes
+    count, scales = parts.scale.shape
     values = codes.view(count, scales, -1) * parts.scale.unsqueeze(2)
     values = values if parts.zero is None else values.add_(parts.zero.unsqueeze(2))
     return values.view(codes.shape)
@@ -63,7 +64,8 @@ def _int(codes: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def _q2_k(raw: torch.Tensor) -> Parts:
-    scale, minimum = half(raw, 80) * (raw[:, :16] & 15).float(), half(raw, 82) * (raw[:, :16] >> 4).float()
+    scale = half(raw, 80) * (raw[:, :16] & 15).float()
+    minimum = half(raw, 82) * (raw[:, :16] >> 4).float()
     return Parts(fields(raw[:, 16:80], 2, 32), scale, -minimum)
 
 

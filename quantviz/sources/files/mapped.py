@@ -208,7 +208,8 @@ def cut_out(data: FileData, lies: StoredRows, shape: Shape, window: Window) -> t
     >>> cut_out(data, StoredRows(0, plain(torch.uint8)), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
     """
-    packing, start = lies.packing, lies.start
+    packing = lies.packing
+    start = lies.start
     width = math.prod(shape[1:])
     if shape and not lies.turned and not width % packing.length:
         part = window[0]
@@ -288,8 +289,12 @@ class Mapped(Stored):
         limits: Limits,
     ) -> None:
         self._dtype = dtype
-        self._shape, self._packing, self._notes, self._limits = shape, lies.packing, notes, limits
-        self._name, self._beyond = name, data.beyond
+        self._shape = shape
+        self._packing = lies.packing
+        self._notes = notes
+        self._limits = limits
+        self._name = name
+        self._beyond = data.beyond
         self._opened = data.opened
         size = lies.packing.byte_count(math.prod(shape))
         self._view = data.part(lies.start, lies.start + size)

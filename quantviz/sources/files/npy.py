@@ -112,7 +112,8 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
 
 @functools.lru_cache(maxsize=64)  # the members of an archive often have the same
 def _parse(header: str, offset: int) -> NpyHeader | None:
-    order, shape = _ORDER.search(header), _SHAPE.search(header)
+    order = _ORDER.search(header)
+    shape = _SHAPE.search(header)
     if not order or not shape:
         return None
     lengths = tuple(int(length.rstrip("Ll")) for length in shape[1].replace(" ", "").split(",") if length)
@@ -203,7 +204,8 @@ class NpyCatalog(Catalog):
             header = read_header(stream)
         if header is None:
             raise self._data.error("damaged", kind=self.kind)
-        name, shape = self._data.stem, self._shape(self._data.stem, header.shape)
+        name = self._data.stem
+        shape = self._shape(self._data.stem, header.shape)
         self._header = header = stored_as(header, self._data)
         info = info_of(name, header, shape, self._data) or self._info(name, header.dtype, shape)
         if info.problem is None and self._data.size - header.offset < header.data_bytes:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from quantviz.sources.files.mapped import StoredRows
 
 #: Most files of tensors that are open at once, and digits of a place in one.
-_MOST_OPEN, _MOST_DIGITS = 32, 18
+_MOST_OPEN = 32
+_MOST_DIGITS = 18
 #: Fields that are read to recognize a model; a model has a handful besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
 #: The first byte of a model that some program wrote: the field with the version of its format.
@@ -48,7 +49,8 @@ class _Infos(Mapping[str, TensorInfo]):
     """The facts of each tensor; the file of one that lies beside the model is opened on access."""
 
     def __init__(self, catalog: OnnxCatalog, found: Mapping[str, TensorInfo]) -> None:
-        self._catalog, self._found = catalog, found
+        self._catalog = catalog
+        self._found = found
 
     def __getitem__(self, name: str) -> TensorInfo:
         return self._catalog.info_of(name)
@@ -256,7 +258,8 @@ class OnnxCatalog(OnnxStructure):
         if self._stored_rows(name):
             return super()._cutter(name)
         field, chunks, dtype, count = self._elements(name)
-        packing, shape = packing_of(dtype), self._infos[name].shape
+        packing = packing_of(dtype)
+        shape = self._infos[name].shape
         if field in schema.AS_STORED:
             joined = b"".join(self._data.view[start:stop] for start, stop in chunks)
             # Codes of 6 bits may end within the unit of 3 bytes.

@@ -33,7 +33,8 @@ _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 #: Most axes of a tensor whose outputs are searched for, and most nodes that are read for one.
-_MOST_TOLD, _MOST_LOOKED_AT = 5, 2000
+_MOST_TOLD = 5
+_MOST_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ class Graph:
             return None
         own = tuple(range(axes))
         waiting = [(name, own) for name in (tensor, *self._values_of.get(tensor, ()))]
-        seen, found = set(waiting), set[tuple[int, ...]]()
+        seen = set(waiting)
+        found = set[tuple[int, ...]]()
         looked_at = 0
         while waiting:
             value, order = waiting.pop()

@@ -13,21 +13,49 @@ if TYPE_CHECKING:
 # Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto,
 # SparseTensorProto and TensorProto.
 MODEL_FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
-GRAPH, TRAINING, FUNCTION = 7, 20, 25
+GRAPH = 7
+TRAINING = 20
+FUNCTION = 25
 TRAINING_GRAPHS = {1: "initialization", 2: "algorithm"}
-FUNCTION_NAMES, FUNCTION_NODE, FUNCTION_ATTRIBUTE = {10: "domain", 1: "name", 13: "overload"}, 7, 11
-NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
-NODE_INPUT, NODE_OUTPUT, NODE_NAME, OP_TYPE, ATTRIBUTE = 1, 2, 3, 4, 5
-ATTRIBUTE_NAME, ATTRIBUTE_INT, ATTRIBUTE_FLOATS, ATTRIBUTE_INTS = 1, 3, 7, 8
+FUNCTION_NAMES = {10: "domain", 1: "name", 13: "overload"}
+FUNCTION_NODE = 7
+FUNCTION_ATTRIBUTE = 11
+NODE = 1
+INITIALIZER = 5
+SPARSE_INITIALIZER = 15
+NODE_INPUT = 1
+NODE_OUTPUT = 2
+NODE_NAME = 3
+OP_TYPE = 4
+ATTRIBUTE = 5
+ATTRIBUTE_NAME = 1
+ATTRIBUTE_INT = 3
+ATTRIBUTE_FLOATS = 7
+ATTRIBUTE_INTS = 8
 #: The fields of an entry of external data, and the values that a person needs to find it.
-ENTRY_KEY, ENTRY_VALUE = 1, 2
+ENTRY_KEY = 1
+ENTRY_VALUE = 2
 #: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of
 #: them.
-ONE, ONE_SPARSE, ONE_GRAPH = 5, 22, 6
+ONE = 5
+ONE_SPARSE = 22
+ONE_GRAPH = 6
 SEVERAL = {10: ONE, 23: ONE_SPARSE, 11: ONE_GRAPH}
-SPARSE_VALUES, SPARSE_DIMS = 1, 3
-DIMS, DATA_TYPE, SEGMENT, NAME, EXTERNAL_DATA, DATA_LOCATION = 1, 2, 3, 8, 13, 14
-RAW, FLOATS, INT32S, STRINGS, INT64S, DOUBLES, UINT64S = 9, 4, 5, 6, 7, 10, 11
+SPARSE_VALUES = 1
+SPARSE_DIMS = 3
+DIMS = 1
+DATA_TYPE = 2
+SEGMENT = 3
+NAME = 8
+EXTERNAL_DATA = 13
+DATA_LOCATION = 14
+RAW = 9
+FLOATS = 4
+INT32S = 5
+STRINGS = 6
+INT64S = 7
+DOUBLES = 10
+UINT64S = 11
 #: Fields of which the bytes are the elements as they are stored.
 AS_STORED = frozenset((RAW, FLOATS, DOUBLES))
 #: The wire types of the fields of elements: packed, or one element a field.
@@ -84,7 +112,8 @@ DTYPES: Mapping[int, ElementType] = {
     28: ElementType("float6_e3m2fn", 6, INT32S),
 }
 #: Numbers of two of them.
-FLOAT32, INT64 = 1, 7
+FLOAT32 = 1
+INT64 = 7
 
 
 class DeclaredTensor:
@@ -110,7 +139,10 @@ class DeclaredTensor:
     def of(cls, data_type: int, field: int) -> DeclaredTensor:
         """Return a tensor of that dtype with one axis and no elements yet, which will be in that field."""
         tensor = cls()
-        tensor.dims, tensor.axes, tensor.data_type, tensor.data = [0], 1, data_type, {field: []}
+        tensor.dims = [0]
+        tensor.axes = 1
+        tensor.data_type = data_type
+        tensor.data = {field: []}
         return tensor
 
 

@@ -147,14 +147,16 @@ class OnnxStructure(Catalog):
                 self._add(field, path, sparse=field.number == schema.SPARSE_INITIALIZER, named=True)
             elif field.number == schema.NODE:
                 nodes.append(field)
-        outer, self._scopes = self._scopes, (path, *self._scopes)
+        outer = self._scopes
+        self._scopes = (path, *self._scopes)
         for place, node in enumerate(nodes):
             self._node(node, path or "graph/", place, depth)
         self._scopes = outer
 
     def _function(self, function: Field) -> None:
         names = dict.fromkeys(schema.FUNCTION_NAMES.values(), "")
-        nodes, attributes = [], []
+        nodes = []
+        attributes = []
         for field in self._messages(function, _FIELD_COST):
             if field.number in schema.FUNCTION_NAMES:
                 names[schema.FUNCTION_NAMES[field.number]] = self._text(field)
@@ -172,7 +174,9 @@ class OnnxStructure(Catalog):
     def _node(self, node: Field, path: str, place: int, depth: int) -> None:
         # If a text comes twice, the last one counts, and no other is read.
         texts: dict[int, Field] = {}
-        attributes, inputs, outputs = [], [], []
+        attributes = []
+        inputs = []
+        outputs = []
         for field in self._messages(node, _NODE_FIELD_COST):
             if field.number in (schema.NODE_NAME, schema.OP_TYPE):
                 texts[field.number] = field
@@ -259,13 +263,15 @@ class OnnxStructure(Catalog):
 
     def _sparse(self, start: int, stop: int) -> DeclaredTensor:
         """Return the values of a sparse tensor with the shape of the whole, which is not read."""
-        values, whole = DeclaredTensor(), DeclaredTensor()
+        values = DeclaredTensor()
+        whole = DeclaredTensor()
         for field in self._walk(start, stop):
             if field.number == schema.SPARSE_VALUES:
                 values = self._tensor(field.start, field.stop) if field.wire == BYTES else values
             elif field.number == schema.SPARSE_DIMS:
                 self._add_lengths(whole, field)
-        whole.name, whole.sparse = values.name, True
+        whole.name = values.name
+        whole.sparse = True
         return whole
 
     def _add_lengths(self, tensor: DeclaredTensor, field: Field) -> None:
@@ -314,7 +320,8 @@ class OnnxStructure(Catalog):
             return (field.value,)
         if field.wire != BYTES or field.stop - field.start > MOST_AXES * LONGEST_VARINT:
             raise DamagedMessage
-        numbers, at = [], field.start
+        numbers = []
+        at = field.start
         while at < field.stop:
             number, at = read_varint(self._data.view, at, field.stop)
             numbers.append(number)

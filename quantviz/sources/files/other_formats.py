@@ -52,7 +52,7 @@ class OtherFormat:
         return f"file.is_{self.id}"
 
     def problem(self, data: FileData) -> QuantVizError:
-        """Return that error of a file."""
+        """Return the error for a file of this format."""
         return QuantVizError(self.key, file=clipped(data.name))
 
 
@@ -95,7 +95,8 @@ def other_format(data: FileData) -> OtherFormat | None:
 
     Weights may have no mark of their own: OpenVINO's `.bin` is recognized by the `.xml` beside it.
     """
-    head, members = bytes(data.part(0, _HEAD)), member_names(data)
+    head = bytes(data.part(0, _HEAD))
+    members = member_names(data)
     # A zip whose list of members cannot be read is damage.
     for each in OTHER_FORMATS if members or not head.startswith(b"PK") else ():
         if each.begins(head) or set(each.members) & set(members):

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT = 0
+FIXED64 = 1
+BYTES = 2
+FIXED32 = 5
 #: Bytes of the values of fixed size, by wire type.
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
 #: Bytes of integers of varying length that are decoded at a time.
@@ -22,7 +25,8 @@ _AT_ONCE = 2**20
 #: Most bytes of such an integer.
 LONGEST_VARINT = 10
 #: Tags of the lowest number and from which on the numbers end.
-_LOWEST_TAG, _TAGS_END = 1 << 3, 2**29 << 3
+_LOWEST_TAG = 1 << 3
+_TAGS_END = 2**29 << 3
 
 
 class DamagedMessage(Exception):

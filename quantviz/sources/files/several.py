@@ -75,7 +75,8 @@ class Joined(InSeveral):
         self._holders = {name: found[name] for name in in_order} if holders is None else dict(holders)
         self._infos = {name: part.info(name) for name, part in self._holders.items()}
         #: The file and the limits in errors about the whole: those of the first file.
-        self._data, self._limits = parts[0]._data, parts[0]._limits
+        self._data = parts[0]._data
+        self._limits = parts[0]._limits
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:

@@ -26,7 +26,8 @@ class _Infos(Mapping[str, TensorInfo]):
     """The facts of each tensor; its shard is opened on access."""
 
     def __init__(self, catalog: ShardedCatalog, shards: Mapping[str, str]) -> None:
-        self._catalog, self._shards = catalog, shards
+        self._catalog = catalog
+        self._shards = shards
 
     def __getitem__(self, name: str) -> TensorInfo:
         return self._catalog.holder(name).info(name)
@@ -104,7 +105,8 @@ class ShardedCatalog(InSeveral):
         return self._open[shard]
 
     def _opened(self, shard: str) -> Catalog:
-        kind, data = self.of_shards, self._data.beside(shard)
+        kind = self.of_shards
+        data = self._data.beside(shard)
         try:
             kind.check_kind(data)
             return kind(data, self._limits)

@@ -21,7 +21,9 @@ _LFS_SIZE = re.compile(rb"^size (\d{1,18})\s*$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
 #: Shortest and longest answer of a server, in bytes, and characters of it that an error repeats.
-_SHORTEST_ANSWER, _LONGEST_ANSWER, _SHOWN = 8, 2**16, 60
+_SHORTEST_ANSWER = 8
+_LONGEST_ANSWER = 2**16
+_SHOWN = 60
 #: Control characters that a text may have.
 _IN_TEXTS = frozenset(b"\t\n\r\f\x1b")
 

@@ -21,20 +21,43 @@ if TYPE_CHECKING:
 
 MAGIC = b"TFL3"
 #: Longest name of a tensor, in bytes, and most operands of an operator.
-_LONGEST_NAME, _MOST_OPERANDS = 2**16, 2**12
+_LONGEST_NAME = 2**16
+_MOST_OPERANDS = 2**12
 #: Most scales of a tensor that are kept: as many as a tensor of this many outputs has.
 _MOST_SCALES = 2**24
 
 # Fields of the tables, by their number in the schema.
-_OPERATOR_CODES, _SUBGRAPHS, _BUFFERS = 1, 2, 4
-_TENSORS, _OPERATORS = 0, 3
-_SHAPE, _TYPE, _BUFFER, _NAME, _QUANTIZATION, _SPARSITY = 0, 1, 2, 3, 4, 6
-_SCALE, _ZERO_POINT, _DETAILS_TYPE, _DETAILS, _DIMENSION = 2, 3, 4, 5, 6
-_BLOCK_SCALES, _BLOCK_ZEROS, _BLOCK_SIZE, _BLOCKWISE = 0, 1, 2, 2
-_DATA, _DATA_OFFSET, _DATA_SIZE = 0, 1, 2
-_OPCODE, _INPUTS, _OUTPUTS, _OPTIONS = 0, 1, 2, 4
-_OLD_CODE, _CODE = 0, 3
-_ADJOINT_LEFT, _ADJOINT_RIGHT = 0, 1
+_OPERATOR_CODES = 1
+_SUBGRAPHS = 2
+_BUFFERS = 4
+_TENSORS = 0
+_OPERATORS = 3
+_SHAPE = 0
+_TYPE = 1
+_BUFFER = 2
+_NAME = 3
+_QUANTIZATION = 4
+_SPARSITY = 6
+_SCALE = 2
+_ZERO_POINT = 3
+_DETAILS_TYPE = 4
+_DETAILS = 5
+_DIMENSION = 6
+_BLOCK_SCALES = 0
+_BLOCK_ZEROS = 1
+_BLOCK_SIZE = 2
+_BLOCKWISE = 2
+_DATA = 0
+_DATA_OFFSET = 1
+_DATA_SIZE = 2
+_OPCODE = 0
+_INPUTS = 1
+_OUTPUTS = 2
+_OPTIONS = 4
+_OLD_CODE = 0
+_CODE = 3
+_ADJOINT_LEFT = 0
+_ADJOINT_RIGHT = 1
 
 #: The dtypes by their number; 0 bits for those that are not read.
 _TYPES: Mapping[int, tuple[str, int]] = {
@@ -62,7 +85,8 @@ _TYPES: Mapping[int, tuple[str, int]] = {
     21: ("float8_e4m3fn", 8),
     22: ("float8_e5m2", 8),
 }
-_DEQUANTIZE, _BATCH_MATMUL = 6, 126
+_DEQUANTIZE = 6
+_BATCH_MATMUL = 126
 #: The outputs of the weights that operators take, by the operator's number and the weight's place.
 _OUTPUTS_OF: Mapping[int, tuple[int, int]] = {3: (1, 0), 4: (1, 3), 9: (1, 0), 67: (1, 0)}
 #: Recurrent layers, whose weights from the first to before the second place have outputs first.
@@ -132,7 +156,8 @@ class TfliteCatalog(Catalog):
 
     def _bytes_of(self, buffer: Table) -> tuple[int, int]:
         """Return the offset and the number of a buffer's bytes, which lie in it or behind the model."""
-        offset, size = buffer.number(_DATA_OFFSET, "Q"), buffer.number(_DATA_SIZE, "Q")
+        offset = buffer.number(_DATA_OFFSET, "Q")
+        size = buffer.number(_DATA_SIZE, "Q")
         return (offset, size) if offset > 1 and size else buffer.place(_DATA, 1)
 
     def _add(
@@ -145,7 +170,8 @@ class TfliteCatalog(Catalog):
         if not size or not lengths:
             return ""
         own = path + tensor.text(_NAME, _LONGEST_NAME)
-        name, number = own, 1
+        name = own
+        number = 1
         while name in found:  # names may come twice
             number += 1
             name = f"{own}#{number}"

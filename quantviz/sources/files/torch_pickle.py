@@ -209,7 +209,8 @@ class _Stack:
         self.items.append(item)
 
     def _marked(self) -> list[Any]:
-        above, self.items = self.items, self._below.pop()
+        above = self.items
+        self.items = self._below.pop()
         return above
 
     def _count(self, cost: int) -> None:

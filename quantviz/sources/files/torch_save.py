@@ -30,7 +30,8 @@ class _Unnamed:
 
     def __init__(self, stream: BinaryIO) -> None:
         self.read, self.readline, self.readinto = stream.read, stream.readline, getattr(stream, "readinto")  # noqa: B009
-        self.seek, self.tell = stream.seek, stream.tell
+        self.seek = stream.seek
+        self.tell = stream.tell
 
 
 class TorchCatalog(Catalog):
@@ -172,7 +173,8 @@ class TorchCatalog(Catalog):
         from quantviz.sources.files.file_data import BytesHeld
         from quantviz.sources.files.mapped import Raw, plain
 
-        info, tensor = self._readable(name), self._tensors[name].detach()
+        info = self._readable(name)
+        tensor = self._tensors[name].detach()
         if not info.shape or not info.count or not tensor.is_contiguous():
             return None
         view = memoryview(tensor.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]

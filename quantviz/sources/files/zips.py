@@ -11,7 +11,9 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.limits import Limits
 
-_ENTRY, _MEMBER, _END = b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"
+_ENTRY = b"PK\x01\x02"
+_MEMBER = b"PK\x03\x04"
+_END = b"PK\x05\x06"
 #: Bytes from the end within which the end of the list begins: it has a comment of up to 64 KiB.
 _FROM_END = 22 + 2**16
 #: Members of a zip that hold no tensors: versions, byte orders and the like.
@@ -25,8 +27,12 @@ class _Directory:
     """
 
     def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
-        self._stream, self._data, self._limits = stream, data, limits
-        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
+        self._stream = stream
+        self._data = data
+        self._limits = limits
+        self.seek = stream.seek
+        self.tell = stream.tell
+        self.seekable = stream.seekable
         self.listed = False
 
     def read(self, count: int = -1) -> bytes:

@@ -94,7 +94,8 @@ def parse_address(pasted: str, hosts: Hosts) -> Place:
         raise _not_understood(words)
     # A model's name has one part or two; the rest of the path names the page of it.
     length = 1 if len(parts) == 1 or parts[1] in _SHOWN else 2
-    repo, shown = "/".join(parts[:length]), parts[length:]
+    repo = "/".join(parts[:length])
+    shown = parts[length:]
     if len(shown) < 2 or shown[0] not in _SHOWN:
         return _place(words, repo, host=first)
     file = "" if shown[0] == "tree" else unquote("/".join(shown[2:]))

@@ -91,7 +91,8 @@ def get(
     """
     linked: dict[str, str] = {}
     parts = web_address(url)
-    first, encrypted = parts.netloc, parts.scheme == "https"
+    first = parts.netloc
+    encrypted = parts.scheme == "https"
     for _ in range(limits.redirects + 1):
         if not hosts.allow(parts):
             raise QuantVizError("hub.redirected", host=first, got=parts.netloc, variable=HUBS)
@@ -198,7 +199,8 @@ def _taken(
     encoding = headers.get("content-encoding", "identity").casefold()
     if encoding != "identity":
         raise QuantVizError("hub.encoded", host=host, got=encoding)
-    length, total = headers.get("content-length"), 0
+    length = headers.get("content-length")
+    total = 0
     if part:
         # Refuse an answer that begins at the file's start although the request was for its middle.
         if status == 200:
@@ -237,7 +239,8 @@ def _body(host: str, response: http.client.HTTPResponse, deadline: Deadline, mos
 
 def _connected(parts: SplitResult, limits: HubLimits, deadline: Deadline, anywhere: bool) -> socket.socket:
     """Return a connection to the host, encrypted if its scheme is https."""
-    host, secure = parts.hostname or "", parts.scheme == "https"
+    host = parts.hostname or ""
+    secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     sock: socket.socket | None = None
     problem: OSError | None = None

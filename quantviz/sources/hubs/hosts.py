@@ -41,7 +41,8 @@ class Hosts:
     @classmethod
     def read(cls, listed: str) -> Hosts:
         """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one."""
-        hubs, stores = [], []
+        hubs = []
+        stores = []
         for entry in listed.replace(",", " ").casefold().split():
             if found := _STORE.fullmatch(entry):
                 stores.append(found["domain"])

@@ -37,7 +37,8 @@ class Kept:
 
     def __init__(self, folder: Path | None, most: int) -> None:
         #: The folder of the pieces; without one nothing is cached.
-        self._folder, self._most = folder, most
+        self._folder = folder
+        self._most = most
 
     def get(self, shelf: str, name: str) -> bytes | None:
         """Return a piece and mark it as used now; none if it is not in the cache."""
@@ -49,7 +50,8 @@ class Kept:
             os.utime(path)
         except OSError:
             return None
-        content, digest = found[:-_DIGEST], found[-_DIGEST:]
+        content = found[:-_DIGEST]
+        digest = found[-_DIGEST:]
         if hashlib.sha256(content).digest() != digest:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #: Endings of the names of files beside a model that describe its quantization.
 _CONFIGURATIONS = ("config.json",)
 #: The shelf of the cache for hubs' listings, and the most files that stay open.
-_SHELF, _MOST_OPEN = "models", 16
+_SHELF = "models"
+_MOST_OPEN = 16
 
 
 def find_model(place: Place) -> Model:
@@ -47,7 +48,8 @@ def _found_once(place: Place, listed: str) -> Model:
 
 
 def _found(place: Place) -> Model:
-    hosts, limits = Hosts.of_environment(), HubLimits.of_environment()
+    hosts = Hosts.of_environment()
+    limits = HubLimits.of_environment()
     # A commit is the same everywhere: if the hub in a link is not listed, try the others.
     names = (place.host,) if place.host in hosts.names else hosts.names
     first: QuantVizError | None = None
@@ -101,7 +103,8 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
     """Return the model in a hub's listing; none if the listing is not understood."""
     try:
         said = json.loads(listed)
-        commit, siblings = said["sha"], said["siblings"]
+        commit = said["sha"]
+        siblings = said["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
             return None
         files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))
@@ -114,11 +117,13 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
 def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iterator[PublishedFile]:
     """Yield the files whose names end so."""
     for each in siblings:
-        name, lfs = each["rfilename"], each.get("lfs") or {}
+        name = each["rfilename"]
+        lfs = each.get("lfs") or {}
         if not name.lower().endswith(ends):
             continue
         size = lfs.get("size", each.get("size"))
-        sha256, blob = lfs.get("sha256", ""), "" if lfs else each.get("blobId") or ""
+        sha256 = lfs.get("sha256", "")
+        blob = "" if lfs else each.get("blobId") or ""
         if type(size) is not int or not 0 <= size < 2**63 or not isinstance(sha256, str | None):
             raise ValueError(name)
         try:
@@ -152,7 +157,10 @@ class HubData(FileData):
 
     def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
         super().__init__(b"", PurePosixPath(file.name).name, beside=self._file_beside)
-        self._model, self._file, self._hosts, self._limits = model, file, hosts, limits
+        self._model = model
+        self._file = file
+        self._hosts = hosts
+        self._limits = limits
         self._ranges = Ranges(model, file, hosts, limits)
         #: The file's first bytes while its header is read, a few at a time; none afterwards.
         self._head: memoryview | None = memoryview(b"")

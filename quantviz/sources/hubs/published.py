@@ -66,8 +66,10 @@ class Ranges:
     """The bytes of one file of a published model, cached on disk. Safe for many threads."""
 
     def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
-        self.model, self.file = model, file
-        self._hosts, self._limits = hosts, limits
+        self.model = model
+        self.file = file
+        self._hosts = hosts
+        self._limits = limits
         self._url = f"{hosts.origin(model.host)}/{model.repo}/resolve/{model.commit}/{quote(file.name)}"
         self._kept = kept(limits)
         known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
@@ -87,9 +89,11 @@ class Ranges:
             raise QuantVizError(
                 "hub.too_large", got=stop - start, most=self._limits.tensor_bytes, file=self._name
             )
-        first, last = start // PIECE, -(-stop // PIECE)
+        first = start // PIECE
+        last = -(-stop // PIECE)
         if self.file.size <= _SMALL:
-            first, last = 0, self._count
+            first = 0
+            last = self._count
         base = first * PIECE
         content = bytearray(min(last * PIECE, self.file.size) - base)
 
@@ -127,7 +131,8 @@ class Ranges:
             coming = {pool.submit(self._fetch, run, deadline): run for run in _runs(missing)}
             try:
                 for done in as_completed(coming):
-                    run, body = coming[done], done.result()
+                    run = coming[done]
+                    body = done.result()
                     for i, piece in enumerate(run):
                         yield piece, body[i * PIECE : i * PIECE + self._length(piece)]
             finally:
@@ -173,9 +178,11 @@ class Ranges:
         else:
             parts = (content,)
         if self.file.sha256:
-            digest, expected = hashlib.sha256(), self.file.sha256
+            digest = hashlib.sha256()
+            expected = self.file.sha256
         elif self.file.blob:
-            digest, expected = hashlib.sha1(usedforsecurity=False), self.file.blob
+            digest = hashlib.sha1(usedforsecurity=False)
+            expected = self.file.blob
             digest.update(f"blob {self.file.size}\0".encode())
         else:
             return

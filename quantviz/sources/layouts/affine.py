@@ -73,7 +73,8 @@ class AffineCodes:
         Raises:
             QuantVizError: The scales do not fit, or no scheme has their granularity.
         """
-        tensor, orientation = self.tensor, self.orientation
+        tensor = self.tensor
+        orientation = self.orientation
         if not 0 <= self.axis < len(tensor):
             raise self.misfit()
         spread = _spread(tensor, self.of_scale, self.axis, self.block)
@@ -83,7 +84,8 @@ class AffineCodes:
         if found is None:
             raise QuantVizError("layouts.axes", name=self.name, shape=tensor)
         granularity, whole = found
-        rows, mode = orientation.seen(tensor)[0], "symmetric" if self.zeros is None else "asymmetric"
+        rows = orientation.seen(tensor)[0]
+        mode = "symmetric" if self.zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
         if whole:
             step = rows
@@ -99,7 +101,8 @@ class AffineCodes:
             shift = None if self.zeros is None else _over(self.zeros.float(), *lie)
             if self.rounded:
                 x = _rounded(x, lines, shift, self.fmt)
-            values, blocks = x.float() if shift is None else x.float() - shift, _blocks(lines, granularity)
+            values = x.float() if shift is None else x.float() - shift
+            blocks = _blocks(lines, granularity)
             if shift is None:
                 return Coded(_codes(x, self.fmt), values * lines, blocks)
             zeros = _blocks(shift, granularity).to(torch.int32)
@@ -126,7 +129,8 @@ def bias(
     Raises:
         QuantVizError: The scales do not fit.
     """
-    codes, of_scale = catalog.info(parts[0]), scale().flatten()
+    codes = catalog.info(parts[0])
+    of_scale = scale().flatten()
     (count,) = codes.shape
     if len(of_scale) not in (1, count) or (zeros is not None and zeros.numel() not in (1, len(of_scale))):
         raise QuantVizError("layouts.scales", name=name, shape=codes.shape, scales=tuple(of_scale.shape))
@@ -200,7 +204,9 @@ def _over(
     """Return one number a block as numbers that stand over the cells of some rows of the matrix."""
     if values.numel() == 1:
         return values.reshape(1, 1).expand(stop - start, orientation.seen(shape)[1])
-    first, own, cut = orientation.outputs[0], list(shape), slice(start, stop)
+    first = orientation.outputs[0]
+    own = list(shape)
+    cut = slice(start, stop)
     if len(orientation.outputs) == 1:
         own[first] = stop - start
         before = start // block * block if block else start

@@ -24,7 +24,8 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     filled = -(-words.shape[1] // whole) * whole
     wide = torch.nn.functional.pad(words.to(torch.int64) & 0xFFFFFFFF, (0, filled + 1 - words.shape[1]))
     starts = torch.arange(count, dtype=torch.int64) * bits
-    at, shift = starts // 32, starts % 32
+    at = starts // 32
+    shift = starts % 32
     both = wide[:, at] | (wide[:, at + 1] << 32)
     # The upper word's top bit is the sign of int64; the mask removes its copies from the shift.
     return ((both >> shift) & ((1 << bits) - 1)).to(torch.int32)
@@ -43,7 +44,8 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
             break
         # Each byte becomes two, the lower half of its bits first: of all of them at once, as those of words.
         wide = fields.view(-1).to(torch.int16)
-        low, high = (1 << width) - 1, width
+        low = (1 << width) - 1
+        high = width
         fields = ((wide & low) | ((wide >> high) << 8)).view(torch.uint8).view(len(words), -1)
     return fields[:, :count]
 

@@ -90,7 +90,8 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
     if catalog.info(f"{weight}{_STATE}{kind}").count > _MOST_JSON:
         raise _damaged(weight)
     state: Mapping[str, Any] = json.loads(bytes(catalog.cut(f"{weight}{_STATE}{kind}").tolist()))
-    shape, size = tuple(map(int, state["shape"])), int(state["blocksize"])
+    shape = tuple(map(int, state["shape"]))
+    size = int(state["blocksize"])
     table = catalog.read(f"{weight}.quant_map").tensor
     count = math.prod(shape)
     blocks = -(-count // size) if size > 0 else 0
@@ -109,7 +110,8 @@ def _four_bits(catalog: Catalog, weight: str, kind: str, parts: tuple[str, ...])
     columns = shape[1]
 
     def coded(start: int, stop: int) -> Coded:
-        first, last = start * columns, stop * columns
+        first = start * columns
+        last = stop * columns
         # A row of an odd number of codes ends within a byte; `first` is a multiple of the block's even size.
         raw = catalog.cut(weight, (slice(first // 2, -(-last // 2)),)).flatten()
         q = torch.stack((raw >> 4, raw & 15), dim=-1).flatten()[: last - first]

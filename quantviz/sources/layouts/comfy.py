@@ -31,12 +31,19 @@ from quantviz.sources.layouts.four_bit_floats import EXPONENTS, FORMAT, scale_of
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme, values_only
 
-_SCALE, _SECOND, _MARK, _IN_HEADER = "weight_scale", "weight_scale_2", "comfy_quant", "_quantization_metadata"
+_SCALE = "weight_scale"
+_SECOND = "weight_scale_2"
+_MARK = "comfy_quant"
+_IN_HEADER = "_quantization_metadata"
 #: Longest text of a layer and of a header.
-_LONGEST, _LONGEST_HEADER = 2**12, 2**24
+_LONGEST = 2**12
+_LONGEST_HEADER = 2**24
 #: Rows and columns of a tile of scales in cuBLAS's order, and rows of its four parts.
-_TILE_ROWS, _TILE_COLUMNS, _PART = 128, 4, 32
-_NV_GROUP, _MX_GROUP = 16, 32
+_TILE_ROWS = 128
+_TILE_COLUMNS = 4
+_PART = 32
+_NV_GROUP = 16
+_MX_GROUP = 32
 #: Columns that are rotated together where the file does not say.
 _ROTATED = 256
 
@@ -107,7 +114,8 @@ def _nvfp4(claim: Claim) -> QuantizedWeight:
 
 
 def _mxfp8(claim: Claim) -> QuantizedWeight:
-    shape, kind = claim.shape("weight"), claim.dtype("weight")
+    shape = claim.shape("weight")
+    kind = claim.dtype("weight")
     _check_tiles(claim, shape, _MX_GROUP)
     if kind not in FP8 or claim.dtype(_SCALE) not in EXPONENTS:
         raise claim.damaged()
@@ -135,7 +143,8 @@ def _tiled(claim: Claim, start: int, stop: int, columns: int) -> torch.Tensor:
     """Return the scales of some rows, float32, from tiles of 128 rows × 4 columns: in each the rows of its
     four parts stand side by side.
     """
-    first, last = start // _TILE_ROWS, -(-stop // _TILE_ROWS)
+    first = start // _TILE_ROWS
+    last = -(-stop // _TILE_ROWS)
     raw = claim.cut(_SCALE, slice(first * _TILE_ROWS, last * _TILE_ROWS))
     if raw.dtype == torch.uint8:
         raw = raw.view(torch.float8_e8m0fnu)
@@ -146,7 +155,8 @@ def _tiled(claim: Claim, start: int, stop: int, columns: int) -> torch.Tensor:
 
 
 def _rotated(claim: Claim, said: Mapping[str, Any]) -> QuantizedWeight:
-    plain, size = scaled_codes(claim), said.get("convrot_groupsize", _ROTATED)
+    plain = scaled_codes(claim)
+    size = said.get("convrot_groupsize", _ROTATED)
     if type(size) is not int or not 4 <= size <= 4**6 or math.log(size, 4) % 1 or plain.shape[1] % size:
         raise claim.damaged()
     turn = _hadamard(size)

@@ -46,7 +46,8 @@ class DecodedWeight(Stored):
     """
 
     def __init__(self, weight: QuantizedWeight, check: Callable[[], None]) -> None:
-        self._weight, self._check = weight, check
+        self._weight = weight
+        self._check = check
 
     @property
     def shape(self) -> Shape:
@@ -61,7 +62,8 @@ class DecodedWeight(Stored):
 
     def run(self, start: int, stop: int) -> Values:
         columns = self._weight.shape[1]
-        first, last = start // columns, -(-stop // columns)
+        first = start // columns
+        last = -(-stop // columns)
         values: Values = self._rows(first, last).flatten().numpy()[start - first * columns :][: stop - start]
         return np.ascontiguousarray(values)
 
@@ -91,7 +93,8 @@ class DecodedWeight(Stored):
         own = self._weight.scheme
         if parts[0].scale.dim() == 0 or (own and isinstance(own.granularity, PerTensor)):
             return OwnScales(parts[0].scale, parts[0].zero_point)
-        scales, zeros = [part.scale for part in parts], [part.zero_point for part in parts]
+        scales = [part.scale for part in parts]
+        zeros = [part.zero_point for part in parts]
         return OwnScales(torch.cat(scales), torch.cat(zeros) if zeros[0].dim() else zeros[0])
 
 
@@ -114,7 +117,9 @@ class ModelTensors(Catalog):
 
     def __init__(self, catalog: Catalog, weights: Iterable[QuantizedWeight]) -> None:
         # The list of tensors was checked when the file was opened.
-        self._data, self._limits, self.file = catalog._data, catalog._limits, catalog
+        self._data = catalog._data
+        self._limits = catalog._limits
+        self.file = catalog
         made: dict[str, QuantizedWeight] = {}
         holders: dict[str, str] = {}
         for weight in weights:

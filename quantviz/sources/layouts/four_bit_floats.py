@@ -17,7 +17,8 @@ FORMAT = "float4_e2m1fn"
 #: Dtypes that scales may have: uint8 are exponents, as E8M0 is.
 EXPONENTS = ("uint8", "float8_e8m0fnu")
 SCALES = (*EXPONENTS, "float8_e4m3fn", *FLOATS)
-_MX_GROUP, _NV_GROUP = 32, 16
+_MX_GROUP = 32
+_NV_GROUP = 16
 
 
 def four_bit_floats(
@@ -42,7 +43,8 @@ def four_bit_floats(
     granularity = granularity_of(of_scales, shape) if shape and len(of_scales) == 2 else None
     if not isinstance(granularity, PerGroup):
         raise claim.misfit(scales, shape)
-    is_exponent, of_all = claim.dtype(scales) in EXPONENTS, divisor or factor
+    is_exponent = claim.dtype(scales) in EXPONENTS
+    of_all = divisor or factor
     # Bytes in groups of another size, or beside a scale of all, are no exponents (E5M3), or codes of 6 bits.
     size = _MX_GROUP if is_exponent else _NV_GROUP
     if (is_exponent and of_all) or (granularity.size != size and claim.dtype(scales) not in FLOATS):

@@ -48,7 +48,8 @@ def _is_gptq(claim: Claim) -> bool:
     """Return whether the tensors are GPTQ's and not AWQ's, which have the same names, by their shapes and the
     configuration.
     """
-    words, scales = claim.shape("qweight"), claim.shape("scales")
+    words = claim.shape("qweight")
+    scales = claim.shape("scales")
     return len(words) == len(scales) == 2 and words[1] == scales[1] and not is_gemv_of(claim.config)
 
 

@@ -32,7 +32,8 @@ _LONGEST = 64
 def _read(claim: Claim) -> QuantizedWeight:
     stored = claim.shape("W_q")
     shape = tuple(map(int, claim.load("shape").flatten().tolist()))
-    axis, quantized = _number(claim, "axis"), _number(claim, "quant_scale") + _number(claim, "quant_zero")
+    axis = _number(claim, "axis")
+    quantized = _number(claim, "quant_scale") + _number(claim, "quant_zero")
     word, bits = _PACKINGS.get(_text(claim, "packing"), (0, 0))
     count = math.prod(shape)
     unknown = not bits or axis not in (0, 1) or quantized or _number(claim, "view_as_float")
@@ -50,9 +51,11 @@ def _read(claim: Claim) -> QuantizedWeight:
     columns = shape[1]
 
     def by_lines(start: int, stop: int) -> Coded:
-        first, last = start * columns // size, -(-stop * columns // size)
+        first = start * columns // size
+        last = -(-stop * columns // size)
         q = rows_of_planes(claim, "W_q", shifts, bits, first, last)
-        own, shift = scale[first:last], zero[first:last]
+        own = scale[first:last]
+        shift = zero[first:last]
         values = own.unsqueeze(1) * (q.float() - shift.unsqueeze(1))
         grid = (stop - start, -1) if columns % size == 0 else (-1,)
         return Coded(
@@ -63,7 +66,8 @@ def _read(claim: Claim) -> QuantizedWeight:
         )
 
     def by_columns(start: int, stop: int) -> Coded:
-        first, last = start * columns // width, -(-stop * columns // width)
+        first = start * columns // width
+        last = -(-stop * columns // width)
         q = rows_of_planes(claim, "W_q", shifts, bits, first, last)
         values = (scale * (q.float() - zero)).flatten()
         offset = start * columns - first * width

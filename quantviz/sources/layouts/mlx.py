@@ -30,10 +30,12 @@ _MODES = {
 
 
 def _affine(claim: Claim) -> QuantizedWeight:
-    words, scales = claim.shape("weight"), claim.shape("scales")
+    words = claim.shape("weight")
+    scales = claim.shape("scales")
     own = claim.config.get(claim.module)
     said = own if isinstance(own, dict) else claim.config
-    bits, size = said.get("bits"), said.get("group_size")
+    bits = said.get("bits")
+    size = said.get("group_size")
     known = bits in _BITS and type(size) is int and size > 0
     if not known or len(words) != 2 or len(scales) != 2 or claim.shape("biases") != scales:
         raise QuantVizError("layouts.mlx", name=claim.name, bits=bits, size=size, words=words, scales=scales)
@@ -55,7 +57,8 @@ def _affine(claim: Claim) -> QuantizedWeight:
 
 
 def _micro(claim: Claim) -> QuantizedWeight:
-    words, scales = claim.shape("weight"), claim.shape("scales")
+    words = claim.shape("weight")
+    scales = claim.shape("scales")
     whole = len(words) == len(scales) == 2 and words[0] == scales[0] and scales[1] > 0
     mode = _MODES.get(words[1] * 32 // scales[1]) if whole and words[1] * 32 % scales[1] == 0 else None
     if mode is None:

@@ -35,7 +35,8 @@ def _is_modelopt(claim: Claim) -> bool:
 
 
 def _is_int4(claim: Claim) -> bool:
-    words, scales = claim.shape("weight"), claim.shape("weight_scale")
+    words = claim.shape("weight")
+    scales = claim.shape("weight_scale")
     return len(words) == len(scales) == 2 and scales[0] == 2 * words[0]
 
 

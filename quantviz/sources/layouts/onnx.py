@@ -138,7 +138,8 @@ def _found(catalog: OnnxCatalog, node: Node) -> _Found | None:
     if node.operator not in _INPUTS:
         return None
     at_codes, at_scale, at_zero = _INPUTS[node.operator]
-    codes, scale = _listed(catalog, node, at_codes), _listed(catalog, node, at_scale)
+    codes = _listed(catalog, node, at_codes)
+    scale = _listed(catalog, node, at_scale)
     if scale is None:
         return None
     if codes is not None:
@@ -176,7 +177,8 @@ def _described(
     axis = 0 if node.operator in _OUTPUTS_FIRST else len(info.shape) - 1
     block = 0
     if node.operator == "DequantizeLinear":
-        axis, block = node.number("axis", 1), node.number("block_size", 0)
+        axis = node.number("axis", 1)
+        block = node.number("block_size", 0)
     elif node.operator == "QGemm" and node.number("transB", 0):
         axis = 0
     # Name a weight by the node's output, unless the codes have a tool's suffix behind the weight's name.
@@ -228,7 +230,8 @@ def _bias(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
 
 
 def _weight(catalog: OnnxCatalog, found: _Found) -> QuantizedWeight:
-    info, scales = catalog.info(found.codes), catalog.info(found.scale)
+    info = catalog.info(found.codes)
+    scales = catalog.info(found.scale)
     axes = len(info.shape)
     fmt = found.rounds_to if found.rounded else info.dtype
     if fmt not in FORMATS:
@@ -270,11 +273,13 @@ def _one_of(zeros: Shape, scales: Shape) -> bool:
 
 
 def _n_bits(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[QuantizedWeight]:
-    codes, scale = _listed(catalog, node, 1), _listed(catalog, node, 2)
+    codes = _listed(catalog, node, 1)
+    scale = _listed(catalog, node, 2)
     if codes is None or codes in seen:
         return
     seen.add(codes)
-    zero, order = _listed(catalog, node, 3), _listed(catalog, node, 4)
+    zero = _listed(catalog, node, 3)
+    order = _listed(catalog, node, 4)
     parts = tuple(each for each in (codes, scale, zero, order) if each)
     name = _name_of_codes(codes)
     if scale is None:
@@ -335,8 +340,13 @@ class _Packed:
         Raises:
             QuantVizError: The tensors do not fit together, or no reader of ONNX has so many bits.
         """
-        (rows, columns), bits, size = self.shape, self.bits, self.size
-        catalog, codes, scale, zero = self.catalog, self.parts[0], self.scale, self.zero
+        size = self.size
+        bits = self.bits
+        rows, columns = self.shape
+        catalog = self.catalog
+        codes = self.parts[0]
+        scale = self.scale
+        zero = self.zero
         if bits not in _PACKED or size < 16 or min(rows, columns) < 1:
             raise QuantVizError("layouts.onnx_n_bits", name=self.name, bits=bits, size=size)
         blocks = -(-columns // size)
@@ -369,7 +379,8 @@ class _Packed:
                 middle = _flat(catalog, zero, start * blocks, stop * blocks).float().reshape(-1, blocks)
             x_hat = (q.float() - middle[:, group]) * scales[:, group]
             if place is not None:
-                q, x_hat = q[:, place], x_hat[:, place]
+                q = q[:, place]
+                x_hat = x_hat[:, place]
             return Coded(q.to(torch.uint8), x_hat, scales, middle.to(torch.int32) if whole else middle)
 
         # Zero points in float are no codes.
@@ -401,7 +412,8 @@ def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tenso
     """Return some elements of a tensor in row-major order."""
     shape = catalog.info(name).shape
     width = math.prod(shape[1:])
-    first, last = start // width, -(-stop // width)
+    first = start // width
+    last = -(-stop // width)
     part = catalog.cut(name, (slice(first, last),)).flatten()
     return part[start - first * width : stop - first * width]
 
@@ -436,8 +448,11 @@ def _gathered(catalog: OnnxCatalog, node: Node, seen: set[str]) -> Iterator[Quan
 def _of_gathered(
     catalog: OnnxCatalog, node: Node, name: str, parts: tuple[str, ...], scale: str, zero: str | None
 ) -> QuantizedWeight:
-    info, bits, size = catalog.info(parts[0]), node.number("bits", 4), node.number("block_size", 128)
-    axis, axes = node.number("quantize_axis", 1), len(info.shape)
+    info = catalog.info(parts[0])
+    bits = node.number("bits", 4)
+    size = node.number("block_size", 128)
+    axis = node.number("quantize_axis", 1)
+    axes = len(info.shape)
     if axes < 2 or not -axes <= axis < axes:
         raise QuantVizError("layouts.axes", name=name, shape=info.shape)
     axis %= axes

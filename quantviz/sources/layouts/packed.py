@@ -27,8 +27,12 @@ from quantviz.sources.layouts.four_bit_floats import SCALES, four_bit_floats
 from quantviz.sources.layouts.scaled import over_cells, rows_of_scales
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
-_CODES, _SCALE, _SHAPE = "weight_packed", "weight_scale", "weight_shape"
-_ZERO, _ORDER, _GLOBAL = "weight_zero_point", "weight_g_idx", "weight_global_scale"
+_CODES = "weight_packed"
+_SCALE = "weight_scale"
+_SHAPE = "weight_shape"
+_ZERO = "weight_zero_point"
+_ORDER = "weight_g_idx"
+_GLOBAL = "weight_global_scale"
 _WHOLE = ("int32", "int64")
 
 
@@ -52,7 +56,9 @@ def _integer(claim: Claim) -> QuantizedWeight:
     groups = scales[1] if len(scales) == 2 else 1
     if _ZERO in claim and claim.shape(_ZERO) != (words_of(shape[0], bits), groups):
         raise claim.misfit(_ZERO, shape)
-    shifted, middle, columns = _ZERO in claim, 1 << (bits - 1), shape[1]
+    shifted = _ZERO in claim
+    middle = 1 << (bits - 1)
+    columns = shape[1]
     order = _order(claim, columns, granularity.size) if isinstance(granularity, PerGroup) else None
 
     def coded(start: int, stop: int) -> Coded:

@@ -23,7 +23,9 @@ from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 
-_CODES, _SCALE, _SHIFT = "weight._data._data", "weight._scale", "weight._shift"
+_CODES = "weight._data._data"
+_SCALE = "weight._scale"
+_SHIFT = "weight._shift"
 
 
 #: Keys of configurations for the size of a model's hidden states.
@@ -50,10 +52,8 @@ def _rows_by_config(claim: Claim, count: int, width: int) -> int:
     keys = next((keys for names, keys in _INPUTS if layer in names), ())
     inputs = next((said[key] for key in keys if key in said), 0)
     if layer in _OF_HEADS:
-        hidden, heads = (
-            next((said[key] for key in _HIDDEN if key in said), 0),
-            said.get("num_attention_heads"),
-        )
+        hidden = next((said[key] for key in _HIDDEN if key in said), 0)
+        heads = said.get("num_attention_heads")
         size = said.get("head_dim")
         inputs = heads * size if type(heads) is int and type(size) is int else hidden
     sound = type(inputs) is int and inputs > 0 and inputs % width == 0 and count % inputs == 0
@@ -61,10 +61,12 @@ def _rows_by_config(claim: Claim, count: int, width: int) -> int:
 
 
 def _few_bits(claim: Claim) -> QuantizedWeight:
-    packed, scales = claim.shape(_CODES), claim.shape(_SCALE)
+    packed = claim.shape(_CODES)
+    scales = claim.shape(_SCALE)
     if len(packed) != 2 or len(scales) != 2 or scales[1] != 1 or claim.shape(_SHIFT) != scales:
         raise claim.misfit(_SCALE)
-    lines, width = scales[0], packed[1]
+    lines = scales[0]
+    width = packed[1]
     bits = next((n for n in (4, 2) if packed[0] == -(-lines * n // 8)), 0)
     bias = f"{claim.module}.bias"
     of_bias = math.prod(claim.catalog.info(bias).shape) if bias in claim.catalog else 0

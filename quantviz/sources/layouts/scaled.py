@@ -77,7 +77,8 @@ def scaled_codes(
     Raises:
         QuantVizError: The shapes do not fit together.
     """
-    shape, of_scales = claim.shape(codes), claim.shape(scales)
+    shape = claim.shape(codes)
+    of_scales = claim.shape(scales)
     if len(of_scales) == 4 and of_scales[1] == of_scales[3] == 1:  # ModelOpt's, of blocks
         flat: tuple[int, ...] = (of_scales[0], of_scales[2])
     else:

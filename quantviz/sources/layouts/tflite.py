@@ -42,7 +42,8 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
 
 
 def _bias(catalog: TfliteCatalog, name: str, quantized: Quantized) -> QuantizedWeight:
-    scales, zeros = torch.tensor(quantized.scales), torch.tensor(quantized.zeros, dtype=torch.int64)
+    scales = torch.tensor(quantized.scales)
+    zeros = torch.tensor(quantized.zeros, dtype=torch.int64)
     return bias(ID, catalog, name, (name,), lambda: scales, zeros if len(zeros) else None, "float32")
 
 
@@ -56,21 +57,22 @@ def _weight(
         raise QuantVizError("layouts.damaged", name=name)
     axes = len(info.shape)
     axis = quantized.axis if 0 <= quantized.axis < axes else axes
-    block, zeros = 0, torch.tensor(quantized.zeros, dtype=torch.int32)
+    block = 0
+    zeros = torch.tensor(quantized.zeros, dtype=torch.int32)
     if quantized.block:
         # Blocks lie along the last axis for any declared dimension: a row of scales for each row.
-        axis, block = axes - 1, quantized.block
-        of_scale, dtype = (
-            catalog.info(quantized.scale_tensor).shape,
-            catalog.info(quantized.scale_tensor).dtype,
-        )
+        axis = axes - 1
+        block = quantized.block
+        of_scale = catalog.info(quantized.scale_tensor).shape
+        dtype = catalog.info(quantized.scale_tensor).dtype
         if quantized.zero_tensor:
             zeros = catalog.cut(quantized.zero_tensor).to(torch.int32)
 
         def scale() -> torch.Tensor:
             return catalog.load(quantized.scale_tensor)
     else:
-        of_scale, dtype = (len(quantized.scales),), "float32"
+        of_scale = (len(quantized.scales),)
+        dtype = "float32"
         own = torch.tensor(quantized.scales)
 
         def scale() -> torch.Tensor:

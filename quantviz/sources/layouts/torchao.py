@@ -30,8 +30,11 @@ from quantviz.sources.layouts.four_bit_floats import EXPONENTS, four_bit_floats
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, granularity_of, plain_scheme
 
-_CODES, _SCALE, _ZERO = "_weight_qdata", "_weight_scale", "_weight_zero_point"
-_PER_TENSOR, _FACTORS = "_weight_per_tensor_scale", "_weight_act_pre_scale"
+_CODES = "_weight_qdata"
+_SCALE = "_weight_scale"
+_ZERO = "_weight_zero_point"
+_PER_TENSOR = "_weight_per_tensor_scale"
+_FACTORS = "_weight_act_pre_scale"
 _EIGHT_BITS = ("Float8Tensor", "Int8Tensor", "MXTensor")
 #: The dtypes of integers that are stored in an int8.
 _INTEGERS = re.compile(r"int[1-8]", re.ASCII)
@@ -43,7 +46,8 @@ def _said(claim: Claim) -> tuple[str, Mapping[str, Any]]:
     """Return the kind of the tensor and its attributes, as the header has them."""
     text = claim.catalog.header_texts(claim.tensors[_CODES]).get(claim.name.partition("[")[0], "")
     said = json.loads(text) if 0 < len(text) <= _LONGEST else {}
-    kind, data = str(said.get("_type")), said.get("_data")
+    kind = str(said.get("_type"))
+    data = said.get("_data")
     if not isinstance(data, dict) or data.get("is_swizzled_scales"):
         raise QuantVizError("layouts.torchao", name=claim.name, kind=kind)
     return kind, data
@@ -74,7 +78,8 @@ def _read(claim: Claim) -> QuantizedWeight:
 
 def _int4(claim: Claim) -> QuantizedWeight:
     rows, half = claim.shape(_CODES)
-    shape, lying = (rows, 2 * half), claim.shape(_SCALE)
+    shape = (rows, 2 * half)
+    lying = claim.shape(_SCALE)
     granularity = granularity_of(lying[::-1], shape) if len(lying) == 2 else None
     if not isinstance(granularity, PerGroup | PerChannel) or claim.shape(_ZERO) != lying:
         raise claim.misfit(_SCALE, shape)

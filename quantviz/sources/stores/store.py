@@ -17,7 +17,8 @@ WEB = ("http", "https")
 #: The first character of a version that a changed file may share.
 PASSING = "~"
 #: Characters of a store's message that an error repeats, and that are read to find them.
-_LONGEST_REASON, _LONGEST_LOOKED_AT = 200, 2000
+_LONGEST_REASON = 200
+_LONGEST_LOOKED_AT = 2000
 #: The query of an address, which may sign it.
 _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
 

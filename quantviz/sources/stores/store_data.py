@@ -17,7 +17,9 @@ _RANGE = 2**22
 _HEAD = 2**16
 #: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
 #: second, across gaps up to the third.
-_MOST_EXPECTED, _MOST_TOGETHER, _GAP = 2**22, 2**26, 2**14
+_MOST_EXPECTED = 2**22
+_MOST_TOGETHER = 2**26
+_GAP = 2**14
 
 
 class StoreData(FileData):
@@ -28,7 +30,8 @@ class StoreData(FileData):
 
     def __init__(self, address: str, store: Store | None = None) -> None:
         super().__init__(b"", name_of(address) or "?")
-        self._address, self._store = address, store or store_of(address)
+        self._address = address
+        self._store = store or store_of(address)
         self._about = self._store.about(address)
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
         #: The first bytes while the header is read; none afterwards.

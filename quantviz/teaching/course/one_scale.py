@@ -39,7 +39,8 @@ def get_q_scale_and_zero_point(
     """
     if strict:
         low, high = code_ends(torch.int8)
-        lo, hi = r_tensor.min().item(), r_tensor.max().item()
+        lo = r_tensor.min().item()
+        hi = r_tensor.max().item()
         scale = (hi - lo) / (high - low)
         return scale, round(min(max(low - lo / scale, low), high))
     params = choose_qparams(r_tensor, Scheme(format_of(dtype), "asymmetric"))

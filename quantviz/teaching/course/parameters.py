@@ -183,7 +183,8 @@ def _qparams(
         format_of(dtype), mode, granularity, convention=IN_FLOAT32.replace(**{"scale.floor": float(eps)})
     )
     params = choose_qparams(x, scheme)
-    scale, zero_point = params.scale, params.zero_point.to(torch.float32)
+    scale = params.scale
+    zero_point = params.zero_point.to(torch.float32)
     # The core has one number for each block, (1, 1) for a whole matrix; the notebook a single one.
     one = () if per_channel else (0,) * scale.dim()
     return QuantizationParams(scale[one], zero_point[one], scheme.code_min, scheme.code_max)

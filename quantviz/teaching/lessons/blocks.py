@@ -30,7 +30,8 @@ class Block:
 
         Where `table` is named, the search is below its `index`-th heading.
         """
-        found, seen = self.line, -1
+        found = self.line
+        seen = -1
         inside = not table
         for i, content in enumerate(self.lines):
             if re.match(r"\s*\[", content):

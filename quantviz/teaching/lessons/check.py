@@ -20,11 +20,15 @@ from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Nu
 ATTEMPTS = 4
 #: Limits of a lesson of about ten minutes: questions, typed answers among them, words of a step, and words in
 #: steps, questions and rules.
-MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
+MOST_QUESTIONS = 5
+MOST_TYPED = 1
+MOST_WORDS = 90
+MOST_IN_LESSON = 650
 #: Words that take as long to read as a Chinese character.
 _CHARACTER = 0.6
 #: Elements of a tensor that a hand can move, and of one in an integer format.
-_MOST_CELLS, _MOST_INTEGERS = 64 * 64, 256 * 256
+_MOST_CELLS = 64 * 64
+_MOST_INTEGERS = 256 * 256
 #: Bits of a code that has a button for each.
 _MOST_FLIPPED = 8
 
@@ -72,7 +76,8 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
         yield first, QuantVizError("lessons.too_many_questions", got=len(asked), most=MOST_QUESTIONS)
     if len(typed) > MOST_TYPED:
         yield first, QuantVizError("lessons.too_many_typed", got=len(typed), most=MOST_TYPED)
-    moved, marked = False, set[str]()
+    moved = False
+    marked = set[str]()
     for step in lesson.steps:
         moved |= bool(step.move)
         if step.questions and not moved:
@@ -153,7 +158,8 @@ def _has_own_codes(state: LabState) -> bool:
 
 
 def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
-    truth, told = question.truth(scenes), question.told(scenes)
+    truth = question.truth(scenes)
+    told = question.told(scenes)
     if isinstance(question, Drag):
         yield from _drag_problems(question, scenes)
         question.tolerance.say(told)

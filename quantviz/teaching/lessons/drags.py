@@ -84,7 +84,8 @@ def dragged(start: LabState, answer: str) -> LabState:
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
     """Return whether `state` is another one than `start` that dragging the handles `moves` can reach."""
     moves = frozenset(moves)
-    scheme, own = start.scheme, state.scheme
+    scheme = start.scheme
+    own = state.scheme
     try:
         if "bits" in moves and own.format != scheme.format:
             # The slider once led to a format that needed another mode: such an answer stays one.

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 #: The step's own state, in formulas and tables.
 HERE = "here"
 #: In a question that is answered by dragging: the state before the hand came, and the right one.
-START, SOLUTION = "start", "solution"
+START = "start"
+SOLUTION = "solution"
 #: In a step's words: the step's own state with the learner's changes; at first without any.
 HAND = "hand"
 
@@ -318,7 +319,9 @@ class _Checker:
     """Goes over a formula's tree and refuses nodes that are not part of the language."""
 
     def __init__(self, text: str, states: Collection[str]) -> None:
-        self.text, self.states, self.quantities = text, states, quantities()
+        self.text = text
+        self.states = states
+        self.quantities = quantities()
 
     def visit(self, node: ast.expr) -> None:
         match node:
@@ -418,7 +421,8 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
         case ast.Attribute(value=ast.Name(id=state), attr=name):
             return quantities()[name](scenes[state])
         case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, scenes), _value(right, scenes)
+            a = _value(left, scenes)
+            b = _value(right, scenes)
             if isinstance(op, ast.Pow) and abs(b) > _LARGEST_POWER:
                 raise ArithmeticError
             return BINARY[type(op)](a, b)

@@ -101,7 +101,8 @@ class Direction(Question):
 
     def truth(self, scenes: Scenes) -> str:
         """Return one of `DIRECTIONS`."""
-        before, after = self.before.value(scenes), self.after.value(scenes)
+        before = self.before.value(scenes)
+        after = self.after.value(scenes)
         if math.isclose(before, after, rel_tol=1e-9):
             return "same"
         return "rises" if after > before else "falls"

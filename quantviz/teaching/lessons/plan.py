@@ -15,7 +15,8 @@ FIRST_HOUR = ("range_to_grid", "symmetric", "rounding_against_clipping", "per_ch
 #: Words a minute of readers of English or Chinese as a second language, who look at a picture beside them.
 _WORDS = 110
 #: Minutes for a question with its answer, and for a step in which the hand moves something.
-_QUESTION, _HAND = 0.75, 0.3
+_QUESTION = 0.75
+_HAND = 0.3
 
 
 def minutes(lesson: Lesson) -> int:

@@ -17,7 +17,8 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization
 #: or two to judge.
-LONGEST, MOST_ANSWERS = 200_000, 500
+LONGEST = 200_000
+MOST_ANSWERS = 500
 #: Most times that a question can be put anew.
 _MOST_ATTEMPTS = 1000
 #: The form of the file. Files from before it had a number are of the same form.
@@ -219,7 +220,8 @@ def as_text(
         tally = AnswerCounts.of(verdicts)
         lines = [text("lessons.progress.total", language, right=tally.right, count=tally.count)]
     for name, lesson in lessons.items():
-        done, named = reached(answers, name), {"lesson": lesson.title, "asked": asked(lesson)}
+        done = reached(answers, name)
+        named = {"lesson": lesson.title, "asked": asked(lesson)}
         if done and verdicts is None:
             lines.append(text("lessons.progress.line_noted", language, done=done, **named))
         elif done:
@@ -265,7 +267,8 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
         or not isinstance(found.get("answers"), list)
     ):
         raise QuantVizError("lessons.no_progress")
-    version, listed = found.get("version", VERSION), found["answers"]
+    version = found.get("version", VERSION)
+    listed = found["answers"]
     if version != VERSION or type(version) is not int:
         raise QuantVizError("lessons.progress_version", got=str(version)[:20], known=VERSION)
     if len(listed) > MOST_ANSWERS:

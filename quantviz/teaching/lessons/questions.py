@@ -207,7 +207,8 @@ class QuestionReader(BlockReader):
         key, wanted = _MISTAKE_KEYS[kind]
         raw = self.fields(block, raw, {key: wanted, "says": str}, (key, "says"), "mistakes", i)
         says = self.read((raw["says"], block.line_of("says", "mistakes", i)), Words.read, states)
-        line, value = block.line_of(key, "mistakes", i), raw[key]
+        line = block.line_of(key, "mistakes", i)
+        value = raw[key]
         match kind:
             case "direction":
                 if value not in DIRECTIONS:

@@ -127,7 +127,9 @@ class _Reader(QuestionReader):
         """Return the step's words, its rule (a quotation), and its fenced blocks."""
         words: list[str] = []
         rule: list[str] = []
-        rule_line, found, i = 0, [], begin
+        rule_line = 0
+        found = []
+        i = begin
         while i < end:
             fence = _FENCE.match(lines[i])
             if fence:
@@ -221,7 +223,8 @@ class _Reader(QuestionReader):
         raw = self.fields(
             block, self.toml(block), {"rows": list, "columns": list}, required=("rows", "columns")
         )
-        rows, columns = [], []
+        rows = []
+        columns = []
         for pair in raw["rows"]:
             text, name = self.pair(block, "rows", pair)
             if name not in states:

@@ -37,7 +37,8 @@ STEPS: Mapping[str, int] = MappingProxyType(
     }
 )
 #: Rows and columns of a thumbnail at most, and of a picture.
-_SIDE, _PICTURE = 8, (32, 48)
+_SIDE = 8
+_PICTURE = (32, 48)
 #: Width of the ruler in tenths of a unit.
 _RULER = 440
 

@@ -73,7 +73,8 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
     )
     frontier = frontier_of(choices)
     sizes = [point.bits_per_weight or math.nan for point in (*frontier.points, *frontier.uniform)]
-    least, most = math.ceil(100 * min(sizes)) / 100, math.ceil(100 * max(sizes)) / 100
+    least = math.ceil(100 * min(sizes)) / 100
+    most = math.ceil(100 * max(sizes)) / 100
     if not least < most:
         st.caption(say("checkpoints.allocate.one_size"))
         return
@@ -177,9 +178,11 @@ def _show_exports(found: Any) -> None:
         st.markdown(say("checkpoints.allocate.export"), width="content")
         for form in EXPORTS:
             try:
-                content, problem = export_allocation(found, form), ""
+                content = export_allocation(found, form)
+                problem = ""
             except QuantVizError as error:
-                content, problem = "", say_error(error)
+                content = ""
+                problem = say_error(error)
             st.download_button(
                 say(f"checkpoints.allocate.exports.{form}"),
                 content,

@@ -40,7 +40,8 @@ def show_sentence(model: Model, recipe: str) -> None:
 
 def show_answer(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None) -> None:
     """Show the map, and, once something is measured, the distribution and the table below it."""
-    model, recipe = seen.model, state.shown(seen.model.recipes)
+    model = seen.model
+    recipe = state.shown(seen.model.recipes)
     layer = state.layer if state.layer in layers_with_experts(model) else ""
     data = model_map(model, recipe, state.colour, layer=layer)
     if beside is None:

@@ -20,7 +20,8 @@ from quantviz.ui.shell.words import language, plain, say, say_error, theme
 if TYPE_CHECKING:
     import pandas
 
-_ORIGINAL, _HEIGHT = "checkpoints_original", 320
+_ORIGINAL = "checkpoints_original"
+_HEIGHT = 320
 #: Most sentences that are shown after the verdict.
 _MOST_SAID = 12
 #: Outcomes of tensors, in the order of the table.

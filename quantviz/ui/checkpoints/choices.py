@@ -113,7 +113,8 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     """Show the button that begins a scan; where the checkpoint is away, one that opens another."""
     job = scan_process().job
     busy = job is not None and job.running
-    scan, problem = None, ""
+    scan = None
+    problem = ""
     try:
         path_of(state.chosen)
         scan = find_scan(state)
@@ -151,7 +152,8 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
 
 
 def _begin(seen: CheckpointsState) -> None:
-    path, matrix = path_of(seen.chosen), imatrix_path(seen)
+    path = path_of(seen.chosen)
+    matrix = imatrix_path(seen)
     scan_process().start(path, seen.recipes, language(), seen.engine, matrix)
 
 
@@ -222,7 +224,8 @@ def scan_words(scan: Scan) -> str:
 
 def choices_words(scan: Scan) -> str:
     """Return the settings of a scan: its engine, its recipes and the name of its importance matrix."""
-    profile, matrix = scan.selection.profile, PurePath(scan.selection.imatrix).name
+    profile = scan.selection.profile
+    matrix = PurePath(scan.selection.imatrix).name
     recipes = [recipe_words(name, language()) for name in names_of(scan)]
     return ", ".join(filter(None, (profile.name if profile else "", *recipes, visible(matrix))))
 

@@ -40,7 +40,8 @@ def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
     source = source_of(current_state().chosen, tensor)
     row = tensor.rows.get(recipe, {})
     # The measured scheme, where the engine has another type for this tensor.
-    shape, scheme = source.shape, as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
+    shape = source.shape
+    scheme = as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
     worst = row.get("max_error_at")
     cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
     state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 #: Before the name of an upload: a hash of its content, with the file's ending.
 _UPLOAD = "upload:"
 _ENDINGS = (".gguf", ".dat", ".imatrix")
-_CHOSEN, _UPLOADED, _PROBLEM = (
-    "checkpoints_imatrix",
-    "checkpoints_imatrix_upload",
-    "checkpoints_imatrix_problem",
-)
+_CHOSEN = "checkpoints_imatrix"
+_UPLOADED = "checkpoints_imatrix_upload"
+_PROBLEM = "checkpoints_imatrix_problem"
 
 
 def is_heeded(state: CheckpointsState) -> bool:
@@ -50,7 +48,8 @@ def imatrix_path(state: CheckpointsState) -> str:
         return ""
     if not state.imatrix.startswith(_UPLOAD):
         return str(real_path(state.imatrix))
-    folder, name = own_folder("imatrix"), state.imatrix.removeprefix(_UPLOAD)
+    folder = own_folder("imatrix")
+    name = state.imatrix.removeprefix(_UPLOAD)
     if folder is None or name != PurePath(name).name or not (folder / name).is_file():
         raise QuantVizError("checkpoint.upload_gone", file=name[:60])
     return str(folder / name)

@@ -30,18 +30,21 @@ def show_progress(state: CheckpointsState, scan: Scan | None) -> None:
     if not is_running(state, scan):
         show_failure(state)
         if scan is not None and scan.state in ("cancelled", "killed") and not is_results(state.chosen):
-            done, every = scan.progress.tensors_done, scan.progress.tensors
+            done = scan.progress.tensors_done
+            every = scan.progress.tensors
             st.caption(say(f"checkpoints.{scan.state}", done=done, all=every))
 
 
 def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
-    share, words = 0.0, say("checkpoints.starting")
+    share = 0.0
+    words = say("checkpoints.starting")
     if scan is not None and scan.state == "running":
         progress = scan.progress
         share = progress.bytes_done / progress.bytes if progress.bytes else 0.0
         words = say("checkpoints.progress", done=progress.tensors_done, all=progress.tensors)
         if progress.bytes_per_second is not None and progress.seconds_left is not None:
-            rate, left = progress.bytes_per_second / 1e6, time_words(progress.seconds_left)
+            rate = progress.bytes_per_second / 1e6
+            left = time_words(progress.seconds_left)
             words += " " + say("checkpoints.rate", rate=f"{rate:,.0f}", left=left)
     st.progress(min(max(share, 0.0), 1.0), text=plain(words))
     if is_starting(state.chosen):

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 #: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
 #: Scans whose rows are kept, and files of results in which scans are looked for.
-_MOST_KEPT, _MOST_FILES = 12, 20
+_MOST_KEPT = 12
+_MOST_FILES = 20
 #: Seconds to wait for the first square, and between two looks for it.
-_FIRST_SECONDS, _LOOK_SECONDS = 0.8, 0.04
+_FIRST_SECONDS = 0.8
+_LOOK_SECONDS = 0.04
 #: Content and status of a tensor that is not read yet.
 _NOTHING = None, None
 #: Between a file of results and the number of a scan in it.
@@ -279,7 +281,8 @@ def look(chosen: str, scan: Scan) -> Seen:
 
 
 def _looked(results: Results, number: int, kept: _Kept) -> Seen:
-    scan, listed = results.scan(number), results.listed(number)
+    scan = results.scan(number)
+    listed = results.listed(number)
     marks: dict[int, tuple[str | None, str | None]] = {
         each.position: (each.content, each.status) for each in listed
     }
@@ -340,9 +343,11 @@ def look_beside(state: CheckpointsState) -> tuple[Seen, str] | None:
     if not state.other:
         return None
     if state.other == SAME:
-        scan, chosen = find_scan(state), state.chosen
+        scan = find_scan(state)
+        chosen = state.chosen
     else:
-        scan, chosen = others().get(state.other), state.other.partition(NUMBERED)[0]
+        scan = others().get(state.other)
+        chosen = state.other.partition(NUMBERED)[0]
     if scan is None:
         return None
     seen = look(chosen, scan)

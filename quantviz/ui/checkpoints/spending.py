@@ -19,12 +19,19 @@ from quantviz.ui.components.component import written
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, say_error
 
-_FUSED, _PINS, _ALPHA = "checkpoints_fused", "checkpoints_pins", "checkpoints_alpha"
+_FUSED = "checkpoints_fused"
+_PINS = "checkpoints_pins"
+_ALPHA = "checkpoints_alpha"
 #: The pins that the table of them has returned, and how often others came from elsewhere.
-_TOLD, _VERSION = "checkpoints_pins_told", "checkpoints_pins_version"
+_TOLD = "checkpoints_pins_told"
+_VERSION = "checkpoints_pins_version"
 #: Pixels of the table: rows are as high as a finger needs, and both columns stand whole beside each other on
 #: a phone of 360 pixels; where there is more room, Streamlit spreads them.
-_HEIGHT, _ROW, _HEADING, _NAME, _PIN = 300, 44, 36, 184, 130
+_HEIGHT = 300
+_ROW = 44
+_HEADING = 36
+_NAME = 184
+_PIN = 130
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,15 @@ from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
 from quantviz.ui.shell import address, session
 
-STATE, PROBLEMS = "checkpoints_state", "checkpoints_problems"
+STATE = "checkpoints_state"
+PROBLEMS = "checkpoints_problems"
 #: Default recipes of a scan: those of most published files, and others that explain their errors.
 USUAL = ("int4_g128", "int4_g32", "int4_per_row", "int4_per_column", "nvfp4", "int8_per_row")
 #: Between two recipes in an address: no scheme's text has it.
 _BETWEEN = "~"
 #: Between a tensor and the recipe that it is pinned to; and in place of one, for a tensor that stays.
-_PINNED_TO, KEPT = "!", "stored"
+_PINNED_TO = "!"
+KEPT = "stored"
 #: Two scans side by side, or the difference of the second to the first.
 VIEWS = ("side", "difference")
 _LONGEST = 4000
@@ -105,7 +107,8 @@ def setting(key: str, name: str) -> Callable[..., None]:
 
 def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:
     """Return the state in the address, and the errors of its parts that are not valid."""
-    state, wrong = CheckpointsState(), []
+    state = CheckpointsState()
+    wrong = []
     if sum(map(len, asked.values())) > _LONGEST:
         return state, (QuantVizError("link.too_long", longest=_LONGEST),)
     for name, read in _READ.items():

@@ -28,12 +28,10 @@ from quantviz.ui.shell.words import language, say, shape_text
 if TYPE_CHECKING:
     from quantviz.checkpoints.stored_rows import Scan
 
-_FIND, _STATUS, _TABLE, _CLICKS = (
-    "checkpoints_find",
-    "checkpoints_status",
-    "checkpoints_table",
-    "checkpoints_rows",
-)
+_FIND = "checkpoints_find"
+_STATUS = "checkpoints_status"
+_TABLE = "checkpoints_table"
+_CLICKS = "checkpoints_rows"
 #: Numbers as the table prints them.
 _FORMATS = {
     "sqnr_db": "%.2f",

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation
 #: Pixels of a digit in the cell's place, and around them.
-_DIGIT, _AROUND = 9, 20
+_DIGIT = 9
+_AROUND = 20
 
 
 def show_cell_inputs(state: LabState) -> None:
@@ -126,11 +127,13 @@ def show_steps(why: Explanation, *, folded: bool = False) -> None:
 
 def _rows(why: Explanation) -> Iterator[str]:
     for line in derivation(why, say):
-        words, numbers = html.escape(line.words), html.escape(line.numbers)
+        words = html.escape(line.words)
+        numbers = html.escape(line.numbers)
         if line.step is None:
             yield f'<tr class="qv-fact"><td>{words}</td><td colspan="3">{numbers}</td></tr>'
         else:
-            code, gives = html.escape(line.step.code_line), f"<b>{line.gives}</b>"
+            code = html.escape(line.step.code_line)
+            gives = f"<b>{line.gives}</b>"
             yield (
                 f"<tr><td>{words}</td><td><code>{code}</code></td><td>{numbers}</td>"
                 f"<td>{gives} <small>{line.step.dtype}</small></td></tr>"

@@ -102,7 +102,8 @@ def reading(fmt: NumberFormat, code: int) -> str:
     """Return the formula of the value from the bits."""
     from quantviz.quantization.format_facts import code_kind, word
 
-    value, kind = number(fmt.value(code), 9), code_kind(fmt, code)
+    value = number(fmt.value(code), 9)
+    kind = code_kind(fmt, code)
     if fmt.kind == "codebook":
         return say("formats.reading.codebook", code=code, value=value)
     if not fmt.float_bits:
@@ -117,7 +118,8 @@ def reading(fmt: NumberFormat, code: int) -> str:
     if kind == "nan":
         return say("formats.reading.nan")
     sign, exponent, mantissa = fmt.split(code)
-    layout, minus = fmt.float_bits, sign == "1"
+    layout = fmt.float_bits
+    minus = sign == "1"
     if kind in ("inf", "zero"):
         signed = "−0" if kind == "zero" and minus else value
         return (

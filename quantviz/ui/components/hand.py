@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QuantResult
 
 #: Elements that a browser quantizes within a frame: of any format, and of integers.
-MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
-_COMPONENT, _SCRIPT = "quantviz_hand", "hand_component"
+MOST_CELLS = 64 * 64
+MOST_INTEGERS = 256 * 256
+_COMPONENT = "quantviz_hand"
+_SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
-_THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
+_THREE = (1, 3)
+_ONE_BLOCK = Scheme("int8")
 #: Reasons why a value is not valid, by the error key of the browser's arithmetic.
 _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
@@ -227,7 +230,9 @@ def _told_browser(
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.panels_data import shown_places
 
-    result, scheme, shape = study.result, state.scheme, state.source.shape
+    result = study.result
+    scheme = state.scheme
+    shape = state.source.shape
     assert result is not None
     choices = HandChoices.none() if locked else hand_choices(state)
     if lesson:
@@ -313,7 +318,8 @@ def _told_of_large(
     from quantviz.figures.ruler_data import ruler_of_cell
 
     # The ends of the tensor and the selected cell, as one block: enough for the comb that a range gives.
-    scheme, shape = study.scheme, _THREE
+    scheme = study.scheme
+    shape = _THREE
     lo, hi = why.range or (study.facts.lo, study.facts.hi)
     bars = ruler_of_cell(study, why).histogram
     program = _program(scheme)
@@ -428,7 +434,8 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
     from quantviz.figures.colour_ranges import range_of_codes
     from quantviz.figures.panels_data import decoded_values
 
-    fmt, bits = scheme.number_format, bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
+    fmt = scheme.number_format
+    bits = bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
     every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
     decoded: list[float | None] | None = None
     if len(every):

@@ -17,7 +17,8 @@ from quantviz.ui.shell.words import say
 if TYPE_CHECKING:
     from quantviz.analysis.range_error import RangeCurve
 
-_COMPONENT, _KEY = "quantviz_curve", "hand_curve"
+_COMPONENT = "quantviz_curve"
+_KEY = "hand_curve"
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

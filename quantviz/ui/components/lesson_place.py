@@ -9,7 +9,9 @@ import streamlit as st
 from quantviz.ui.shell import session
 
 #: In the session: the place, the errors of the address, and the state that the learner looks at.
-PLACE, PROBLEMS, LOOK = "lesson_place", "lesson_problems", "lesson_look"
+PLACE = "lesson_place"
+PROBLEMS = "lesson_problems"
+LOOK = "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 MOVED = "lesson_moved"
 #: The element that gets the focus, as a CSS selector, and the number of such elements before.

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from quantviz.figures.colour_ranges import Array
 
 #: The picture is at most so many pixels wide and high.
-MOST_WIDTH, MOST_HEIGHT = 120, 90
+MOST_WIDTH = 120
+MOST_HEIGHT = 90
 #: And at least so many: a matrix of a few rows would be a line.
 _LEAST = 24
 _COMPONENT = "quantviz_minimap"
@@ -53,7 +54,8 @@ def show_minimap(
     if window == (0, 0, *matrix):
         return
     height, width = minimap_size(matrix)
-    words, colours = language(), THEMES[theme()]
+    words = language()
+    colours = THEMES[theme()]
     data = {
         "chart": chart,
         "picture": _picture(values, theme()),

@@ -51,7 +51,9 @@ def show_panels(
     from quantviz.figures.panel_captions import panels_alt
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 
-    bridge, words, colours = f"{key}_bridge", language(), theme()
+    bridge = f"{key}_bridge"
+    words = language()
+    colours = theme()
     width = bridge_width(bridge, usual_width)
     larger = enlarge(width) if larger is None else larger
     with bridge_area:

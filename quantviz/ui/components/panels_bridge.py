@@ -204,7 +204,8 @@ def color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panel_painter import panel_ramp
 
-    ramp, middle = panel_ramp(name, data, theme), data.middle(name)
+    ramp = panel_ramp(name, data, theme)
+    middle = data.middle(name)
     lo, hi = data.panel(name)[1]
     if not data.symlog or name not in ("x", "x_hat"):
         return {"ramp": ramp, "stops": stops(ramp, middle), "lo": lo, "hi": hi}

@@ -10,7 +10,9 @@ import streamlit as st
 #: CSS pixels of the page below which a table is a phone's.
 _PHONE = 560
 #: CSS pixels of a line, for a pointer and for a finger, and of the headings with a table's edges.
-_LINE, _TOUCHED_LINE, _HEADINGS = 29, 44, 36
+_LINE = 29
+_TOUCHED_LINE = 44
+_HEADINGS = 36
 
 
 #: Shares of a page's width for a table and the plot beside it.

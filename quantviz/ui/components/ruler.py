@@ -18,7 +18,8 @@ from quantviz.ui.shell.words import language, theme
 if TYPE_CHECKING:
     from quantviz.figures.ruler_data import Handles, RulerPicture
 
-_COMPONENT, _SCRIPT = "quantviz_ruler", "ruler_component"
+_COMPONENT = "quantviz_ruler"
+_SCRIPT = "ruler_component"
 
 #: The constant words of a ruler, by their names in the script.
 _WORDS = (

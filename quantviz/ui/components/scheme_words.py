@@ -84,7 +84,8 @@ def convention_option(convention_id: str) -> str:
     'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
     """
     convention = CONVENTIONS[convention_id]
-    name, also = convention_name(convention), _also(convention)
+    name = convention_name(convention)
+    also = _also(convention)
     purpose = say(f"purposes.{convention.purpose}")
     if not also:
         return say("arithmetic.option_plain", name=name, purpose=purpose)
@@ -102,7 +103,8 @@ def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
 
 def purpose_words(convention: Convention) -> str:
     """Return a sentence on the engine's purpose and its other names."""
-    purpose, also = say(f"purposes.{convention.purpose}"), _also(convention)
+    purpose = say(f"purposes.{convention.purpose}")
+    also = _also(convention)
     if not also:
         return say("arithmetic.purpose", purpose=purpose)
     return say("arithmetic.purpose_also", purpose=purpose, also=also)

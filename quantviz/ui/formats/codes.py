@@ -14,7 +14,8 @@ from quantviz.ui.formats.names import format_name, value_words
 from quantviz.ui.shell.words import number, plain, say
 
 #: Codes around the chosen one and at each end that are listed where not all are.
-_AROUND, _AT_ENDS = 12, 2
+_AROUND = 12
+_AT_ENDS = 2
 
 
 def show_codes(fmt: NumberFormat, code: int) -> None:
@@ -76,7 +77,8 @@ def listed_codes(fmt: NumberFormat, code: int) -> tuple[int, ...]:
 
 
 def _rows(fmt: NumberFormat, codes: tuple[int, ...], chosen: int, columns: int) -> Iterator[str]:
-    before, group = None, ""
+    before = None
+    group = ""
     for code in codes:
         if before is not None and code != before + 1:
             left_out = say("formats.page.left_out", count=f"{code - before - 1:,}")
@@ -96,7 +98,8 @@ def _group(fmt: NumberFormat, code: int) -> str:
     if not layout or not layout.mantissa or fmt.bits > LISTED_BITS:
         return ""
     sign, exponent, _ = fmt.split(code)
-    field, minus = int(exponent, 2), sign == "1"
+    field = int(exponent, 2)
+    minus = sign == "1"
     step = math.ldexp(1.0, max(field - layout.bias, layout.smallest_exponent) - layout.mantissa)
     shown = "−" if minus else "+"
     if field == 0:
@@ -132,6 +135,7 @@ def _exactly(value: float) -> str:
     if not value or not math.isfinite(value):
         return ""
     odd, power = odd_times_power(value)
-    sign, size = ("−" if odd < 0 else ""), abs(odd)
+    sign = "−" if odd < 0 else ""
+    size = abs(odd)
     powers = f"{sign}{'' if size == 1 else f'{size} · '}2<sup>{str(power).replace('-', '−')}</sup>"
     return f"{powers} = {sign}{size}/{1 << -power}" if -12 <= power < 0 and size < 10000 else powers

@@ -20,7 +20,8 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
     from quantviz.quantization.format_facts import FormatFacts, code_name, format_facts, gap_at
 
     found: FormatFacts = format_facts(fmt)
-    layout, gap = fmt.float_bits, gap_at(x * unit, fmt)
+    layout = fmt.float_bits
+    gap = gap_at(x * unit, fmt)
 
     def codes(these: tuple[int, ...]) -> str:
         if not these:

@@ -39,7 +39,8 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
     from quantviz.figures.format_values import formats_data
 
     width = line_width()
-    larger, to_one = enlarge(width), state.to_one and can_be_one(state)
+    larger = enlarge(width)
+    to_one = state.to_one and can_be_one(state)
     data = formats_data(
         first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one
     )

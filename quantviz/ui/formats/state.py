@@ -18,7 +18,9 @@ from quantviz.text import catalogue
 from quantviz.ui.shell import address, session
 from quantviz.ui.shell.words import language
 
-_STATE, PROBLEMS, UNREAD = "formats_state", "formats_problems", "formats_unread"
+_STATE = "formats_state"
+PROBLEMS = "formats_problems"
+UNREAD = "formats_unread"
 #: The text of the number that was typed last, and the number read from it.
 _TYPED = "formats_typed"
 
@@ -49,7 +51,8 @@ def current_state() -> FormatsState:
 
 def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
     """Return the state of the address, and a problem for each parameter that is not valid."""
-    state, problems = FormatsState(), []
+    state = FormatsState()
+    problems = []
     if "a" in asked:  # the second format is one of this link too, or there is none
         state = FormatsState(second="")
     for name, read in (
@@ -138,7 +141,8 @@ def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
 
 def change_state(**changes: Any) -> None:
     st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
-    st.session_state[PROBLEMS], st.session_state[UNREAD] = (), None
+    st.session_state[PROBLEMS] = ()
+    st.session_state[UNREAD] = None
 
 
 def setting(key: str, name: str) -> Callable[..., None]:
@@ -176,7 +180,8 @@ def toggle_to_one() -> None:
     """Divide the formats by their largest values, or no longer; the number keeps its place in the first."""
     from quantviz.quantization.format_facts import reach
 
-    state, top = current_state(), reach(FORMATS[current_state().first])
+    state = current_state()
+    top = reach(FORMATS[current_state().first])
     wanted = bool(st.session_state["formats_to_one"])
     if wanted != state.to_one:
         change_state(to_one=wanted, x=state.x / top if wanted else state.x * top)
@@ -199,7 +204,8 @@ def _written(x: float) -> str:
 
 
 def address_of(state: FormatsState) -> dict[str, str]:
-    usual, fmt = FormatsState(), FORMATS[state.first]
+    usual = FormatsState()
+    fmt = FORMATS[state.first]
     more = {"v": state.view} if state.view != usual.view else {}
     more |= {"t": state.ties} if state.ties != usual.ties else {}
     more |= {"n": "1"} if state.to_one else {}

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 #: The rows, as they are called in the page.
 ROWS = ("correct", "broken")
 SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
-_BOARD, _SCRIPT = "gallery_board", "gallery_component"
+_BOARD = "gallery_board"
+_SCRIPT = "gallery_component"
 _DIGITS = 4
 #: Of a teaching tensor's values.
 _DECIMALS = 2
@@ -81,7 +82,8 @@ def _clicked(shown: Shown) -> None:
 def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
     outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
     every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
-    own, alone = THEMES[theme()], len(rows) == 1
+    own = THEMES[theme()]
+    alone = len(rows) == 1
     names = ("x", "q", "x_hat", "error")
     arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
     handle = _handle(shown) if len(shown.frames) > 1 else None

@@ -71,7 +71,8 @@ def run_both_ways(state: GalleryState) -> Shown:
 
     bug = bug_of(state)
     if state.at is not None and not state.spotting:
-        handle, found = HANDLES[bug.id], frames(bug.id)
+        handle = HANDLES[bug.id]
+        found = frames(bug.id)
         at, start = (handle.values.index(value) for value in (state.at, handle.start))
         # The cell stays while a hand drags: the one that is hit worst where the bug first shows.
         places = sorted(range(len(found)), key=lambda place: abs(place - start))
@@ -79,7 +80,8 @@ def run_both_ways(state: GalleryState) -> Shown:
         if found[at].shows and not bool(as_matrix(found[at].hit)[cell]):
             cell = farthest(found[at])
     else:
-        found, at = (_on_case(state, bug),), 0
+        found = (_on_case(state, bug),)
+        at = 0
         cell = farthest(found[0])
     rows, cols = as_matrix(found[at].hit).shape
     if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:

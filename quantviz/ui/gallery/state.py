@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from quantviz.teaching.gallery import Bug, Case
 
 
-_STATE, PROBLEMS = "gallery_state", "gallery_problems"
+_STATE = "gallery_state"
+PROBLEMS = "gallery_problems"
 #: The address at which a control has last changed the state, while it is older than the state.
 _CHANGED = "gallery_changed"
 
@@ -65,7 +66,8 @@ def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
     from quantviz.teaching.bug_handles import HANDLES, value_written
     from quantviz.teaching.gallery import find_bug, puzzle
 
-    asked, problems = st.query_params, []
+    asked = st.query_params
+    problems = []
     state = opening_of(bug_of(GalleryState()).id)
     try:
         if "spot" in asked:
@@ -114,7 +116,8 @@ def show_bug(bug_id: str) -> None:
 
 def show_link() -> None:
     """Write the address: the bug and its tensor, or a puzzle's number, which does not reveal the bug."""
-    state, wanted = current_state(), {"lang": language(), **parameters()}
+    state = current_state()
+    wanted = {"lang": language(), **parameters()}
     st.session_state.pop(_CHANGED, None)
     if state.spotting:
         wanted = {"spot": str(state.puzzle), **wanted}

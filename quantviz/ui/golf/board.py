@@ -65,7 +65,8 @@ def _plot(now: HoleResults) -> None:
 
 def _tensor(hole: Hole) -> str:
     """Return picture, values and words of a hole as HTML."""
-    facts, (rows, cols) = facts_of(hole.source), hole.source.shape
+    facts = facts_of(hole.source)
+    rows, cols = hole.source.shape
     name = say(f"golf.holes.{hole.id}.name")
     picture, bars = kept(hole.source, f"golf picture {theme()}", lambda: _pictures(hole, theme()))
     ends = say("golf.values", lo=number(facts.lo, 3), hi=number(facts.hi, 3))

@@ -43,7 +43,8 @@ def show_scorecard(played: GolfRound) -> tuple[HoleResults, ...]:
 
 
 def _line(each: HoleResults) -> tuple[str, ...]:
-    best, score = each.best, each.score
+    best = each.best
+    score = each.score
     return (
         say(f"golf.holes.{each.hole.id}.name"),
         db_words(each.par.sqnr_db),

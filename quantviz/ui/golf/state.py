@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 #: In the session: the round, the errors of its link, the outcome of the last press of *Try it*, and the holes
 #: whose par was requested.
-_ROUND, _PROBLEMS, _OUTCOME, _ASKED = "golf_round", "golf_problems", "golf_outcome", "golf_asked"
+_ROUND = "golf_round"
+_PROBLEMS = "golf_problems"
+_OUTCOME = "golf_outcome"
+_ASKED = "golf_asked"
 #: Whether the round has tries that were not computed yet.
 _UNSEEN = "golf_unseen"
 #: Whether a button of ours has changed the round for this run.
@@ -85,7 +88,9 @@ def settle() -> bool:
     """
     if not st.session_state.get(_UNSEEN):
         return False
-    played, wrong, told = current_round(), [], outcome()
+    played = current_round()
+    wrong = []
+    told = outcome()
     for hole, schemes in played.tries.items():
         for at, scheme in enumerate(schemes, 1):
             try:
@@ -96,7 +101,8 @@ def settle() -> bool:
                     told = Outcome(refused=problem.again())
                 else:
                     wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
-    st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
+    st.session_state[_ROUND] = played
+    st.session_state[_OUTCOME] = told
     st.session_state[_UNSEEN] = False
     if wrong:
         st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
@@ -134,8 +140,10 @@ def standing(hole: str) -> HoleResults:
 
 
 def _put(played: GolfRound, told: Outcome) -> None:
-    st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
-    st.session_state[_PROBLEMS], st.session_state[_MOVED] = (), True
+    st.session_state[_ROUND] = played
+    st.session_state[_OUTCOME] = told
+    st.session_state[_PROBLEMS] = ()
+    st.session_state[_MOVED] = True
 
 
 def _set_out() -> None:
@@ -159,7 +167,8 @@ def turn_to(hole: str) -> None:
 
 def try_scheme() -> None:
     """Try the scheme in the controls; `settle` computes it."""
-    played, scheme = current_round(), session.state().scheme
+    played = current_round()
+    scheme = session.state().scheme
     refused = next(problems(HOLES[played.hole], scheme), None)
     if refused:
         _put(played, Outcome(refused=refused))

@@ -26,8 +26,11 @@ from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error, theme
 
-LAB, LESSONS, TEACHER = "pages/lab/playground.py", "pages/learn/lessons.py", "pages/learn/teacher.py"
-_PLAY, _CONTINUE = "quantviz_home", "quantviz_continue"
+LAB = "pages/lab/playground.py"
+LESSONS = "pages/learn/lessons.py"
+TEACHER = "pages/learn/teacher.py"
+_PLAY = "quantviz_home"
+_CONTINUE = "quantviz_continue"
 _DROPPED = "home_file"
 
 

@@ -125,9 +125,11 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 @cache
 def play_data(language: str, theme: str) -> bytes:
     """Return the component's data, in a language and for one of `THEMES`."""
-    own, other = THEMES[theme], THEMES["dark"]
+    own = THEMES[theme]
+    other = THEMES["dark"]
     programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
-    toys, first = [], 0
+    toys = []
+    first = 0
     for name, toy in TOYS.items():
         toys.append(
             {

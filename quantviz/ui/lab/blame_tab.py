@@ -54,7 +54,8 @@ _WIDTHS = {"part": (140, 172), "remedy": (230, 204), "block": (180, 172)}
 #: Most channels that are named as the place of the cells, where they hold half of them.
 _MOST_CHANNELS = 3
 #: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
-_BLOCKS, _MOST_LINES = "blocks", 12
+_BLOCKS = "blocks"
+_MOST_LINES = 12
 
 
 def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: Any) -> None:
@@ -120,7 +121,8 @@ def _found(state: LabState) -> tuple[Blame, ...]:
     """
     from quantviz.analysis.blame import blame, culprits
 
-    source, scheme = state.source, state.scheme
+    source = state.source
+    scheme = state.scheme
     parts = _asked_for(state) if state.large else None
 
     with st.spinner(say("blame.looking"), show_time=True):
@@ -413,6 +415,16 @@ def _table(
     on_select: Any = "ignore",
 ) -> None:
     width = bridge_width(BRIDGE_KEY)
+
+    def form_of(name: str) -> Any:
+        title = say(f"blame.columns.{name}")
+        if name == named:
+            return held_column(title, *_WIDTHS[name], width)
+        if name in formats:
+            return st.column_config.NumberColumn(title, format=formats[name], width=84)
+        side = "right" if name in _NUMBERS_IN_WORDS else None
+        return st.column_config.TextColumn(title, width=84, alignment=side)
+
     st.dataframe(
         columns,
         key=key,
@@ -422,18 +434,7 @@ def _table(
         selection_mode="single-cell",
         row_height=line_height(width),
         height=table_height(lines, width),
-        column_config={
-            name: held_column(say(f"blame.columns.{name}"), *_WIDTHS[name], width)
-            if name == named
-            else st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
-            if name in formats
-            else st.column_config.TextColumn(
-                say(f"blame.columns.{name}"),
-                width=84,
-                alignment="right" if name in _NUMBERS_IN_WORDS else None,
-            )
-            for name in columns
-        },
+        column_config={name: form_of(name) for name in columns},
         alt=say(f"blame.{key}_alt"),
     )
 

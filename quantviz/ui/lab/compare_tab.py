@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 #: Whether the recipes are measured on all values of a large tensor.
 _EXACT = "recipes_exact"
 #: Recipes that are seen at once: as many as stand beside the plot and its captions.
-_LINES, _LINES_ON_PHONE = 20, 8
+_LINES = 20
+_LINES_ON_PHONE = 8
 
 
 def show_compare(
@@ -54,7 +55,8 @@ def show_compare(
     longer.
     """
     # Clear the last tab's sentence before all recipes are tried.
-    told, use = sentence.empty(), action.empty()
+    told = sentence.empty()
+    use = action.empty()
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
@@ -68,7 +70,8 @@ def show_compare(
         with st.container(key="recipes"):
             if answered:
                 # The tab's sentence is taken: this one stands above the table.
-                told, use = st.empty(), st.empty()
+                told = st.empty()
+                use = st.empty()
             found = recipe_rows_of(state)
             # The present scheme is measured on the same values.
             now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
@@ -141,7 +144,8 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
     """
     from quantviz.analysis.sampled_part import sampled_rows
 
-    source, scheme = state.source, state.scheme
+    source = state.source
+    scheme = state.scheme
     sampled = state.large and not st.session_state.get(_EXACT)
     make = sampled_rows if sampled else recipe_rows
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 LIGHTS = ("either", "code")
 #: Sides of lit cells up to which they are framed: each is drawn in four panels, twice.
 _MOST_SIDES = 8000
-_KEPT, LEFT_OUT = "lab_comparison", "lab_compare_left_out"
+_KEPT = "lab_comparison"
+LEFT_OUT = "lab_compare_left_out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +149,8 @@ def _lit_share(lit: Any, pixels: Pixels) -> Any:
     """Return the share of the cells of each pixel that is lit."""
     import numpy as np
 
-    rows, cols = pixels.row_edges - pixels.row_edges[0], pixels.col_edges - pixels.col_edges[0]
+    rows = pixels.row_edges - pixels.row_edges[0]
+    cols = pixels.col_edges - pixels.col_edges[0]
     counts = np.add.reduceat(np.add.reduceat(lit.astype(np.float32), rows[:-1], 0), cols[:-1], 1)
     return counts / np.outer(np.diff(rows), np.diff(cols))
 

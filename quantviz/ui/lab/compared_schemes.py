@@ -34,13 +34,11 @@ from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
 
-_ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
-    "contest_add",
-    "contest_kept",
-    "contest_table",
-    "contest_open",
-    "contest_parts",
-)
+_ADD = "contest_add"
+_KEPT = "contest_kept"
+_TABLE = "contest_table"
+_OPEN = "contest_open"
+_PARTS = "contest_parts"
 #: Before an engine's id among the schemes to add; no recipe's id has it.
 _ENGINE = "engine."
 #: Most schemes whose clearest win is named.
@@ -52,7 +50,8 @@ _MOST_TOLD = 3
 
 def show_choices(state: LabState) -> None:
     """Show the button that remembers the present scheme, and the box that adds another."""
-    held, full = state.remembered, len(state.remembered) >= MOST_HELD
+    held = state.remembered
+    full = len(state.remembered) >= MOST_HELD
     if state.scheme in held:
         label = say("contest.remembered", letter=_letter(held.index(state.scheme)))
     else:
@@ -92,7 +91,8 @@ def _addable(state: LabState) -> dict[str, Scheme]:
         except QuantVizError:
             # The engine does not offer this scheme.
             continue
-    there, shape = state.contenders, state.source.shape
+    there = state.contenders
+    shape = state.source.shape
     return {
         name: scheme for name, scheme in offered.items() if scheme not in there and not scheme.problems(shape)
     }
@@ -107,7 +107,8 @@ def _addable_words(name: str, state: LabState) -> str:
 
 def _add() -> None:
     """Hold a scheme against the others; the first is held against the present one, which becomes A."""
-    state, name = session.state(), st.session_state[_ADD]
+    state = session.state()
+    name = st.session_state[_ADD]
     if name is not None:
         session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
         # Open the comparison for the added scheme, also where that takes a while.
@@ -238,7 +239,8 @@ def _granularities(state: LabState) -> Mapping[str, Granularity]:
     """Return further parts with a winner each: channels, and of a small tensor the scheme's own blocks."""
     from quantviz.analysis.scheme_comparison import MOST_CELLS
 
-    rows, cols = state.view.rows, state.view.cols
+    rows = state.view.rows
+    cols = state.view.cols
     own = state.scheme.granularity
     found: dict[str, Granularity] = (
         {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
@@ -304,7 +306,8 @@ def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str)
 
 
 def _span(edges: Any, k: Any, kind: str) -> str:
-    first, last = int(edges[k]), int(edges[k + 1]) - 1
+    first = int(edges[k])
+    last = int(edges[k + 1]) - 1
     if first == last:
         return say(f"blame.one.{kind}", what=first)
     return say(f"blame.many.{kind}", what=f"{first}–{last}")
@@ -318,7 +321,8 @@ def _percent(share: float) -> str:
 
 
 def _show_table(found: SchemeComparison, state: LabState) -> None:
-    schemes, shape = state.contenders, state.source.shape
+    schemes = state.contenders
+    shape = state.source.shape
     table = found.table()
     bits = [priced_bits(each, shape) for each in schemes]
     names = [say("contest.name", letter=_letter(k), name=name) for k, name in enumerate(_names(state))]

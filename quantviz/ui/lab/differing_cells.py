@@ -75,7 +75,8 @@ def _line(shown: Shown, reason: Reason, engine: str) -> str:
     """Return a cell in one line, the other side called by its `engine`: first the values that differ, as far
     as they may be shown.
     """
-    one, other = reason.one, reason.other
+    one = reason.one
+    other = reason.other
     parts = [f"({', '.join(map(str, reason.index))})"]
     differs = "q" if reason.what == "code" and visible("q") else "x_hat"
     if visible(differs):
@@ -122,7 +123,8 @@ def show_difference(shown: Shown, state: LabState) -> None:
     told = [] if reason.what == "code" else [say("compare.code_same")]
     told += [say("compare.together")] if len(reason.fields) > 1 else []
     for name, (mine, theirs) in reason.fields.items():
-        first, second = value_words(name, mine), value_words(name, theirs)
+        first = value_words(name, mine)
+        second = value_words(name, theirs)
         told.append(
             say(
                 "compare.turn",
@@ -165,7 +167,8 @@ def _ties(reason: Reason) -> list[str]:
 
 
 def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]) -> str:
-    why, lines = (reason.one, reason.other)[side], reason.lines[side]
+    why = (reason.one, reason.other)[side]
+    lines = reason.lines[side]
     code = (
         "<br>".join(
             f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"

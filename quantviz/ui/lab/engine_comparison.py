@@ -294,7 +294,8 @@ def _table(shown: Shown) -> None:
 def _largest(steps: float, ulps: int) -> str:
     if steps >= _FEW_STEPS or not math.isfinite(steps):
         return html.escape(say("compare.steps", steps=number(steps, 3)))
-    title, words = html.escape(say("compare.ulps_help")), html.escape(say("compare.ulps", ulps=ulps))
+    title = html.escape(say("compare.ulps_help"))
+    words = html.escape(say("compare.ulps", ulps=ulps))
     return f'<span title="{title}">{words}</span>'
 
 

@@ -26,7 +26,9 @@ from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
 #: Choice for a scheme that is no recipe.
 _OWN = "own"
-_RECIPE, _CONVENTION, _RULES = "recipe", "convention", "rules"
+_RECIPE = "recipe"
+_CONVENTION = "convention"
+_RULES = "rules"
 #: The rules that are changed most, first.
 _FIRST = (
     "ties",
@@ -160,7 +162,8 @@ def _rules(state: LabState) -> None:
 
 
 def _rule(state: LabState, name: str, changed: bool) -> None:
-    key, value = _key(name), state.scheme.chosen.get(name)
+    key = _key(name)
+    value = state.scheme.chosen.get(name)
     label = f"**{plain(field_name(name))}**" if changed else plain(field_name(name))
     with st.container(key=f"{key}_field", gap=None):
         if name in CHOICES:

@@ -82,7 +82,8 @@ def choose_tensor(
     """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for a text that the
     name must contain. `look` is more for `st.selectbox`.
     """
-    offered, wanted = names, ""
+    offered = names
+    wanted = ""
     if len(names) > MOST_OFFERED:
         wanted = st.text_input(
             say("upload.filter"),

@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 #: Elements of the tensor that is opened first, at most, and the length of its axes at least: enough to be
 #: looked at, and soon there.
-_FIRST_ELEMENTS, _FIRST_SIDE = 2**22, 8
+_FIRST_ELEMENTS = 2**22
+_FIRST_SIDE = 8
 #: A file that lists the tensors of others, without their dtypes and shapes.
 _INDEX = ".index.json"
 #: Characters of a commit that are shown.
 _COMMIT_SHOWN = 7
 #: The model found for the pasted text, and its file whose tensors could be listed.
-_FOUND, _LISTED = "hub_found", "hub_listed"
+_FOUND = "hub_found"
+_LISTED = "hub_listed"
 
 
 class Found(NamedTuple):
@@ -152,7 +154,8 @@ def _main_file(model: Model) -> str:
 
 
 def _open_file() -> None:
-    found, file = st.session_state.get(_FOUND), st.session_state["hub_file"]
+    found = st.session_state.get(_FOUND)
+    file = st.session_state["hub_file"]
     if found is not None and file is not None:
         with session.catching_errors("hub_file"):
             _open_first(found.model)

@@ -45,7 +45,8 @@ def has_places(state: LabState) -> bool:
 
 def show_places(study: Study, state: LabState) -> None:
     """Show the place of the window, and places to go to."""
-    shape, view = study.shape, state.view
+    shape = study.shape
+    view = state.view
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
         show_minimap(
@@ -74,7 +75,8 @@ def _map(study: Study, state: LabState) -> Any:
     from quantviz.streaming.frames import Patch
     from quantviz.streaming.overview import pooled
 
-    view, source = state.view, state.source
+    view = state.view
+    source = state.source
     rows, cols = view.matrix(study.shape)
     what = f"map {view.rows} {view.cols} {view.at}"
     return kept(
@@ -98,7 +100,8 @@ _JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "wor
 
 def _go(name: str) -> None:
     state = session.state()
-    study, view = study_of(state), state.view
+    study = study_of(state)
+    view = state.view
     found: Mapping[str, Callable[[], Shape]] = {
         "largest_error": lambda: study.measured.largest_error,
         "largest_value": lambda: study.facts.largest,
@@ -113,7 +116,8 @@ def _go(name: str) -> None:
 def go(cell: Shape) -> None:
     """Select a cell and open a window around it in which cells can be read."""
     now = session.state()
-    shape, view = now.source.shape, now.view
+    shape = now.source.shape
+    view = now.view
     rows, cols = view.matrix(shape)
     if max(rows, cols) > MOST_CELLS:
         view = view.showing(cell, shape)

@@ -40,7 +40,8 @@ def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
 
 
 def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
-    explained, learned = say(f"tiles.{tile.key}.help", **tile.facts), terms_of(f"number_{tile.key}")[0]
+    explained = say(f"tiles.{tile.key}.help", **tile.facts)
+    learned = terms_of(f"number_{tile.key}")[0]
     name = term(
         tile_name(tile, state, short=True),
         explained,

@@ -168,7 +168,8 @@ def _remember_facts(study: Study, why: Any) -> None:
     """Remember the start of a range set by hand: the whole tensor's ends, the selected block's scale and
     zero point.
     """
-    lo, hi = study.facts.lo, study.facts.hi
+    lo = study.facts.lo
+    hi = study.facts.hi
     st.session_state[session.FACTS] = {
         "lo": lo,
         "hi": hi if hi > lo else lo + 1.0,

@@ -26,7 +26,8 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say
 
-_BITS, _SCALE = "phone_bits", "phone_scale"
+_BITS = "phone_bits"
+_SCALE = "phone_scale"
 
 
 def show_phone_bar(state: LabState) -> None:
@@ -52,7 +53,8 @@ def _family(state: LabState) -> tuple[NumberFormat, ...]:
 
 
 def _bits(state: LabState) -> None:
-    family, now = _family(state), state.scheme.number_format
+    family = _family(state)
+    now = state.scheme.number_format
     with st.container(
         key="phone_bits_line", horizontal=True, gap="small", wrap=False, vertical_alignment="center"
     ):

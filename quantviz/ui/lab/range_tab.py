@@ -42,16 +42,21 @@ if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
     from quantviz.analysis.study import Study
 
-_TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
+_TABLE = "calibrations_table"
+_OF = "calibrations_of"
+_ALL = "calibrations_all"
 #: Whether all values of a large tensor are measured, and about how many cells are where they are not.
-_EXACT, _CELLS = "calibrations_exact", 2**20
+_EXACT = "calibrations_exact"
+_CELLS = 2**20
 _MARK_ALL = "calibrations_marked"
 #: Scopes of the table.
-_WHOLE, _BLOCK = "tensor", "block"
+_WHOLE = "tensor"
+_BLOCK = "block"
 #: Calibrations that are marked on the curve beside the present one.
 _MARKED: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
 #: Calibrations that read a histogram of each block, and the most blocks of a large tensor for them.
-_BY_HISTOGRAM, _MOST_HISTOGRAMS = (EntropyTensorRT, EntropyONNXRuntime, MSETorch), 2**15
+_BY_HISTOGRAM = (EntropyTensorRT, EntropyONNXRuntime, MSETorch)
+_MOST_HISTOGRAMS = 2**15
 #: Calibrations that are tried on a large tensor at once; the rest on request.
 _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
@@ -63,7 +68,8 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
     """
     with sentence:
         ranges = _compared(state, None)
-        now, finer = ranges.current.sqnr_db, _finer_scales(state, ranges)
+        now = ranges.current.sqnr_db
+        finer = _finer_scales(state, ranges)
         by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
         by_scales = gain_db(finer.sqnr_db if finer else None, now)
         worth = _worth(finer, now, state)
@@ -83,7 +89,8 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         not_run = _not_run(state, ranges, finer)
         without = ""
         if not_run is not None:
-            what, gain = _scales(not_run.scheme, state), _gain(gain_db(not_run.sqnr_db, now))
+            what = _scales(not_run.scheme, state)
+            gain = _gain(gain_db(not_run.sqnr_db, now))
             without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
         of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
         st.markdown(plain(sentences(words if told else say("stage.range.none"), without, of_a_part)))
@@ -121,7 +128,9 @@ def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool =
     """Return the best scales for this tensor and scheme of those that kernels `run`, or of those that none
     runs, measured on the cells that ranges were tried on: computed once for both.
     """
-    source, scheme, now = state.source, state.scheme, ranges.current.sqnr_db
+    source = state.source
+    scheme = state.scheme
+    now = ranges.current.sqnr_db
     cells = _CELLS if ranges.share < 1 else None
 
     finer = (scheme.replace(granularity=each) for each in other_granularities(state))
@@ -305,7 +314,8 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
     """Return the comparison: computed once for a tensor, scheme and block."""
     from quantviz.analysis.calibration_comparison import compare_calibrations
 
-    source, scheme = state.source, state.scheme
+    source = state.source
+    scheme = state.scheme
     tried = cells = None
     if _is_far(state, block):
         tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
@@ -332,7 +342,8 @@ def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
 
 
 def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
-    now, width = state.scheme.calibration, bridge_width(BRIDGE_KEY)
+    now = state.scheme.calibration
+    width = bridge_width(BRIDGE_KEY)
     columns: dict[str, list[Any]] = {
         "name": [
             _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.recipe_plot import RecipePlotData
 
-_PLOT, _BITS = "recipe_plot", "recipe_bits"
+_PLOT = "recipe_plot"
+_BITS = "recipe_bits"
 #: Most names in a line below the plot.
 _MOST_NAMES = 3
 
@@ -53,8 +54,10 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         format_func=lambda name: say(f"recipes.bits_of.{name}"),
         label_visibility="collapsed",
     )
-    now, axes = _now(study), state.source.axes
-    shape, usual = state.source.shape, priced_at(state.source.shape)
+    now = _now(study)
+    axes = state.source.axes
+    shape = state.source.shape
+    usual = priced_at(state.source.shape)
     figure = recipe_plot_figure(
         rows,
         now,
@@ -89,7 +92,8 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
     """Return the other sizes of groups and the lines: computed once for a tensor."""
     from quantviz.analysis.rate_distortion import rate_distortion
 
-    source, scheme = state.source, state.scheme
+    source = state.source
+    scheme = state.scheme
     with st.spinner(say("recipes.lines_trying"), show_time=True):
         return heavy_fact(
             source,
@@ -100,7 +104,8 @@ def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion:
 
 def _now(study: Study) -> RecipeRow:
     """Return the row of the present scheme, with the bits of its codes if they were entropy-coded."""
-    row, entropy = row_of(study.measured), study.measured.metrics.get("code_entropy")
+    row = row_of(study.measured)
+    entropy = study.measured.metrics.get("code_entropy")
     if entropy is None:
         return row
     return dataclasses.replace(row, entropy_bits=row.bits - row.scheme.number_format.bits + entropy)

@@ -80,7 +80,8 @@ def _choice_of(fmt: NumberFormat) -> str:
 
 
 def _number_format(state: LabState) -> None:
-    fmt, offered = state.scheme.number_format, offered_formats(state.scheme.arithmetic.offer)
+    fmt = state.scheme.number_format
+    offered = offered_formats(state.scheme.arithmetic.offer)
     names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
     choose(
         st.selectbox,
@@ -131,13 +132,15 @@ def put_format(format_id: str, control: str) -> None:
 
 
 def _set_format() -> None:
-    scheme, name = session.state().scheme, st.session_state["format"]
+    scheme = session.state().scheme
+    name = st.session_state["format"]
     of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
     put_format(min(of_name, key=scheme.number_format.distance).id, "format")
 
 
 def _set_bits() -> None:
-    scheme, bits = session.state().scheme, st.session_state["bits"]
+    scheme = session.state().scheme
+    bits = st.session_state["bits"]
     if bits is None:  # the control was replaced while it loaded
         return
     fmt = next(
@@ -182,7 +185,8 @@ def _why_one_mode(scheme: Scheme) -> str:
 
 
 def _set_mode() -> None:
-    scheme, mode = session.state().scheme, st.session_state["mode"]
+    scheme = session.state().scheme
+    mode = st.session_state["mode"]
     if mode is None:  # the control was replaced while it loaded
         return
     with session.catching_errors("mode"):
@@ -251,7 +255,8 @@ def choices(state: LabState) -> dict[str, Granularity]:
 
 def chosen(state: LabState) -> str | None:
     """Return the button that stands for the scheme's granularity."""
-    now, shape = state.scheme.granularity, state.source.shape
+    now = state.scheme.granularity
+    shape = state.source.shape
     alike = {
         name: each
         for name, each in _KINDS[now.id].buttons(state).items()
@@ -265,7 +270,8 @@ def chosen(state: LabState) -> str | None:
 
 def why_not(state: LabState, granularity: Granularity) -> str | None:
     """Return the reason why a granularity is not possible here; None where it is."""
-    shape, convention = state.source.shape, state.scheme.arithmetic
+    shape = state.source.shape
+    convention = state.scheme.arithmetic
     if not convention.offer.has_granularity(granularity, state.scheme.format):
         return plain(say("strip.not_offered_here", name=convention_name(convention)))
     if problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
@@ -277,7 +283,8 @@ def other_granularities(state: LabState) -> tuple[Granularity, ...]:
     """Return the granularities in place of the present one: channels at first, which cost least, and where
     there are none, or a scale is for less than the tensor already, all possible ones.
     """
-    shape, taken = state.source.shape, (chosen(state), PerTensor.id)
+    shape = state.source.shape
+    taken = (chosen(state), PerTensor.id)
     possible = (each for name, each in choices(state).items() if name not in taken)
     # A scale for each value is no quantization.
     others = tuple(e for e in possible if why_not(state, e) is None and math.prod(e.block_shape(shape)) > 1)
@@ -394,7 +401,8 @@ def _flat_sizes(state: LabState, *, strided: bool) -> list[int]:
 
 
 def _group_size(state: LabState) -> None:
-    granularity, shape = state.scheme.granularity, state.source.shape
+    granularity = state.scheme.granularity
+    shape = state.source.shape
     assert isinstance(granularity, PerGroup)
     axis = granularity.axis % len(shape)
     _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)

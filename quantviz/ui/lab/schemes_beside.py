@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from quantviz.figures.compared_panels import ComparedPanels
     from quantviz.figures.panels_data import PanelsData
 
-_KEY, _WHAT, _WHICH = "beside", "beside_what", "beside_which"
+_KEY = "beside"
+_WHAT = "beside_what"
+_WHICH = "beside_which"
 #: The schemes shown last, in the order in which they were chosen.
 _SHOWN = "lab_beside_shown"
 _BRIDGE = f"{_KEY}_bridge"
@@ -195,7 +197,8 @@ def _in_view(values: Any, state: LabState, parts: Granularity) -> Any:
 
     from quantviz.tensors.blocks import expand
 
-    view, shape = state.view, state.source.shape
+    view = state.view
+    shape = state.source.shape
     rows, cols = view.size(shape)
     if isinstance(parts, PerChannel):
         line = values.reshape(-1)

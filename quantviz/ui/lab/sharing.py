@@ -50,7 +50,8 @@ def _data(study: Study, state: LabState) -> None:
     from quantviz.export.files import file_name
 
     # Of a large tensor it is the part in view that leaves.
-    index, result = state.view.index_of(study.shape), study.result
+    index = state.view.index_of(study.shape)
+    result = study.result
     rows, cols = state.view.size(study.shape)
     count = rows * cols if result is None else result.x.numel()
 

@@ -226,7 +226,8 @@ OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_o
 
 
 def _slice(state: LabState) -> None:
-    shape, view = state.source.shape, state.view
+    shape = state.source.shape
+    view = state.view
     if len(state.source.original.shape) > 2:
         choose(
             st.segmented_control,
@@ -268,8 +269,10 @@ def _slice(state: LabState) -> None:
 
 def _window(state: LabState) -> None:
     """Show the window of a large matrix as numbers, as an alternative to dragging."""
-    view, shape = state.view, state.source.shape
-    matrix, size = view.matrix(shape), view.size(shape)
+    view = state.view
+    shape = state.source.shape
+    matrix = view.matrix(shape)
+    size = view.size(shape)
     if max(matrix) <= MOST_CELLS and size == matrix:
         return
     # A form: all four are taken together, when they are all as they should be.
@@ -361,7 +364,8 @@ def _set_axes(changed: str) -> None:
     wanted = st.session_state[f"view_{changed}"]
     rows, cols = (wanted, view.cols) if changed == "rows" else (view.rows, wanted)
     if rows == cols:  # the other one takes the place that was left
-        rows, cols = view.cols, view.rows
+        rows = view.cols
+        cols = view.rows
     _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
 
 
@@ -428,8 +432,10 @@ def show_range(state: LabState) -> None:
 
 
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
-    calibration, zero_point = state.scheme.calibration, field.name == "zero_point"
-    value, label = getattr(calibration, field.name), say(f"calibrations.{calibration.id}.fields.{field.name}")
+    calibration = state.scheme.calibration
+    zero_point = field.name == "zero_point"
+    value = getattr(calibration, field.name)
+    label = say(f"calibrations.{calibration.id}.fields.{field.name}")
     key = f"range_{field.name}"
     if isinstance(value, bool):
         st.checkbox(

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
-_TAB, _COMPARED = "lab_tab", "lab_tab_compared"
+_TAB = "lab_tab"
+_COMPARED = "lab_tab_compared"
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
     Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was used
     lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
     """
-    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
+    key = f"{source.key} {what}"
+    aside = aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(SESSION_BYTES)))
@@ -164,7 +165,8 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     """
     from quantviz.analysis.study import Study
 
-    source, wanted = state.source, scheme or state.scheme
+    source = state.source
+    wanted = scheme or state.scheme
 
     def keep(what: str, make: Callable[[], T]) -> T:
         return kept(source, what, make)
@@ -185,7 +187,8 @@ def ask_study_of(state: LabState, what: str, ask: Callable[[Study], T], block: S
     """
     from quantviz.analysis.study import ask_study
 
-    source, scheme = state.source, state.scheme
+    source = state.source
+    scheme = state.scheme
     return heavy_fact(
         source,
         what,
@@ -224,7 +227,8 @@ def gaussian_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
     heavy = searches(scheme) and math.prod(shape) >= HEAVY_ELEMENTS
-    name, work = f"gaussian {shape} {scheme}", partial(gaussian_sqnr_db, scheme, shape)
+    name = f"gaussian {shape} {scheme}"
+    work = partial(gaussian_sqnr_db, scheme, shape)
     try:
         return shared_fact(name, partial(heavily, name, work) if heavy else work, aside=heavy)
     except QuantVizError as problem:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
-PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
+PANELS_KEY = "panels"
+BRIDGE_KEY = "panels_bridge"
 #: Pixels of the panels' height above a projected ruler, before they are enlarged.
 _ABOVE_RULER = 226
 
@@ -124,8 +125,10 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
     from quantviz.streaming.frames import Patch
 
-    view, shape = state.view, study.shape
-    matrix, seen = view.matrix(shape), view.size(shape)
+    view = state.view
+    shape = study.shape
+    matrix = view.matrix(shape)
+    seen = view.size(shape)
     ends = (study.facts.lo, study.facts.hi)
     pixels = pixels_for(width, matrix, seen)
     if pixels == seen and study.result is not None:
@@ -186,7 +189,8 @@ def is_pooled(state: LabState) -> bool:
     """Return whether a pixel of the picture stands for many cells."""
     from quantviz.figures.arrangement import pixels_for
 
-    shape, view = state.source.shape, state.view
+    shape = state.source.shape
+    view = state.view
     return pixels_for(bridge_width(BRIDGE_KEY), view.matrix(shape), view.size(shape)) != view.size(shape)
 
 

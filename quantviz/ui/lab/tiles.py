@@ -74,14 +74,14 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     own = measured(study, state)
-    m, count, values = own.metrics, own.counted, metric_texts(own.metrics)
+    m = own.metrics
+    count = own.counted
+    values = metric_texts(own.metrics)
     cells = math.prod(study.shape if scope_of(state) == "tensor" else state.view.size(study.shape))
-    mse, zeroed, clipped, bits = (
-        m["mse"],
-        m["zeroed_share"],
-        m["clipped_share"],
-        bits_per_element(study.scheme, study.shape),
-    )
+    mse = m["mse"]
+    zeroed = m["zeroed_share"]
+    clipped = m["clipped_share"]
+    bits = bits_per_element(study.scheme, study.shape)
     nonzero = round(m["nonzero_share"] * count) if count else 0
     # Pure rounding is 0.289 steps where all steps are alike.
     integers = study.scheme.number_format.kind == "integer"
@@ -127,7 +127,9 @@ def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
     """Return the tile of the SQNR, with the lower median of the axes in view, and that of normal values."""
     from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
 
-    whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
+    whole = own.metrics["sqnr_db"]
+    view = state.view
+    found = dict[int, float]()
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (
@@ -173,7 +175,8 @@ def _storage(study: Study) -> dict[str, str]:
     from quantviz.evaluation.metric_formulas import stored_bits
 
     stored = stored_bits(study.scheme)
-    codes, cells = study.layout.padded_size, math.prod(study.shape)
+    codes = study.layout.padded_size
+    cells = math.prod(study.shape)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
     return {

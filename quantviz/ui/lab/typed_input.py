@@ -21,7 +21,9 @@ from quantviz.ui.shell.words import say, say_error
 #: The largest side whose cells can be edited in place.
 EDITABLE = 16
 
-_TEXT, _BASE, _VERSION = "typed_text", "cells_base", "cells_version"
+_TEXT = "typed_text"
+_BASE = "cells_base"
+_VERSION = "cells_version"
 
 
 def start_typing() -> None:
@@ -143,7 +145,8 @@ def _take_edits() -> None:
 
 
 def _edited(base: Typed, edits: Mapping[int, Mapping[str, float | None]]) -> Typed:
-    values, cols = list(base.values), base.shape[-1]
+    values = list(base.values)
+    cols = base.shape[-1]
     for row, changed in edits.items():
         for col, value in changed.items():
             # A cell that was emptied keeps its value: a tensor has no holes.

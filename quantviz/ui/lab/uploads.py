@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
 
 #: A file that was dropped on another page; a file in the uploader of its kind goes before it.
-_DROPPED_PICTURE, _DROPPED_FILE = "dropped_picture", "dropped_file"
+_DROPPED_PICTURE = "dropped_picture"
+_DROPPED_FILE = "dropped_file"
 _USUAL = Orientation()
 _PICTURES = ("png", "jpg", "jpeg")
 
@@ -79,7 +80,8 @@ def _read_image() -> None:
     from quantviz.sources.image import read_image
     from quantviz.tensors.lazy import InMemory
 
-    data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
+    data = uploaded.getvalue()
+    channel = st.session_state.get("image_channel", "grey")
     with session.catching_errors("image"):
         place = UploadedFile(uploaded.name, channel=channel)
         _take(
@@ -164,7 +166,8 @@ def _load(uploaded: Any, name: str) -> None:
     opened = FileData(data, uploaded.name)
     opened.stored_as = read_as = st.session_state.get(_READ_AS) or ""
     catalog = model_tensors(catalog_of(opened))
-    info, tensor = catalog.info(name), catalog.stored(name)
+    info = catalog.info(name)
+    tensor = catalog.stored(name)
     orientation = catalog.orientation(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type, read_as=read_as)
     _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor, orientation)

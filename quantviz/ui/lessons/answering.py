@@ -155,7 +155,8 @@ def _given(now: Now, question: Question, key: str) -> object:
     """Return the answer in a question's control; None where nothing was chosen, typed or moved yet."""
     if not isinstance(question, Drag):
         return questions.given(question, key)
-    start, state = now.scenes[HERE].state, in_hand(now)
+    start = now.scenes[HERE].state
+    state = in_hand(now)
     return None if state == start else drag_answer(start, state)
 
 

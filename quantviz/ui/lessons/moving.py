@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation
 
-_MOVED, _HAND = "lesson_in_hand", "lesson_hand"
+_MOVED = "lesson_in_hand"
+_HAND = "lesson_hand"
 #: Parts in the sentence of a ruler.
 _TOLD = frozenset({"q", "x_hat", "error"})
 #: Most rows below the comb.
@@ -59,7 +60,8 @@ def has_moved(now: Now) -> bool:
 
 def scene_in_hand(now: Now) -> Scene:
     """Return the state in hand with its computed results."""
-    start, state = now.scenes[HERE], in_hand(now)
+    start = now.scenes[HERE]
+    state = in_hand(now)
     if state == start.state:
         return start
     kept = start.kept.get("in hand")
@@ -125,7 +127,8 @@ def _mark(now: Now) -> hand.Mark | None:
     """Return the mark of the open question, or of the last one that was marked."""
     last = now.open_question
     for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
-        question, blind = now.step.questions[i], now.is_blind(i)
+        question = now.step.questions[i]
+        blind = now.is_blind(i)
         if isinstance(question, Drag) and (blind or now.mark(i) is not None):
             return hand.Mark(question.marked_on, now.mark(i), asked=blind)
     return None
@@ -149,7 +152,8 @@ def _is_free(now: Now, message: Mapping[str, object]) -> bool:
 
 def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     """Keep the place where the learner expects the answer. Before that the handle cannot be moved."""
-    i, at = now.open_question, message.get("at")
+    i = now.open_question
+    at = message.get("at")
     fits = message.get("kind") == "mark" and isinstance(at, int | float) and math.isfinite(at)
     if fits and i is not None and now.mark(i) is not None:
         # A second tap, made before the page could show that the first one counts.
@@ -206,7 +210,8 @@ def grid_rows(now: Now) -> tuple[GridRow, ...]:
 
 
 def _rows(now: Now) -> Iterator[GridRow]:
-    start, own = now.scenes[HERE], scene_in_hand(now)
+    start = now.scenes[HERE]
+    own = scene_in_hand(now)
     # A dragged value changes the grid too, where it is the largest of its block.
     if own is not start and (start.state.scheme != own.state.scheme or _differ(start, own)):
         yield _grid(start, "before")
@@ -230,7 +235,8 @@ def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> Gri
 
 def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterator[GridRow]:
     """Yield a wrong answer as it can be drawn."""
-    words, here = say("lessons.rows.wrong"), now.scenes[HERE]
+    words = say("lessons.rows.wrong")
+    here = now.scenes[HERE]
     if isinstance(question, Drag):
         state = dragged(here.state, str(given))
         if state.source != here.state.source:
@@ -247,7 +253,8 @@ def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterat
 
 
 def _number(here: Scene, draw: str, given: float, words: str) -> GridRow:
-    scale, zero_point = here.why.scale, here.why.zero_point
+    scale = here.why.scale
+    zero_point = here.why.zero_point
     if draw == "value":
         return GridRow(words, "wrong", at=given)
     if draw == "code":

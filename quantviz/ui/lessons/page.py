@@ -199,7 +199,8 @@ def _thumbnail(name: str, theme: str) -> str:
 def _show_card(number: int, name: str, lesson: Lesson) -> None:
     """Show a lesson's thumbnail, title, minutes, and whether it is done or one of the first hour's."""
     started = name in FIRST_HOUR
-    done, all_of = reached(answers(), name), asked(lesson)
+    done = reached(answers(), name)
+    all_of = asked(lesson)
     told = say("lessons.minutes", minutes=minutes(lesson))
     if done:
         told = say("lessons.done", minutes=told, done=done, asked=all_of)

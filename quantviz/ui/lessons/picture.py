@@ -62,7 +62,9 @@ _SLIDER = 10
 def show_picture(now: Now) -> None:
     scene = _scene_shown(now)
     state = scene.state.replace(cell=selected_cell(now, scene.state))
-    r, show, covered = scene.result, now.step.show, now.covered
+    r = scene.result
+    show = now.step.show
+    covered = now.covered
     panels = [name for name in PANEL_PARTS if name in show]
     places = part_places(now, len(panels))
     with places["scheme"]:
@@ -193,7 +195,8 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
-    larger, bars = _larger(), True
+    larger = _larger()
+    bars = True
     height: float | None
     if larger:
         lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))
@@ -244,7 +247,8 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
         return state.cell
     for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
         if isinstance(question, Cell) and answer is not None:
-            given, right = cast("tuple[int, ...]", tuple(answer.given)), question.truth(now.scenes)
+            given = cast("tuple[int, ...]", tuple(answer.given))
+            right = question.truth(now.scenes)
             return given if given in right or not now.revealed else min(right)
     return state.cell if now.lesson.format == 1 or now.step.speaks_of_cell else None
 
@@ -306,7 +310,8 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     from quantviz.analysis.range_error import range_curve
     from quantviz.analysis.study import Study
 
-    show, study = now.step.show - now.covered, Study.of_result(r)
+    show = now.step.show - now.covered
+    study = Study.of_result(r)
     larger = ruler_larger(now)
     if "sentence" in show:
         show_sentence(why, state.source)

@@ -40,20 +40,22 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
 
-_ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
+_ANSWERS = "lesson_answers"
+_VERDICTS = "lesson_verdicts"
 #: The popover and its uploader, and the outcome of the last file.
-_POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
-_COMPONENT, _SCRIPT = "quantviz_progress", "progress"
+_POPOVER = "progress"
+_FILE = "progress_load"
+_LOADED = "progress_loaded"
+_COMPONENT = "quantviz_progress"
+_SCRIPT = "progress"
 #: Key of the answers in the browser. Another form of them gets another number, and leaves these alone.
 _KEY = f"quantviz.teaching.lessons.v{VERSION}"
 #: Id of this session, number of readings of the browser's store, whether the browser refuses to keep
 #: anything, and whether the learner has just cleared it.
-_SESSION, _READ, _REFUSED, _CLEARED = (
-    "progress_session",
-    "progress_read",
-    "progress_refused",
-    "progress_cleared",
-)
+_SESSION = "progress_session"
+_READ = "progress_read"
+_REFUSED = "progress_refused"
+_CLEARED = "progress_cleared"
 #: Prefixes of the session's keys for a learner's actions.
 _OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand", "lesson_second_look")
 #: Problem with the browser's stored answers.
@@ -197,7 +199,8 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
 
 def verdicts() -> Verdicts | None:
     """Return whether the visible answers are right; None where a teacher withholds that."""
-    how, known = classroom().answers, _known()
+    how = classroom().answers
+    known = _known()
     if how == "withheld":
         return None
     telling = answers() if how == "shown" else told(answers(), known)

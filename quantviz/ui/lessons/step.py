@@ -45,7 +45,8 @@ from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error
 
 _SCENES = "lesson_scenes"
-_LAB, _GOLF = "pages/lab/playground.py", "pages/learn/golf.py"
+_LAB = "pages/lab/playground.py"
+_GOLF = "pages/learn/golf.py"
 #: Another step begins at its top; the script runs anew where its text is another.
 _TO_THE_TOP = (
     """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
@@ -107,7 +108,8 @@ def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]
 
 
 def _header(now: Now) -> None:
-    place, lesson = now.place, now.lesson
+    place = now.place
+    lesson = now.lesson
     ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say(
@@ -135,7 +137,8 @@ def _onward(now: Now, words: str = "") -> None:
     """
     projector = classroom().projector
     ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
-    at, last = ids.index(cast(str, now.place.lesson)), now.place.step + 1 == len(now.lesson.steps)
+    at = ids.index(cast(str, now.place.lesson))
+    last = now.place.step + 1 == len(now.lesson.steps)
     following = ids[at + 1] if at + 1 < len(ids) else None
     with st.container(key="lesson_onward", horizontal=True, gap="small"):
         st.button(

@@ -25,17 +25,26 @@ _EVEN = (1, 1)
 _ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
 #: of one line; and what a second line takes of it, a control in place of the bars, and one of two lines.
-_BELOW_WORDS, _BELOW_QUESTION = 150, 178
-_SECOND_LINE, _CONTROL, _TWO_LINES = 20, 32, 57
+_BELOW_WORDS = 150
+_BELOW_QUESTION = 178
+_SECOND_LINE = 20
+_CONTROL = 32
+_TWO_LINES = 57
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
-_SWITCH, _LINE, _PLOT = 23, 13, 86
+_SWITCH = 23
+_LINE = 13
+_PLOT = 86
 #: Letters of a question that stand on one line; a letter from this code on is two wide.
-_LETTERS, _WIDE = 58, 0x2E80
+_LETTERS = 58
+_WIDE = 0x2E80
 #: The heights of the panels' titles with the columns' numbers, and of colour bars; of a row of cells with
 #: digits and all such rows at most, and of cells without digits at least.
-_AROUND_CELLS, _BARS = 43, 24
-_ROW_OF_DIGITS, _MOST_OF_DIGITS, _CELLS_WITHOUT_DIGITS = 20, 80, 30
+_AROUND_CELLS = 43
+_BARS = 24
+_ROW_OF_DIGITS = 20
+_MOST_OF_DIGITS = 80
+_CELLS_WITHOUT_DIGITS = 30
 
 
 def part_places(now: Now, panels: int) -> Mapping[str, Any]:
@@ -92,7 +101,8 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
         others.append(_LINE * (len(now.step.table.rows) + 2.5))
     elif "bits_plot" in shown:
         others.append(_PLOT)
-    room, digits = _height(now) - sum(others), _ROW_OF_DIGITS * shape[0]
+    room = _height(now) - sum(others)
+    digits = _ROW_OF_DIGITS * shape[0]
     least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
     # Where even cells without bars are too much, the lowest part is scrolled to.
     bars = room >= least + _AROUND_CELLS + _BARS

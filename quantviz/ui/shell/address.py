@@ -7,7 +7,8 @@ from typing import cast
 import streamlit as st
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
-_PAGE, _FROM = "page_shown", "page_before"
+_PAGE = "page_shown"
+_FROM = "page_before"
 #: Whether the last run came to its end.
 _ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.

@@ -13,8 +13,10 @@ from quantviz.figures.arrangement import BREAKPOINTS
 from quantviz.lab.classroom import CLOSED, Classroom, read_prompt
 
 #: The link's parameters: the classroom, and the question to those who open the link.
-PARAMETER, PROMPT = "k", "ask"
-_ROOM, _PROBLEM = "classroom", "classroom_problem"
+PARAMETER = "k"
+PROMPT = "ask"
+_ROOM = "classroom"
+_PROBLEM = "classroom_problem"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
 #: Least factor of enlargement of figures on a projector.
@@ -24,7 +26,8 @@ _PROJECTED = 1.45
 _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: The least size in pixels of a digit in a lesson's picture on a projector of 1280×720 pixels: a 26th of the
 #: wall's height. Figures print in 12 pixels.
-LEAST_DIGIT, _DIGIT = 28, 12
+LEAST_DIGIT = 28
+_DIGIT = 12
 #: The same of a ruler outside lessons.
 RULER_DIGIT = 20
 #: Width of two panels of a lesson beside their ruler on such a projector, in pixels.
@@ -53,7 +56,8 @@ def classroom() -> Classroom:
 
 def _asked_for() -> Classroom:
     """Return the classroom of the address, and keep the errors of its damaged parts."""
-    room, prompt = CLOSED, ""
+    room = CLOSED
+    prompt = ""
     try:
         prompt = read_prompt(st.query_params.get(PROMPT, ""))
     except QuantVizError as problem:

@@ -22,7 +22,8 @@ from quantviz.work_process import WorkProcess
 T = TypeVar("T")
 
 #: Seconds for which work that took too long is not tried again, and the most keys of such work.
-_REFUSED_SECONDS, _MOST_REFUSED = 600.0, 1000
+_REFUSED_SECONDS = 600.0
+_MOST_REFUSED = 1000
 #: Modules that the process imports at its start.
 _READY_FOR = ("quantviz.analysis.calibration_comparison",)
 
@@ -31,7 +32,8 @@ class HeavyWork:
     """Does long work, one piece after the other; all others have the turn meanwhile."""
 
     def __init__(self, seconds: float = HEAVY_SECONDS) -> None:
-        self._seconds, self.process = seconds, WorkProcess(_READY_FOR)
+        self._seconds = seconds
+        self.process = WorkProcess(_READY_FOR)
         self._refused: OrderedDict[str, tuple[float, QuantVizError]] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -40,7 +40,8 @@ class Frames(MetaPathFinder):
         self._painting: set[int] = set()
         self._none = threading.Event()
         self._none.set()
-        self._importing, self._patience = 0, patience
+        self._importing = 0
+        self._patience = patience
         self._asked = -_BETWEEN_FILES
 
     def ask(self) -> None:
@@ -113,7 +114,8 @@ class Announced:
     """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app, self._frames = app, frames()
+        self._app = app
+        self._frames = frames()
 
     async def __call__(self, scope: Mapping[str, Any], receive: object, send: object) -> None:
         if scope["type"] == "http" and not scope["path"].endswith("/health"):

@@ -32,17 +32,18 @@ from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language
 from quantviz.ui.shell.workspaces import LAB, change_workspace
 
-_STATE, _STEPS, _DONE, _NAMED, _INPUT_ERRORS = (
-    "lab_state",
-    "lab_steps",
-    "lab_steps_done",
-    "lab_named",
-    "lab_complaints",
-)
-_ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
+_STATE = "lab_state"
+_STEPS = "lab_steps"
+_DONE = "lab_steps_done"
+_NAMED = "lab_named"
+_INPUT_ERRORS = "lab_complaints"
+_ADAPTED = "lab_adapted"
+_WAITING = "lab_waiting"
 #: The parameter that `history.js` adds to the Lab's address after the browser's Back or Forward.
 _WENT = "went"
-_OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
+_OPENED = "lab_opened"
+_GOOD = "lab_good"
+_LINK = "lab_link"
 _WIDGETS = "widgets"
 #: Origin of the state, if it was opened from outside the Lab.
 _ORIGIN = "lab_origin"
@@ -110,12 +111,14 @@ def change(**changes: Any) -> None:
 
 def put(new: LabState) -> None:
     """Take another state, as far as the teacher has not locked it: a step that can be undone."""
-    now, new = state(), _as_locked(new)
+    now = state()
+    new = _as_locked(new)
     if new != now:
         if _undone(st.session_state.get(_ORIGIN)):
             st.session_state[_ORIGIN] = None
         steps = (*_steps()[: _done()], UndoStep(now, new))[-MOST_STEPS:]
-        st.session_state[_STEPS], st.session_state[_DONE] = steps, len(steps)
+        st.session_state[_STEPS] = steps
+        st.session_state[_DONE] = len(steps)
     _take(new)
 
 
@@ -215,7 +218,8 @@ def _as_locked(new: LabState) -> LabState:
     now = state()
     if classroom.locked("tensor") and new.source != now.source:
         return now  # the rest of it belongs to another tensor
-    chosen, wanted = now.chosen or now.scheme, new.chosen or new.scheme
+    chosen = now.chosen or now.scheme
+    wanted = new.chosen or new.scheme
     kept: dict[str, Any] = {}
     if classroom.locked("scheme"):
         kept |= {name: getattr(chosen, name) for name in ("format", "mode", "granularity", "convention")}
@@ -300,7 +304,8 @@ def refuse(error: QuantVizError) -> None:
         return
     wait(state() if error.key in _NONFINITE else None)
     if can_undo() and _steps()[_done() - 1].after == state():
-        st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1
+        st.session_state[_STEPS] = _steps()[: _done() - 1]
+        st.session_state[_DONE] = _done() - 1
     # A tensor that was good may be gone: a file of the folder, a model that its hub no longer gives.
     good = st.session_state.get(_GOOD, state())
     st.session_state[_STATE] = good if good != state() else opening()
@@ -387,10 +392,8 @@ def forget(gone: Collection[Source]) -> None:
         return all(each.source.unedited.original not in gone for each in (step.before, step.after))
 
     past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
-    st.session_state[_STEPS], st.session_state[_DONE] = (
-        (*past, *itertools.takewhile(there, _steps()[_done() :])),
-        len(past),
-    )
+    st.session_state[_STEPS] = (*past, *itertools.takewhile(there, _steps()[_done() :]))
+    st.session_state[_DONE] = len(past)
 
 
 def reset() -> None:
@@ -460,7 +463,9 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
     """Return the corrections of the arithmetic since the link that opened the desk was made, for its tensor:
     as long as tensor and schemes are those of the link.
     """
-    link, now, opened = st.session_state.get(_LINK), state(), st.session_state.get(_OPENED)
+    link = st.session_state.get(_LINK)
+    now = state()
+    opened = st.session_state.get(_OPENED)
     if not link or not opened:
         return ()
     same = all(

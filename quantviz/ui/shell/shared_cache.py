@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Environment variables with the most bytes of tensors, and of facts about them, that no session is using.
-TENSOR_BYTES, FACT_BYTES = "QUANTVIZ_SHARED_BYTES", "QUANTVIZ_SHARED_FACTS_BYTES"
+TENSOR_BYTES = "QUANTVIZ_SHARED_BYTES"
+FACT_BYTES = "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
 #: Bytes counted for a value beyond its numbers: keys, objects.
 _OBJECT = 1024
@@ -60,7 +61,8 @@ class Shared:
     """
 
     def __init__(self, most_bytes: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.most_bytes, self._clock = most_bytes, clock
+        self.most_bytes = most_bytes
+        self._clock = clock
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         #: Priority of the last evicted entry, added to each new access so that idle entries age.
         self._floor = 0.0

@@ -32,7 +32,8 @@ class Turns:
     """
 
     def __init__(self, at_once: int = _AT_ONCE, patience: float = _PATIENCE) -> None:
-        self._at_once, self._patience = at_once, patience
+        self._at_once = at_once
+        self._patience = patience
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
         self._arrivals = itertools.count()

@@ -23,7 +23,8 @@ from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.session_state import Serialized, Value, WStates
 
 #: Most bytes of a widget's message: as many as any text that is read. And the deepest nesting in it.
-MOST_SAID, DEEPEST_SAID = 2**24, 32
+MOST_SAID = 2**24
+DEEPEST_SAID = 32
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
 #: The value of each widget in the browser's last message, by the widget's id.
@@ -73,7 +74,8 @@ def is_awaited() -> Callable[[], bool]:
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or not runtime.exists():
         return lambda: True
-    session, requests = context.session_id, context.script_requests
+    session = context.session_id
+    requests = context.script_requests
 
     def awaited() -> bool:
         waiting = requests is not None and requests._state is not ScriptRequestType.CONTINUE
@@ -165,7 +167,8 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
     usual = WStates.__getitem__
 
     def readable(states: WStates, widget_id: str) -> Any:
-        held, about = states.states.get(widget_id), states.widget_metadata.get(widget_id)
+        held = states.states.get(widget_id)
+        about = states.widget_metadata.get(widget_id)
         if not isinstance(held, Serialized) or about is None:
             return usual(states, widget_id)
         with contextlib.suppress(Exception):

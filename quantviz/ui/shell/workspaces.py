@@ -10,7 +10,8 @@ from quantviz.ui.shell import streamlit_private
 
 #: The desk of every page that has none of its own.
 LAB = "lab"
-_DESK, _OTHERS = "desk", "desks_left"
+_DESK = "desk"
+_OTHERS = "desks_left"
 
 
 def change_workspace(desk: str, on_it: Iterable[str]) -> None:
@@ -26,4 +27,5 @@ def change_workspace(desk: str, on_it: Iterable[str]) -> None:
         left[before] = {key: st.session_state.pop(key) for key in on_it if key in st.session_state}
         for key, value in left.pop(desk, {}).items():
             st.session_state[key] = value
-        st.session_state[_OTHERS], st.session_state[_DESK] = left, desk
+        st.session_state[_OTHERS] = left
+        st.session_state[_DESK] = desk

@@ -50,7 +50,8 @@ from quantviz.ui.teacher.state import (
 
 #: The app's address until the browser has sent it.
 _UNKNOWN = "http://localhost:8501/"
-_LAB, _LESSONS = "pages/lab/playground.py", "pages/learn/lessons.py"
+_LAB = "pages/lab/playground.py"
+_LESSONS = "pages/learn/lessons.py"
 #: The parts of the Lab that those who open it see: all, all but the results, or chosen part by part.
 _SEES = ("everything", "predict", "parts")
 

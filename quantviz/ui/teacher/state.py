@@ -22,21 +22,20 @@ from quantviz.ui.shell import address, session
 from quantviz.ui.shell.words import language
 
 #: In the session: the choice, and whether the address could not be read.
-_CHOICE, _DAMAGED = "teacher_choice", "teacher_damaged"
+_CHOICE = "teacher_choice"
+_DAMAGED = "teacher_damaged"
 #: Whether a control has changed the choice since the last run.
 _MOVED = "teacher_moved"
 #: The pages that a link can open.
 OPENS = ("lab", "scenario", "lesson")
 #: Parameters of the page's address. `k` is the class that the teacher has opened for themselves.
-_OPENS, _SCENARIO, _LESSON, _STEP, _ROOM, _PROMPT, _LANGUAGE = (
-    "opens",
-    "example",
-    "lesson",
-    "step",
-    "class",
-    "prompt",
-    "for",
-)
+_OPENS = "opens"
+_SCENARIO = "example"
+_LESSON = "lesson"
+_STEP = "step"
+_ROOM = "class"
+_PROMPT = "prompt"
+_LANGUAGE = "for"
 
 
 @dataclass(frozen=True)
