@@ -64,9 +64,12 @@ class Module:
             node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
 
-    @property
-    def prose(self) -> Iterator[tuple[int, str]]:
-        """Yield each docstring and block of comments, with its line."""
+    @cached_property
+    def prose(self) -> tuple[tuple[int, str], ...]:
+        """Return each docstring and block of comments, with its line."""
+        return tuple(self._prose())
+
+    def _prose(self) -> Iterator[tuple[int, str]]:
         documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         for node in ast.walk(self.tree):
             if isinstance(node, documented) and (words := ast.get_docstring(node)):

@@ -422,8 +422,9 @@ def _table(
             return held_column(title, *_WIDTHS[name], width)
         if name in formats:
             return st.column_config.NumberColumn(title, format=formats[name], width=84)
-        side = "right" if name in _NUMBERS_IN_WORDS else None
-        return st.column_config.TextColumn(title, width=84, alignment=side)
+        if name in _NUMBERS_IN_WORDS:
+            return st.column_config.TextColumn(title, width=84, alignment="right")
+        return st.column_config.TextColumn(title, width=84)
 
     st.dataframe(
         columns,
