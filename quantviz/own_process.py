@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 #: Niceness of a helper process: the server that answers the users comes first.
-NICE = 10
+NICE = 19
 
 
 def start(
