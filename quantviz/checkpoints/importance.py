@@ -159,7 +159,7 @@ def _of_gguf(path: Path) -> Iterator[tuple[str, Importance]]:
             sums = np.stack(np.array_split(flat, len(counts)))
             seen = counts > 0
             squares = np.ones_like(sums)
-            squares[seen] = sums[seen] / counts[seen, None]
+            squares[seen] = _means(sums[seen], counts[seen, None])
             if seen.any():
                 yield weight, Importance.of(squares, tuple(seen.tolist()))
 
@@ -176,5 +176,12 @@ def _of_binary(raw: bytes) -> Iterator[tuple[str, Importance]]:
         if length < 0 or count <= 0 or at + 4 * count > len(raw):
             raise ValueError
         sums = np.frombuffer(raw, "<f4", count, at)
-        yield name, Importance.of(sums[None] / np.float32(max(chunks, 1)))
+        yield name, Importance.of(_means(sums[None], np.float32(max(chunks, 1))))
         at += 4 * count
+
+
+def _means(sums: Array, counts: Any) -> Array:
+    """Return sums of squares divided by their counts; of a damaged sum NaN or Inf, without a warning."""
+    with np.errstate(all="ignore"):
+        means: Array = sums / counts
+    return means
