@@ -65,9 +65,9 @@ def test_there_is_one_of_every_public_class(instances):
 def made_and_used(kind, given):
     """Make one by hand, ask it for all that it knows, and do with it what it is for."""
     made = kind(**given)
-    # What a convention or a format says of itself is asked once a scheme has looked at it.
+    repr(made)
+    # The properties of a convention or a format are read once a scheme has checked it.
     if not isinstance(made, qv.Convention | qv.NumberFormat):
-        repr(made)
         for name in dir(kind):
             if not name.startswith("_") and not inspect.isroutine(getattr(kind, name)):
                 getattr(made, name)

@@ -342,6 +342,9 @@ class Convention(Arithmetic):
         }
 
     def __str__(self) -> str:
+        if not self._is_sound:
+            for problem in self._unfit():  # a tensor in place of a number cannot be compared
+                raise problem
         known = find_convention(self.id)
         if self == known:
             return self.id
