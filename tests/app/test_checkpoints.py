@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from quantviz.lab.state import read_link
 from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor
 from quantviz.text import text
-from quantviz.ui.checkpoints import answer, importance, page
+from quantviz.ui.checkpoints import answer, importance, page, reading
 from quantviz.ui.checkpoints.audit import audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from quantviz.ui.checkpoints.state import CheckpointsState
@@ -141,6 +142,21 @@ def test_an_importance_matrix_that_is_uploaded_stays_for_its_scan_and_one_that_i
     assert at.selectbox(key="checkpoints_imatrix").value == ""
     # What lies elsewhere is no file of the folder.
     assert not opened(f=as_link(FILE), r="q4_k", i="../secret.safetensors").exception
+
+
+def test_numbers_measured_with_an_upload_are_shown_to_whoever_has_it(scanned, monkeypatch):
+    matrix = (scanned / "m/imatrix.dat").read_bytes()
+    mine = CheckpointsState(FILE, recipes=("q4_k",), imatrix=f"upload:{importance.keep('mine.dat', matrix)}")
+    scan = reading.scans_of(FILE)[0]
+    uploaded = Selection(imatrix=str(own_folder("imatrix") / mine.imatrix.removeprefix("upload:")))
+    own = dataclasses.replace(scan, recipes=(("q4_k", qv.RECIPES["q4_k"]),), selection=uploaded)
+    assert importance.upload_of(own) == mine.imatrix
+    monkeypatch.setattr(reading, "scans_of", lambda chosen: (own, scan))
+    results = contextlib.nullcontext(SimpleNamespace(scans=lambda: (own, scan)))
+    monkeypatch.setattr(reading, "_results_of", lambda chosen: results)
+    assert reading.find_scan(mine) is own
+    assert reading.find_scan(dataclasses.replace(mine, imatrix="")) is scan
+    assert reading.others()[FILE] is scan
 
 
 def test_what_an_engine_would_leave_aside_is_seen_before_a_scan(scanned):

@@ -59,10 +59,16 @@ def imatrix_of(scan: Scan, offered: tuple[str, ...]) -> str:
     """Return a scan's importance matrix as a state has it; "" where it has none, or it lies elsewhere."""
     path = scan.selection.imatrix
     below = below_folder(path) if path else None
-    if below in offered:
-        return below or ""
-    folder = own_folder("imatrix")
-    return _UPLOAD + Path(path).name if path and folder and Path(path).parent == folder else ""
+    return below if below and below in offered else upload_of(scan)
+
+
+def upload_of(scan: Scan) -> str:
+    """Return a scan's uploaded importance matrix as a state has it; "" where it was measured without one.
+
+    Only the session that uploaded it has its name, a hash of the content.
+    """
+    path = Path(scan.selection.imatrix)
+    return _UPLOAD + path.name if path.name and path.parent == own_folder("imatrix") else ""
 
 
 def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
@@ -135,7 +141,6 @@ def keep(name: str, content: bytes) -> str:
         put_whole(kept, content)
     except QuantVizError as problem:
         raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
-    kept.touch()
     _drop_oldest(folder)
     return kept.name
 

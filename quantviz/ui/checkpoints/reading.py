@@ -25,7 +25,7 @@ from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
-from quantviz.ui.checkpoints.importance import imatrix_path
+from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.startup import turns
@@ -174,6 +174,8 @@ def find_scan(state: CheckpointsState) -> Scan | None:
         if not found:
             raise QuantVizError("allocate.no_scan", file=state.chosen)
         return next((scan for scan in found if scan.id == state.number), found[0] if found else None)
+    # Numbers measured with somebody's upload are shown to whoever has it.
+    found = tuple(scan for scan in found if upload_of(scan) in ("", state.imatrix))
     of_these = next((scan for scan in found if is_scan_of(scan, state)), None)
     return of_these or (found[0] if found else None)
 
@@ -328,7 +330,7 @@ def others() -> dict[str, Scan]:
     with _results_of("") as results:
         for scan in results.scans() if results else ():
             name = EXAMPLE if scan.path == example else offered_as(scan.path, there.checkpoints)
-            if name is not None and name not in found:
+            if name is not None and name not in found and not upload_of(scan):
                 found[name] = scan
     for file in there.results[:_MOST_FILES]:
         try:
