@@ -1,5 +1,5 @@
-"""Files that are put down whole: whoever reads one meanwhile, another process or session, finds the old one
-or the new one, and never half of either.
+"""Write files in one step: another process or session that reads one meanwhile gets the old content or the
+new, never a part of either.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from pathlib import Path
 
 from quantviz.errors import QuantVizError
 
-#: How the names begin of files that are being written; one that was left by a process which was ended can be
-#: removed.
+#: Prefix of unfinished files. One whose process was killed can be deleted.
 ASIDE = "tmp_quantviz_"
 
 
 def put_whole(path: str | os.PathLike[str], content: str | bytes, aside: Path | None = None) -> None:
-    """Write a file beside its place and move it there; what is there is replaced, and keeps its mode.
+    """Write a file beside its place and move it there. It replaces an old file and keeps that one's mode.
 
-    A device, or a named pipe, is written to where it is.
+    A device or a named pipe is written to directly.
 
     Args:
-        path: Where the file belongs; text is written as UTF-8.
-        content: All of it.
-        aside: The folder in which it is written, of the same disk; that of `path` where it is not given.
+        path: The place of the file.
+        content: The whole content; text is written as UTF-8.
+        aside: The folder of the unfinished file, on the same disk; by default that of `path`.
 
     Raises:
-        OSError: It cannot be written. Then what was there is as it was.
+        OSError: It cannot be written. The old file is unchanged.
     """
     raw = content.encode("utf-8") if isinstance(content, str) else content
     place = Path(os.path.realpath(path))
@@ -46,7 +45,7 @@ def put_whole(path: str | os.PathLike[str], content: str | bytes, aside: Path | 
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write a file that a person has named, all at once; `QuantVizError` where it cannot be."""
+    """Write a file that the user has named, in one step; `QuantVizError` if it cannot be written."""
     try:
         put_whole(path, content)
     except (OSError, ValueError) as error:  # a name can have a NUL in it

@@ -1,4 +1,4 @@
-"""How far the values of codes reach under a scale: where a range is too narrow to be worth a trial."""
+"""The interval of x̂ under a scale, by which a search skips ranges that are too narrow to win."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SHARE = 2.0**-20
 
 
 def reach(params: QParams, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the ends between which x̂ lies in each block, or wider ones; none where they do not follow from
-    scale and zero point alone.
+    """Return the ends of an interval that contains x̂ in each block; None if scale and zero point alone do not
+    give one.
 
-    What a range gives reaches no farther than a wider one around the same 0, but for a step by which its
-    zero point is rounded.
+    The interval of a narrower range around the same 0 lies inside that of a wider one, but for one step by
+    which the zero point is rounded.
 
     >>> low, high = reach(QParams(torch.tensor([0.5]), torch.tensor([0])), Scheme("int8"))
     >>> -65 < low.item() < -64, 63.5 < high.item() < 64.5

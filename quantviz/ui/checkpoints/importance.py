@@ -119,11 +119,11 @@ def _take_upload() -> None:
 
 
 def keep(name: str, content: bytes) -> str:
-    """Put an uploaded importance matrix where a scan finds it, and return its name there; of those that are
-    there only the last few stay.
+    """Store an uploaded importance matrix for a scan and return its file name. Only the last few uploads are
+    kept.
 
     Raises:
-        QuantVizError: It is no importance matrix, or there is no folder for it.
+        QuantVizError: The file is no importance matrix, or there is no folder for it.
     """
     from quantviz.checkpoints.importance import importances
 
