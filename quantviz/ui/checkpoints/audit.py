@@ -111,16 +111,21 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
             format_func=names.__getitem__,
             help=say("checkpoints.audit.original_help"),
         )
-        job = _job(state)
-        done = job is not None and job.answer is not None
         st.button(
-            say("checkpoints.audit.again" if done else "checkpoints.audit.begin"),
+            say(_begin_words(_job(state))),
             key="checkpoints_audit_begin",
             on_click=session.safely(_begin),
             disabled=not state.original or audit_process().busy,
         )
     if state.original:
         path_of(state.original)
+
+
+def _begin_words(job: Job | None) -> str:
+    """Return the key of the button's words: whether an audit begins, goes on or is done again."""
+    if job is None or job.running:
+        return "checkpoints.audit.begin"
+    return "checkpoints.resume" if job.answer is None else "checkpoints.audit.again"
 
 
 def _begin() -> None:
