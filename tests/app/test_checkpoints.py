@@ -32,7 +32,7 @@ from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
-from quantviz.ui.checkpoints.audit import audit_process
+from quantviz.ui.checkpoints.audit import _frame, audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.shell import words
@@ -515,6 +515,16 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
     shown = audit_process().job(*audited).answer.rows["en"]
     assert sorted(row["sqnr_db"] == 12.5 for row in shown) == [False, True, True]
     assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.audit.again", "en")
+
+
+def test_the_table_of_an_audit_begins_with_what_was_not_read_and_the_lowest_sqnr():
+    rows = [dict.fromkeys(("original", "reason", "type"))] * 4
+    became = (("a", "equal", None), ("b", "compared", 30.0), ("c", "compared", 12.0), ("d", "not_read", None))
+    rows = [
+        row | {"tensor": name, "coverage": coverage, "sqnr_db": db}
+        for row, (name, coverage, db) in zip(rows, became, strict=True)
+    ]
+    assert list(_frame(rows)[text("checkpoints.audit.columns.tensor", "en")]) == ["d", "c", "b", "a"]
 
 
 def test_an_audit_that_cannot_begin_says_why(audited):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -169,16 +170,23 @@ def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
-    """Return the outcome of each tensor as a table, unread tensors first."""
+    """Return the outcome of each tensor as a table: unread tensors first, then those of lowest SQNR."""
     import pandas as pd
 
-    listed = sorted(rows, key=lambda row: _ORDER.index(row["coverage"]))
+    listed = sorted(rows, key=_rank)
     columns = {
         "tensor": [row["tensor"] or "–" for row in listed],
         "coverage": [say(f"checkpoints.audit.became.{row['coverage']}") for row in listed],
+        "type": [row["type"] or "–" for row in listed],
         "sqnr_db": pd.Series([row["sqnr_db"] for row in listed], dtype="float64"),
         "reason": [row["reason"] or "" for row in listed],
         # Last: nearly always the name again, and a phone has no room for both.
         "original": [row["original"] or "–" for row in listed],
     }
     return pd.DataFrame({say(f"checkpoints.audit.columns.{name}"): each for name, each in columns.items()})
+
+
+def _rank(row: dict[str, Any]) -> tuple[int, float]:
+    """Return the place of a row in the table: that of its outcome, then its SQNR."""
+    sqnr_db = row["sqnr_db"]
+    return _ORDER.index(row["coverage"]), math.inf if sqnr_db is None or math.isnan(sqnr_db) else sqnr_db
