@@ -639,6 +639,7 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
     found, again = run(report=lambda done, count: told.append(done))
     assert (len(first), told[0], sorted([*first, *again])) == (3, 3, every)
     assert run() == (found, [])
+    assert run(outputs_axis={}) == (found, []), "as the command names none"
     assert run(verify=True) == (found, every)
     # A file that has changed, though its header is the same, is compared anew, and it alone.
     of_attention[f"{ATTENTION}q_proj.qweight"] ^= 1
