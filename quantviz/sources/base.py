@@ -16,7 +16,7 @@ from quantviz.text import text
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.sources.files import Catalog
+    from quantviz.sources.files.catalog import Catalog
     from quantviz.tensors.lazy import Stored
 
 
