@@ -230,6 +230,7 @@ ALLOWED = {
     "cli": "analysis checkpoints errors evaluation export figures lab own_process quoting schemes sources"
     " streaming tensors text whole_files",
     "__main__": "cli",
+    "standby": "checkpoints cli own_process",
     "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text work_process",
     "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
