@@ -9,7 +9,7 @@ from tests.helpers import ROOT
 
 PACKAGE = "quantviz"
 #: Functions whose first argument names a module.
-_BY_NAME = ("import_module", "__import__", "run_module", "find_spec")
+_BY_NAME = ("import_module", "__import__", "run_module")
 
 
 @cache
