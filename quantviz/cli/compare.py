@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.context import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
