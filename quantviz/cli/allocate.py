@@ -153,14 +153,13 @@ def _pin(pin: str) -> tuple[str, str]:
 
 def _tell(found: Allocation) -> None:
     """Print the allocation, its error and the next change on stderr."""
-    say("cli.allocate.found", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
+    proven = "cli.allocate.found" if found.is_optimal else "cli.allocate.found_within"
+    say(proven, gap=f"{found.gap_db:.1g}", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
     per_weight = found.bits_per_weight
     if per_weight is not None:
         whole = found.bits + found.choices.kept_bits
         say("cli.allocate.model", bits_per_weight=f"{per_weight:.4g}", gigabytes=f"{whole / 8e9:.4g}")
     say(f"cli.allocate.{_error(found)}", cost=f"{found.cost:.4g}", sqnr_db=f"{found.sqnr_db:.4g}")
-    if not found.is_optimal:
-        say("cli.allocate.gap", gap=f"{found.gap / found.cost:.2g}")
     following = found.next_change()
     if following is None:
         return

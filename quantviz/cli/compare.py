@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
-from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.context import FOUND, INTERRUPTED, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
+from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.own_process import keep_memory
 from quantviz.quoting import shell_command
-from quantviz.text import visible
+from quantviz.text import text, visible
 
 #: The columns that a person is shown.
 _SHOWN = (
@@ -41,6 +41,7 @@ _SHOWN = (
     metavar="ADDRESS",
     help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
+@takes_progress
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
 def compare(
@@ -50,6 +51,7 @@ def compare(
     results: str | None,
     verify: bool,
     scheduler: str | None,
+    progress: bool,
     outputs_axis: dict[str, tuple[int, ...]],
     output: Output,
 ) -> None:
@@ -67,14 +69,7 @@ def compare(
     from quantviz.checkpoints.results import default_results
 
     keep_memory()
-    bar: Any = nullcontext() if not sys.stderr.isatty() else click.progressbar(length=1, file=sys.stderr)
-    with bar:
-
-        def report(done: int, count: int) -> None:
-            if bar is not None and hasattr(bar, "update"):
-                bar.length = count
-                bar.update(done - bar.pos)
-
+    with ProgressLine(progress) as line:
         try:
             found = audit(
                 quantized,
@@ -83,9 +78,12 @@ def compare(
                 results=default_results() if results is None else results,
                 verify=verify,
                 scheduler=scheduler,
-                report=report,
+                report=lambda done, count: line.show(
+                    lambda: text("cli.progress", language(), done=done, all=count)
+                ),
             )
         except KeyboardInterrupt:
+            line.clear()
             say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED) from None
     rows = found.rows(language())
