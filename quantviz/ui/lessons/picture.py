@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -411,8 +411,11 @@ def show_looks(now: Now) -> None:
         if look not in states:
             look = HERE
         on_wall = classroom().projector
+        control: Callable[..., object] = st.pills
+        if on_wall:
+            control = st.selectbox
         choose(
-            st.selectbox if on_wall else st.pills,
+            control,
             say("lessons.look"),
             list(states),
             key=session.show(f"look_{now.id}", look if look in states else None),
