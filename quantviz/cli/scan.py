@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.lab_links import Shown, lab_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
-from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
@@ -98,12 +98,7 @@ _FOR_PEOPLE = (
     default=True,
     help="Say how far it is: in one line on a terminal, else in a line every half minute.",
 )
-@click.option(
-    "--app",
-    metavar="ADDRESS",
-    help="With -o x.html: where the app is, such as http://localhost:8501/. The worst tensors lead to its "
-    "Lab, as far as it opens their files.",
-)
+@takes_app
 @takes_outputs_axes
 @with_output(html=".html")
 def scan(
@@ -164,7 +159,7 @@ def scan(
     if output.format == "html":
         from quantviz.export.report import report
 
-        links = {} if app is None else _lab_links(found, app)
+        links = {} if app is None else lab_links(app, _worst(found))
         put(output, report(found, title=Path(path).name, language=language(), links=links))
     else:
         write(output, summarized(found, scanned.coverage[language()]), for_people=_FOR_PEOPLE)
@@ -199,29 +194,18 @@ def scan(
         raise click.exceptions.Exit(FOUND)
 
 
-def _lab_links(table: Any, app: str) -> dict[str, str]:
-    """Return the Lab's addresses of the worst tensors under the first recipe, each at its largest error; of
-    such as the app opens, for their files lie in its folder of data.
-    """
-    from quantviz.cli.lab_source import lab_source
-    from quantviz.cli.link import lab_address
+def _worst(table: Any) -> Iterator[Shown]:
+    """Yield the worst tensors under the first recipe, each at its largest error."""
     from quantviz.export.report import WORST
     from quantviz.export.scan_summary import summary_of
 
     summary = summary_of(table, language())
     recipe = summary.recipes[0].recipe
     rows = {row["tensor"]: row for row in table.to_dict("records") if row["recipe"] == recipe}
-    links: dict[str, str] = {}
     for each in summary.worst(recipe, WORST):
         row = rows[each.tensor]
         cell = ",".join(map(str, row["max_error_at"]))
-        try:
-            source, folder = lab_source(row["file"], each.tensor)
-            if folder is None:
-                links[each.tensor] = lab_address(app, source, row["scheme"], cell)
-        except QuantVizError:
-            continue  # the Lab does not open it: a link would lead nowhere
-    return links
+        yield Shown(each.tensor, row["file"], each.tensor, row["scheme"], cell)
 
 
 class _Cancelling:
