@@ -175,7 +175,8 @@ def _tell(found: Allocation, engine: str | None) -> None:
     from quantviz.checkpoints.profiles import PROFILES
 
     profile = PROFILES[engine] if engine else None
-    say("cli.allocate.found", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
+    proven = "cli.allocate.found" if found.is_optimal else "cli.allocate.found_within"
+    say(proven, gap=f"{found.gap_db:.1g}", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
     per_weight = found.bits_per_weight
     if per_weight is not None:
         whole = found.bits + found.choices.kept_bits
@@ -183,8 +184,6 @@ def _tell(found: Allocation, engine: str | None) -> None:
         names = ", ".join(each.name for each in PROFILES.values())
         say(f"cli.allocate.{size_words(profile)}", engine=profile.name if profile else "", engines=names)
     say(f"cli.allocate.{_error(found)}", cost=f"{found.cost:.4g}", sqnr_db=f"{found.sqnr_db:.4g}")
-    if not found.is_optimal:
-        say("cli.allocate.gap", gap=f"{found.gap / found.cost:.2g}")
     following = found.next_change()
     if following is None:
         return

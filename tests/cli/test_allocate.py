@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save_file
 
 import quantviz as qv
+from quantviz.checkpoints import knapsack
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.cli.allocate import TOOLS
@@ -54,6 +55,18 @@ def test_every_form_of_a_scan_gives_the_same_choice(folder, form):
     assert "Smallest weight error at this size" in done.stderr
     assert "best" not in done.stderr.lower()
     assert "Change next" in done.stderr
+
+
+def test_a_choice_that_is_not_proven_says_its_gap(tmp_path, monkeypatch):
+    """Of a budget of 10 bits the tensor that saves most a bit takes 6, and the other two would save more."""
+    table = tmp_path / "table.csv"
+    lines = [f"{name},int4,0,10\n{name},int8,{bits},{cost}" for name, bits, cost in
+             (("a", 6, 3), ("b", 5, 4.5), ("c", 5, 4.5))]  # fmt: skip
+    table.write_text("\n".join(["tensor,recipe,bits,cost", *lines]))
+    assert run(table, "--budget-bits", 10).stderr.startswith("Smallest weight error at this size: 10 bits")
+    monkeypatch.setattr(knapsack, "MOST_MADE", -1)
+    # 23 instead of 19, of which the linear relaxation reaches 18.6.
+    assert run(table, "--budget-bits", 10).stderr.startswith("Within 0.9 dB of the smallest weight error at")
 
 
 def test_what_is_asked_for_is_kept_to(folder):

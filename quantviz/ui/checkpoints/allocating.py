@@ -146,7 +146,8 @@ def _sentence(found: Any, profile: Profile | None) -> str:
     whole = found.bits + found.choices.kept_bits
     words = [
         say(
-            "checkpoints.allocate.found",
+            "checkpoints.allocate.found" if found.is_optimal else "checkpoints.allocate.found_within",
+            gap=f"{found.gap_db:.1g}",
             bits=number(found.bits_per_weight, 4),
             megabytes=f"{whole / 8e6:,.4g}",
             db=number(found.sqnr_db, 4),
