@@ -382,7 +382,7 @@ def _files_in(folder: str) -> list[str] | None:
             return None
         found = (each for each in Path(folder).iterdir() if each.is_file())
         return sorted(str(each) for each in found if not each.name.startswith("."))
-    from quantviz.sources.stores.store import store_of
+    from quantviz.sources.stores.by_address import store_of
     from quantviz.sources.stores.store_data import reader_at
 
     if reader_at(folder) is not None:

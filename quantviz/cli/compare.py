@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.context import FOUND, INTERRUPTED, language
 from quantviz.cli.lab_links import Shown, lab_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes

@@ -68,7 +68,7 @@ class _Kept:
 @st.cache_resource(show_spinner=False)
 def scan_process() -> ScanProcess:
     """Return the server's one child process that scans."""
-    return ScanProcess(USUAL)
+    return ScanProcess("quantviz.standby", USUAL)
 
 
 def is_starting(chosen: str) -> bool:
