@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quantviz.cli.context import FOUND, INTERRUPTED, language
-from quantviz.cli.lab_links import Shown, lab_links, takes_app
+from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
+from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.own_process import keep_memory
 from quantviz.quoting import shell_command
-from quantviz.text import visible
+from quantviz.text import text, visible
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.auditing import Audit
@@ -46,6 +46,7 @@ _SHOWN = (
     metavar="ADDRESS",
     help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
+@takes_progress
 @takes_app
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
@@ -56,6 +57,7 @@ def compare(
     results: str | None,
     verify: bool,
     scheduler: str | None,
+    progress: bool,
     app: str | None,
     outputs_axis: dict[str, tuple[int, ...]],
     output: Output,
@@ -74,14 +76,7 @@ def compare(
     from quantviz.checkpoints.results import default_results
 
     keep_memory()
-    bar: Any = nullcontext() if not sys.stderr.isatty() else click.progressbar(length=1, file=sys.stderr)
-    with bar:
-
-        def report(done: int, count: int) -> None:
-            if bar is not None and hasattr(bar, "update"):
-                bar.length = count
-                bar.update(done - bar.pos)
-
+    with ProgressLine(progress) as line:
         try:
             found = audit(
                 quantized,
@@ -90,18 +85,22 @@ def compare(
                 results=default_results() if results is None else results,
                 verify=verify,
                 scheduler=scheduler,
-                report=report,
+                report=lambda done, count: line.show(
+                    lambda: text("cli.progress", language(), done=done, all=count)
+                ),
             )
         except KeyboardInterrupt:
+            line.clear()
             say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
             raise click.exceptions.Exit(INTERRUPTED) from None
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)
+    links = {} if app is None else lab_links(app, _worst(found))
+    say_links(links)
     if output.format == "html":
         from quantviz.export.audit_report import audit_html
 
-        links = {} if app is None else lab_links(app, _worst(found))
         put(output, audit_html(found, title=Path(quantized).name, language=language(), links=links))
     elif output.format == "markdown":
         from quantviz.export.audit_report import audit_markdown

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import click
 
+from quantviz.cli.output import say
 from quantviz.errors import QuantVizError
 from quantviz.schemes.scheme import Scheme
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+
+#: Addresses that are printed.
+_PRINTED = 3
 
 
 class Shown(NamedTuple):
@@ -32,24 +36,38 @@ def takes_app(command: _Command) -> _Command:
     return click.option(
         "--app",
         metavar="ADDRESS",
-        help="With -o x.html: where the app is, such as http://localhost:8501/. The worst tensors lead to "
-        "its Lab, as far as it opens their files.",
+        help="Where the app is, such as http://localhost:8501/: also print the addresses of the worst "
+        "tensors in its Lab, and link them in a report of HTML.",
     )(command)
 
 
 def lab_links(app: str, tensors: Iterable[Shown]) -> dict[str, str]:
-    """Return the Lab's addresses of tensors by their names in a report; of such as the app opens, for their
-    files lie in its folder of data.
+    """Return the Lab's addresses of tensors by their names in a report; of those that the app opens, because
+    their files lie in its folder of data.
+
+    A sentence names that folder where the app would have to offer another one.
     """
     from quantviz.cli.lab_source import lab_source
     from quantviz.cli.link import lab_address
+    from quantviz.sources.local import FOLDER
 
     links: dict[str, str] = {}
+    elsewhere: dict[str, None] = {}
     for each in tensors:
         try:
             source, folder = lab_source(each.file, each.tensor)
             if folder is None:
                 links[each.name] = lab_address(app, source, str(each.scheme), each.cell)
+            else:
+                elsewhere[folder] = None
         except QuantVizError:
             continue  # the Lab does not open it: a link would lead nowhere
+    if elsewhere:
+        say("cli.scan.no_links", variable=FOLDER, folder=", ".join(elsewhere))
     return links
+
+
+def say_links(links: Mapping[str, str]) -> None:
+    """Print the addresses of the worst tensors on stderr."""
+    for address in [*links.values()][:_PRINTED]:
+        click.echo(address, err=True)
