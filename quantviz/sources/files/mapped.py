@@ -352,7 +352,7 @@ class Mapped(Stored):
         self.check()
         width = math.prod(self._shape[1:])
         made = torch.empty((stop - start, *self._shape[1:]), dtype=dtype)
-        room = memoryview(made.view(torch.int16).numpy()).cast("B")
+        room = made.view(torch.int16).numpy().data.cast("B")
         assert self._opened is not None
         self._opened.read_into(room, self._start + start * width * dtype.itemsize)
         return made
