@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from quantviz.cli.context import FOUND, INTERRUPTED, language
-from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.progress_line import ProgressLine, takes_progress
+from quantviz.cli.output import Output, ProgressLine, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.own_process import keep_memory
 from quantviz.quoting import shell_command
@@ -41,7 +40,6 @@ _SHOWN = (
     metavar="ADDRESS",
     help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
-@takes_progress
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
 def compare(
@@ -51,7 +49,6 @@ def compare(
     results: str | None,
     verify: bool,
     scheduler: str | None,
-    progress: bool,
     outputs_axis: dict[str, tuple[int, ...]],
     output: Output,
 ) -> None:
@@ -69,7 +66,7 @@ def compare(
     from quantviz.checkpoints.results import default_results
 
     keep_memory()
-    with ProgressLine(progress) as line:
+    with ProgressLine(True) as line:
         try:
             found = audit(
                 quantized,

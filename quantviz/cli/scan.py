@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli.context import FOUND, INTERRUPTED, language
-from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.progress_line import ProgressLine, takes_progress
+from quantviz.cli.output import Output, ProgressLine, put, say, summarized, with_output, write
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command
@@ -93,7 +92,11 @@ _FOR_PEOPLE = (
     "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
-@takes_progress
+@click.option(
+    "--progress/--no-progress",
+    default=True,
+    help="Say how far it is: in one line on a terminal, else in a line every half minute.",
+)
 @click.option(
     "--app",
     metavar="ADDRESS",
