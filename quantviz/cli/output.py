@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -38,8 +37,6 @@ FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "
 _FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown")
 #: The exit status where the reader of a pipe has gone, as the shell gives it.
 CLOSED_PIPE = 141
-#: Seconds between two lines of progress where stderr is no terminal.
-_BETWEEN_LINES = 30.0
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -167,42 +164,6 @@ def say(key: str, /, **params: object) -> None:
     from quantviz.text import text
 
     click.echo(visible(text(key, language(), **params)), err=True)
-
-
-class ProgressLine:
-    """The line of a command's progress on stderr: one on a terminal, else another now and then.
-
-    Args:
-        shows: Whether there is one.
-        clock: Seconds of any clock.
-    """
-
-    def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shows = shows
-        self._terminal = sys.stderr.isatty()
-        self._clock = clock
-        self._said = clock()
-
-    def __enter__(self) -> ProgressLine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def show(self, words: Callable[[], str]) -> None:
-        """Write the line anew, or another one where it is time; `words` returns it."""
-        if not self._shows or (not self._terminal and self._clock() - self._said < _BETWEEN_LINES):
-            return
-        self._said = self._clock()
-        if self._terminal:
-            click.echo(f"\r\x1b[2K{words()}", err=True, nl=False)
-        else:
-            click.echo(words(), err=True)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shows and self._terminal:
-            click.echo("\r\x1b[2K", err=True, nl=False)
 
 
 def complain(remark: QuantVizError | Note) -> None:
