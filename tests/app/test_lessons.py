@@ -945,6 +945,18 @@ def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
     assert b'"holds_codes"' in everything(healthy(at.run()))
 
 
+def test_a_wall_has_the_names_that_its_words_speak_of():
+    """“Below the table, choose B” stood beside a table without names."""
+    at = opened(l="w8a32", p="5", k="projector")
+    step = lessons()["w8a32"].steps[4]
+    scenes = step.scenes()
+    names = at.selectbox(key="look_w8a32/4")
+    assert names.options == [words.say(scenes) for words, _ in step.table.rows]
+    for _, state in reversed(step.table.rows):
+        healthy(at.selectbox(key=names.key).set_value(state).run())
+        assert [tile.value for tile in at.metric] == [mse_of(scenes[state].state)]
+
+
 def looked_at(at):
     """Which state is named as the one in the picture, and its error there."""
     (error,) = re.findall(rb'data-qv-metric="mse">([^<]+)<', everything(at))

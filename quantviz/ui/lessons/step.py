@@ -26,7 +26,7 @@ from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
-from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
+from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
 from quantviz.ui.lessons.second_look import (
@@ -178,6 +178,7 @@ def _onward(now: Now, words: str = "") -> None:
         if projector:
             _more(now)
             show_words(now, words)
+            show_looks(now)
     if now.revealed and not projector:
         with st.container(key="lesson_more", horizontal=True, gap="small"):
             _more(now)
