@@ -74,8 +74,10 @@ def scanned(tmp_path_factory):
         patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
         with Results() as results:
             run_scan(results, folder / FILE, VLLM, selection=Selection("vllm"))
-            # By its folder, as the command takes it too: the page offers the file.
-            run_scan(results, (folder / FILE).parent, RECIPES)
+            # By its folder and from another one, as the command may: the page offers the file.
+            patch.chdir(folder)
+            run_scan(results, Path(FILE).parent, RECIPES)
+            patch.chdir(base)
             run_scan(results, elsewhere, RECIPES)
         (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
         with Results() as results:
