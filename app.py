@@ -19,6 +19,7 @@ from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
+from quantviz.ui.shell.base_address import ProbeAnswers
 from quantviz.ui.shell.connection_words import watch_connection
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
@@ -93,4 +94,4 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    app = st.App(__file__, lifespan=starting, middleware=[Middleware(Announced)])
+    app = st.App(__file__, lifespan=starting, middleware=[Middleware(Announced), Middleware(ProbeAnswers)])
