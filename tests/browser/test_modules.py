@@ -394,13 +394,17 @@ def test_ink_is_read_on_its_ground(call, value, ink):
 )
 def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
     """A finger did not hit 0, a tooth or the middle between two: a pixel of a phone is many steps wide."""
-    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ snapped, valueSnaps }};")
+    names = "snapped, valueSnaps, endSnaps"
+    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ {names} }};")
     got = blank.evaluate(
         "([snap, value]) => snapping.snapped(value, snapping.valueSnaps("
         "{ snap, levels: Float64Array.of(-1, 1, 2, 3) }), 50)",
         [snap, value],
     )
     assert got == snaps_to
+    # An end of the range has no teeth to snap to, but 0.
+    end = blank.evaluate("snap => snapping.snapped(0.05, snapping.endSnaps({ snap }), 50)", snap)
+    assert end == (0 if "zero" in snap else 0.05)
 
 
 def test_what_is_typed_is_spelled_as_names_are(browser):
