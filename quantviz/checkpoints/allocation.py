@@ -24,7 +24,7 @@ Array: TypeAlias = npt.NDArray[Any]
 @public_class
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The smallest weight error at this size: a recipe for each tensor.
+    """The smallest weight error at this size, or one within `gap` of it: a recipe for each tensor.
 
     The error is that of the weights under the error model below; it ranks choices for these weights, and does
     not predict a model's quality.
@@ -55,6 +55,13 @@ class Allocation:
     def is_optimal(self) -> bool:
         """Whether no other choice within the budget is cheaper."""
         return self.gap == 0
+
+    @property
+    def gap_db(self) -> float:
+        """Return the decibels by which another choice could be better at most: 0.0 where none is."""
+        if self.gap == 0:
+            return 0.0
+        return -10 * math.log10(1 - self.gap / self.cost) if self.gap < self.cost < math.inf else math.inf
 
     @property
     def bits_per_weight(self) -> float | None:
@@ -175,8 +182,9 @@ def allocate(
 ) -> Allocation:
     """Return the recipe for each tensor with the smallest weight error within a budget of bits.
 
-    The problem is solved exactly, see `quantviz.checkpoints.knapsack`; where that would take too long, `gap`
-    bounds the cost above the optimum that is not ruled out. The budget is never exceeded.
+    Of up to 64 groups of tensors the problem is solved exactly, see `quantviz.checkpoints.knapsack`; of more,
+    and where that would take too long, `gap` bounds the cost above the optimum that is not ruled out. The
+    budget is never exceeded.
 
     Give one budget: `budget_bits` for the chosen recipes, in the unit of the column `bits`; `bits_per_weight`
     or `gigabytes` for the whole model, from which the tensors that stay as they are stored take theirs.

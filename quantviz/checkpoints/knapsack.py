@@ -1,17 +1,14 @@
 """The multiple-choice knapsack problem: one choice a group, the least cost within a budget of bits.
 
-Solved exactly, by steps that are known from Pisinger, "A minimal algorithm for the multiple-choice
-knapsack problem" (1995): the linear relaxation along each group's convex hull gives a bound and the price of
-a bit; a choice whose reduced cost reaches the gap is in no better solution; the rest is enumerated as
-Pareto states of (bits, cost), in two lists that are paired, as Horowitz and Sahni (1974) do. Where those are
-too many, and sums of bits few, a table has the cheapest choices of each sum (Bellman 1957).
+The linear relaxation along each group's convex hull gives a bound and the price of a bit; a choice whose
+reduced cost reaches the gap is in no better solution (Pisinger, "A minimal algorithm for the multiple-choice
+knapsack problem", 1995). The groups nearest to a change are then enumerated as Pareto states of bits and
+cost. Up to `CORE` groups all of them are; of more, the gap says what the others could still save.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,17 +17,12 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: States that one list keeps at most: two such lists pair to 2^34 solutions.
+#: Groups that are enumerated at most.
+CORE = 64
+#: States that one list keeps at most, those with the smallest bounds: two lists pair to 2^34 solutions.
 MOST_STATES = 1 << 17
-#: The same in the first, rough search.
-FEW_STATES = 1 << 11
-FEW_MADE = 1 << 19
 #: States that are made at most, in all: well under a second of work.
 MOST_MADE = 3 << 21
-#: Kinds of steps of other groups that a bound is made of, in the time of one state: each group looks at all.
-STEPS_A_STATE = 16
-#: Sums of bits times choices that a table has at most, where states are too many: likewise.
-MOST_CELLS = 1 << 27
 #: The bits of all groups together stay below this, so that sums fit into int64.
 MOST_BITS = 1 << 61
 #: Rounding of a sum of costs, as a share of the largest of them.
@@ -124,8 +116,8 @@ def hull_steps(bits: Array, cost: Array) -> Steps:
 def solve(bits: Array, cost: Array, budget: int) -> Solution:
     """Return the cheapest choice for each group whose bits add up to at most `budget`.
 
-    Where the states to enumerate are too many, the search is cut at a fixed amount of work: the solution is
-    then the cheapest one found, and its `gap` bounds its distance to the optimum.
+    Of more than `CORE` groups, and where the states to enumerate are more than `MOST_STATES`, the solution is
+    the cheapest one found, and its `gap` bounds its distance to the optimum.
 
     Args:
         bits: Whole numbers, shape (groups, choices), int64, all together below `MOST_BITS`.
@@ -217,28 +209,30 @@ class _Search:
         """Return the cost that a bit saves at the margin."""
         return math.ldexp(self._price, self._unit) / self._divisor
 
-    @functools.cached_property
-    def _kinds(self) -> _Kinds:
-        return _Kinds(self._steps, self._taken)
-
     def run(self) -> None:
-        """Search until nothing better is left, or the work is spent."""
-        if not self._excess > self._noise:
-            return
+        """Search until nothing better is left, or the core is searched."""
         rows = np.arange(len(self._bits))
         others = self._reduced.copy()
         others[rows, self._base] = np.inf
-        choice = others.argmin(axis=1)
         #: The reduced cost of each group's nearest other choice.
-        self._nearest = others[rows, choice]
-        # First a few states of as many kinds of groups as there are, which nearly close the gap.
-        direction = np.sign(self._more[rows, choice])
-        order = _in_rounds(np.column_stack([self._bits, direction]), np.argsort(self._nearest, kind="stable"))
-        self._enumerate(order, most_states=FEW_STATES, most_made=FEW_MADE, proves=False)
-        order = order[np.argsort(np.floor(self._nearest[order] / self._grain), kind="stable")]
-        self._enumerate(order, most_states=MOST_STATES, most_made=MOST_MADE, proves=True)
-        if self.gap:
-            self._fill(order)
+        nearest = others.min(axis=1)
+        order = np.argsort(nearest, kind="stable")
+        free = np.ones((2, len(self._steps.group)), bool)
+        lists = (_States(), _States())
+        made = 0
+        for place, group in enumerate(order.tolist()):
+            if nearest[group] >= self._excess - self._noise:
+                break
+            if place == CORE or made > MOST_MADE:
+                self._unseen = min(self._unseen, float(nearest[group]))
+                break
+            smaller = int(len(lists[1].bits) < len(lists[0].bits))
+            free[smaller] &= self._steps.group != group
+            made += self._extend(lists[smaller], group, free[smaller])
+            if not len(lists[smaller].bits):
+                # Nothing is left that could be cheaper.
+                break
+            self._pair(*lists)
         # Sums of large and small costs are rounded: remaining savings of single groups are taken.
         self.picks = self._improved(self.picks)
 
@@ -258,135 +252,27 @@ class _Search:
             more[group] -= more[group, choice]
             saved[group] -= saved[group, choice]
 
-    def _enumerate(self, order: Array, *, most_states: int, most_made: int, proves: bool) -> None:
-        """Enumerate the choices of groups in an order: from near to far ones where that `proves` the gap."""
-        lists = [_States(self._kinds.bits), _States(self._kinds.bits)]
-        made = 0
-        for group in order.tolist():
-            if self._nearest[group] >= self._excess - self._noise:
-                continue
-            if made > most_made:
-                if proves:
-                    self._unseen = min(self._unseen, float(self._nearest[group]))
-                return
-            lists.sort(key=lambda states: len(states.bits))
-            smaller, larger = lists
-            count, dropped = self._extend(smaller, group, most_states)
-            made += count + len(self._kinds.bits) // STEPS_A_STATE
-            if proves:
-                self._unseen = min(self._unseen, dropped)
-            if not len(smaller.bits):
-                # Nothing is left that could be cheaper.
-                return
-            self._pair(smaller, larger)
+    def _extend(self, states: _States, group: int, outside: Array) -> int:
+        """Add a group's choices to some states, and return how many states that made.
 
-    def _fill(self, order: Array) -> None:
-        """Find the cheapest solution by a table of all sums of bits, where they are few enough.
-
-        Sizes that are multiples of one number, as those of a model's layers are, have few different sums.
-        """
-        limit = self._excess - self._noise
-        first, last = self._sums_within(limit)
-        groups = [group for group in order.tolist() if self._nearest[group] < limit]
-        count = int((self._reduced[groups] < limit).sum())
-        if (last - first) * count > MOST_CELLS or (last - first) * len(groups) > MOST_CELLS // 2:
-            return
-        # Reduced cost of the cheapest choices with each sum of bits from `first` on; so far of no group.
-        best = np.full(last - first + 1, np.inf)
-        best[-first] = 0.0
-        low = high = -first
-        layers = []
-        for group in groups:
-            choices = np.flatnonzero(self._reduced[group] < limit)
-            more = self._more[group, choices].tolist()
-            start = max(low + min(more), 0)
-            end = min(high + max(more), len(best) - 1)
-            made = np.full(len(best), np.inf)
-            picks = np.zeros(end - start + 1, np.int16)
-            for choice, step in zip(choices.tolist(), more, strict=True):
-                begin = max(low, -step)
-                stop = min(high, len(best) - 1 - step) + 1
-                if begin >= stop:
-                    continue
-                tried = best[begin:stop] + self._reduced[group, choice]
-                there = slice(begin + step, stop + step)
-                better = tried < made[there]
-                np.copyto(made[there], tried, where=better)
-                np.copyto(picks[begin + step - start : stop + step - start], choice, where=better)
-            best = made
-            low = start
-            high = end
-            layers.append((group, start, picks))
-        fitting = best[: self._room - first + 1]
-        excess = fitting + self._price * np.arange(self._room - first, self._room - first - len(fitting), -1)
-        at = int(excess.argmin())
-        if excess[at] < self._excess:
-            picked = self._base.copy()
-            self._excess = float(excess[at])
-            for group, start, picks in reversed(layers):
-                picked[group] = picks[at - start]
-                at -= int(self._more[group, picked[group]])
-            self.picks = picked
-        self._unseen = math.inf
-
-    def _sums_within(self, limit: float) -> tuple[int, int]:
-        """Return between which sums of bits, beyond the base's, the excess can be below `limit`."""
-        room, cost = self._bound_of(self._kinds.bits)
-        inside = np.flatnonzero(cost < limit)
-        ends = []
-        for at, beyond in ((int(inside[0]), int(inside[0]) - 1), (int(inside[-1]), int(inside[-1]) + 1)):
-            # Below the first point nothing fits; the last one is beyond any limit.
-            share = (limit - cost[at]) / (cost[beyond] - cost[at]) if beyond >= 0 else 0.0
-            ends.append(room[at] + share * (room[beyond] - room[at]))
-        return self._room - math.ceil(ends[1]) - 1, self._room - math.floor(ends[0]) + 1
-
-    def _extend(self, states: _States, group: int, most: int) -> tuple[int, float]:
-        """Add a group's choices to a list; return how many states that made, and the least bound among those
-        that were dropped because they were more than `most`.
+        The steps `outside` are those of groups that the states have no choice of.
         """
         limit = self._excess - self._noise
         choices = np.flatnonzero(self._reduced[group] < limit)
         bits = (states.bits[:, None] + self._more[group, choices]).ravel()
         excess = (states.excess[:, None] + self._reduced[group, choices]).ravel()
-        outside = self._kinds.without(states.outside, group)
         bound = excess + np.interp(self._room - bits, *self._bound_of(outside), left=np.inf)
         kept = np.flatnonzero(bound < limit)
         kept = kept[np.argsort(bits[kept], kind="stable")]
         # Fewer bits at no more cost: no later state needs one that such a state precedes.
         spent = np.floor((excess[kept] - self._price * bits[kept]) / self._grain)
         kept = kept[spent < np.concatenate([[np.inf], np.minimum.accumulate(spent)[:-1]])]
-        dropped = math.inf
-        if len(kept) > most:
-            order = np.argpartition(bound[kept], most)
-            dropped = float(bound[kept[order[most]]])
-            kept = kept[np.sort(order[:most])]
+        if len(kept) > MOST_STATES:
+            order = np.argpartition(bound[kept], MOST_STATES)
+            self._unseen = min(self._unseen, float(bound[kept[order[MOST_STATES]]]))
+            kept = kept[np.sort(order[:MOST_STATES])]
         states.keep(group, bits[kept], excess[kept], kept // len(choices), choices[kept % len(choices)])
-        states.outside = outside
-        return len(bits), dropped
-
-    def _bound_of(self, outside: Array) -> tuple[Array, Array]:
-        """Return the least cost beyond the bound of the groups outside a list, by the bits they have; from
-        the bits of each kind of their steps.
-
-        This is the linear relaxation of those groups: points of a convex function, infinite below the first.
-        """
-        slope = self._kinds.slope
-        taken = self._kinds.taken
-        price = self._price
-        (back,) = outside[:taken].nonzero()
-        (on,) = outside[taken:].nonzero()
-        back = back[::-1]
-        on = on + taken
-        below = np.cumsum(outside[back])
-        above = np.cumsum(outside[on])
-        below_cost = np.cumsum((slope[back] - price) * outside[back])
-        above_cost = np.cumsum((price - slope[on]) * outside[on])
-        last, last_cost = (above[-1], above_cost[-1]) if len(above) else (0, 0.0)
-        far = float(last) + float(MOST_BITS)
-        return (
-            np.concatenate([-below[::-1], [0], above, [far]]),
-            np.concatenate([below_cost[::-1], [0.0], above_cost, [last_cost + price * MOST_BITS]]),
-        )
+        return len(bits)
 
     def _pair(self, some: _States, others: _States) -> None:
         """Complete each state by the cheapest one of the other list that fits, and keep the best."""
@@ -396,60 +282,38 @@ class _Search:
         excess[at < 0] = np.inf
         best = int(excess.argmin())
         if excess[best] < self._excess:
-            picks = self._base.copy()
-            for states, place in ((some, best), (others, int(at[best]))):
-                for group, choice in states.choices(place):
-                    picks[group] = choice
             self._excess = float(excess[best])
-            self.picks = picks
+            self.picks = others.picks(int(at[best]), some.picks(best, self._base))
 
+    def _bound_of(self, outside: Array) -> tuple[Array, Array]:
+        """Return the least cost beyond the bound of the groups whose steps are `outside`, by the bits they
+        have.
 
-class _Kinds:
-    """Steps that save as much a bit, together: of many groups alike there are few kinds."""
-
-    def __init__(self, steps: Steps, taken: int) -> None:
-        begins = np.flatnonzero(np.diff(steps.slope, prepend=np.inf) != 0)
-        if taken < len(steps.slope):
-            # Those that are taken are of other kinds than the rest.
-            begins = np.union1d(begins, [taken])
-        #: Cost that each kind saves a bit, and its bits in all groups.
-        self.slope = steps.slope[begins]
-        self.bits = np.add.reduceat(steps.bits, begins) if len(begins) else begins
-        #: Number of kinds that are taken.
-        self.taken = int(np.searchsorted(begins, taken))
-        order = np.argsort(steps.group, kind="stable")
-        kind = np.searchsorted(begins, order, side="right") - 1
-        self._of_group = kind, steps.bits[order]
-        self._begins = np.searchsorted(steps.group[order], np.arange(len(steps.start) + 1))
-
-    def without(self, bits: Array, group: int) -> Array:
-        """Return the bits of each kind but those of a group."""
-        own = slice(self._begins[group], self._begins[group + 1])
-        kinds, of_steps = (each[own] for each in self._of_group)
-        rest = bits.copy()
-        np.subtract.at(rest, kinds, of_steps)
-        return rest
-
-
-def _in_rounds(kinds: Array, order: Array) -> Array:
-    """Return groups in an order in which those of one kind, a row of `kinds`, take turns with all others."""
-    _, kind = np.unique(kinds[order], axis=0, return_inverse=True)
-    by_kind = np.argsort(kind, kind="stable")
-    sizes = np.bincount(kind)
-    turn = np.empty(len(order), np.int64)
-    turn[by_kind] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return order[np.argsort(turn, kind="stable")]
+        This is the linear relaxation of those groups: points of a convex function, infinite below the first.
+        """
+        steps = self._steps
+        price = self._price
+        back = np.flatnonzero(outside[: self._taken])[::-1]
+        on = np.flatnonzero(outside[self._taken :]) + self._taken
+        below = np.cumsum(steps.bits[back])
+        above = np.cumsum(steps.bits[on])
+        below_cost = np.cumsum((steps.slope[back] - price) * steps.bits[back])
+        above_cost = np.cumsum((price - steps.slope[on]) * steps.bits[on])
+        last, last_cost = (above[-1], above_cost[-1]) if len(above) else (0, 0.0)
+        far = float(last) + float(MOST_BITS)
+        return (
+            np.concatenate([-below[::-1], [0], above, [far]]),
+            np.concatenate([below_cost[::-1], [0.0], above_cost, [last_cost + price * MOST_BITS]]),
+        )
 
 
 class _States:
     """Choices for some of the groups: none is at once as small and as cheap as another one."""
 
-    def __init__(self, outside: Array) -> None:
+    def __init__(self) -> None:
         #: Bits beyond those of the base, ascending, and reduced costs.
         self.bits = np.zeros(1, np.int64)
         self.excess = np.zeros(1)
-        #: The bits of each kind of steps of all groups but those that are chosen for.
-        self.outside = outside
         self._history: list[tuple[int, Array, Array]] = []
 
     def keep(self, group: int, bits: Array, excess: Array, parent: Array, choice: Array) -> None:
@@ -458,8 +322,10 @@ class _States:
         self.excess = excess
         self._history.append((group, parent.astype(np.int32), choice.astype(np.int16)))
 
-    def choices(self, place: int) -> Iterator[tuple[int, int]]:
-        """Yield each group of the state at `place` with its choice."""
+    def picks(self, place: int, base: Array) -> Array:
+        """Return the choice of each group in the state at `place`; of groups without one that of `base`."""
+        picks = base.copy()
         for group, parent, choice in reversed(self._history):
-            yield group, int(choice[place])
+            picks[group] = choice[place]
             place = int(parent[place])
+        return picks

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from quantviz.quantization.grids import nearest_by_coordinate
-from quantviz.quantization.range_to_scale import log2_floored
+from quantviz.quantization.powers_of_two import log2_floored
 
 #: The types of the lines' values, by torch's dtypes. Half precision is float32 that was rounded to it.
 TYPES: Mapping[torch.dtype, str] = MappingProxyType(

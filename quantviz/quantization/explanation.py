@@ -237,7 +237,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     refuse_other_than_results(r)
     place = _checked(index, r.shape)
     block = r.layout.block_of(place, r.shape)
-    known = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)
+    of_range = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)
     values = block_of_cell(r, place)
     finite = torch.isfinite(values)
     return explain_cell(
@@ -248,9 +248,9 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
             shape=r.shape,
             layout=r.layout,
             x=r.x[place],
-            ranged={name: value[block] if value.dim() else value for name, value in known.items()},
-            extreme=known["extreme"][block] if known else _extreme(values[finite]),
-            tensor_absmax=known["tensor_absmax"] if known else largest_magnitude(r.x),
+            ranged={name: value[block] if value.dim() else value for name, value in of_range.items()},
+            extreme=of_range["extreme"][block] if of_range else _extreme(values[finite]),
+            tensor_absmax=of_range["tensor_absmax"] if of_range else largest_magnitude(r.x),
             block_size=values.numel(),
             left_out=int((~finite).sum()),
             own_code=r.q[place] if r.own_codes else None,
@@ -282,102 +282,119 @@ class CellInput:
     own_code: torch.Tensor | None = None
 
 
+class _Derivation:
+    """The steps of one cell, collected while its operations run."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        #: The last silent cast of each value, which a later line may need.
+        self._casts: dict[str, Step] = {}
+
+    def run(self, operations: Operations, values: NamedTensors) -> NamedTensors:
+        """Return the values after the operations, whose lines become steps."""
+        return run_operations(operations, values, self._record)
+
+    def last(self, key: str) -> Step | None:
+        """Return the last step whose key begins so, where there is one."""
+        return next((step for step in reversed(self.steps) if step.key.startswith(key)), None)
+
+    def _record(self, operation: Operation, values: NamedTensors, result: torch.Tensor) -> None:
+        before = values.get(operation.name)
+        step = _step(operation, values, result)
+        # Leave out silent steps that change nothing or repeat a line: the scale is cast on the way to the
+        # code and once more on the way back.
+        if operation.silent and before is not None and _same(before.item(), result.item()):
+            self._casts[operation.name] = step
+        elif not (operation.silent and step in self.steps):
+            self.steps += [*self._casts_before(operation, values), step]
+
+    def _casts_before(self, operation: Operation, values: NamedTensors) -> list[Step]:
+        """Return the casts that an operation's line needs to be right: to half precision or from it. Each
+        changed no value that the line reads, but changes the line's result.
+        """
+        dtypes = {step.name: step.dtype for step in self.steps}
+        casts = [self._casts[name] for name in sorted(operation.reads & self._casts.keys() & values.keys())]
+        return [
+            cast
+            for cast in casts
+            if cast.dtype == dtype_name(values[cast.name].dtype) != dtypes.get(cast.name, "float32")
+            and not {cast.dtype, dtypes.get(cast.name, "float32")}.isdisjoint(HALVES)
+        ]
+
+
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
     """Return the derivation of one cell from its inputs alone; `qparams` are those of the whole tensor."""
     block = cell.layout.block_of(cell.index, cell.shape)
-    steps: list[Step] = []
-    casts: dict[str, Step] = {}
-
-    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
-        before = values.get(operation.name)
-        step = _step(operation, values, given)
-        # Leave out silent steps that change nothing or repeat a line: the scale is cast on the way to the
-        # code and once more on the way back.
-        if operation.silent and before is not None and _same(before.item(), given.item()):
-            casts[operation.name] = step
-        elif not (operation.silent and step in steps):
-            steps.extend(_casts_before(operation, values, casts, steps))
-            steps.append(step)
-
-    if cell.ranged:
-        operations = (*range_operations(scheme), *store_operations(scheme))
-        steps += _range_steps(scheme, operations, cell)
-        run_operations(operations, cell.ranged, record)
-    own = {name: value[block] for name, value in block_values(qparams).items()}
-    levels = _levels(scheme, qparams, block)
-    steps += [_found(name, value) for name, value in levels.items()]
-    run_operations(level_operations(scheme) if levels else (), levels, record)
     fmt = scheme.number_format
     grid = GRIDS[fmt.kind]
-    place_in_all = torch.tensor(flat_index(cell.index, cell.shape))
-    coded = run_operations(code_operations(scheme), {"x": cell.x, "index": place_in_all, **own}, record)
-    rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
-    chance = next((step.output for step in steps if step.key == "chance"), None)
-    before_rounding = rounding.inputs["y"]
+    derivation = _Derivation()
+    if cell.ranged:
+        operations = (*range_operations(scheme), *store_operations(scheme))
+        derivation.steps += _range_steps(scheme, operations, cell)
+        derivation.run(operations, cell.ranged)
+    levels = _levels(scheme, qparams, block)
+    derivation.steps += [_searched(name, value) for name, value in levels.items()]
+    if levels:
+        derivation.run(level_operations(scheme), levels)
+    params = {name: value[block] for name, value in block_values(qparams).items()}
+    place = torch.tensor(flat_index(cell.index, cell.shape))
+    coded = derivation.run(code_operations(scheme), {"x": cell.x, "index": place, **params})
+    rounding = _rounding(derivation, scheme)
     code = code_of(cell.x, coded, scheme)
     if cell.own_code is not None and int(cell.own_code) != int(code):
         code = cell.own_code
-        steps.append(_own_code(grid.decode(code, fmt)))
-    valued = run_operations(value_operations(scheme), {**own, "q": grid.decode(code, fmt)}, record)
-    error = run_operations(error_operations(scheme), {"x": cell.x, "x_hat": valued["x_hat"]}, record)["error"]
-    around = torch.tensor(before_rounding, dtype=torch.float64)
-    below, above = (value.item() for value in neighbours(around, fmt))
-    share = float(grid.coordinate(around, fmt)) % 1
+        derivation.steps.append(_own_code(grid.decode(code, fmt)))
+    valued = derivation.run(value_operations(scheme), {**params, "q": grid.decode(code, fmt)})
+    x_hat = valued["x_hat"]
+    error = derivation.run(error_operations(scheme), {"x": cell.x, "x_hat": x_hat})["error"]
+    outcome = _causes(cell.x, x_hat, error, coded["y"] != coded["q"], counted_cells(cell.x, scheme))
     return Explanation(
         scheme=scheme,
         index=cell.index,
         block=block,
-        steps=tuple(steps),
-        cause=CAUSES[
-            int(
-                _causes(
-                    cell.x, valued["x_hat"], error, coded["y"] != coded["q"], counted_cells(cell.x, scheme)
-                )
-            )
-        ],
+        steps=tuple(derivation.steps),
+        cause=CAUSES[int(outcome)],
         x=cell.x.item(),
         q=int(code),
-        x_hat=valued["x_hat"].item(),
+        x_hat=x_hat.item(),
         error=error.item(),
         value=fmt.value(int(code)),
-        scale=own["scale"].item(),
-        zero_point=own["zero_point"].item(),
-        local_step=local_step(cell.x, own["scale"].to(torch.float32), fmt).item(),
+        scale=params["scale"].item(),
+        zero_point=params["zero_point"].item(),
+        local_step=local_step(cell.x, params["scale"].to(torch.float32), fmt).item(),
         bits=fmt.split(int(code)),
         range=(float(cell.ranged["lo"]), float(cell.ranged["hi"])) if cell.ranged else None,
-        rounding=Rounding(
-            before_rounding,
-            below,
-            above,
-            share == 0.5,
-            rounding.output,
-            scheme.arithmetic.ties,
-            chance,
-            share,
-        ),
+        rounding=rounding,
         extreme=cell.extreme.item(),
         tensor_absmax=cell.tensor_absmax.item(),
         grid_shape=cell.layout.grid_shape,
         block_count=cell.layout.block_count,
         block_size=cell.block_size,
         left_out=cell.left_out,
-        stored_scale=_stored_scale(scheme, qparams, block, steps),
+        stored_scale=_stored_scale(scheme, qparams, block, derivation.steps),
     )
 
 
-def _casts_before(
-    operation: Operation, values: NamedTensors, casts: Mapping[str, Step], steps: Sequence[Step]
-) -> list[Step]:
-    """Return the casts that an operation's line needs to be right: to half precision or from it. Each changed
-    no value that the line reads, but changes the line's result.
-    """
-    last = {step.name: step.dtype for step in steps}
-    return [
-        casts[name]
-        for name in sorted(operation.reads & casts.keys() & values.keys())
-        if casts[name].dtype == dtype_name(values[name].dtype) != last.get(name, "float32")
-        and not {casts[name].dtype, last.get(name, "float32")}.isdisjoint(HALVES)
-    ]
+def _rounding(derivation: _Derivation, scheme: Scheme) -> Rounding:
+    """Return the rounding among the steps so far, with the grid's neighbours."""
+    fmt = scheme.number_format
+    step = derivation.last("round")
+    assert step is not None
+    chance = derivation.last("chance")
+    y = step.inputs["y"]
+    around = torch.tensor(y, dtype=torch.float64)
+    below, above = (value.item() for value in neighbours(around, fmt))
+    share = float(GRIDS[fmt.kind].coordinate(around, fmt)) % 1
+    return Rounding(
+        y=y,
+        below=below,
+        above=above,
+        tie=share == 0.5,
+        output=step.output,
+        rule=scheme.arithmetic.ties,
+        chance=None if chance is None else chance.output,
+        share=share,
+    )
 
 
 def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
@@ -395,7 +412,7 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
     return {name: values[block] for name, values in levels.items() if values is not None}
 
 
-def _found(name: str, value: torch.Tensor) -> Step:
+def _searched(name: str, value: torch.Tensor) -> Step:
     return Step(
         f"found_{name}",
         MappingProxyType({}),
@@ -489,10 +506,10 @@ def _causes(
 ) -> torch.Tensor:
     rounded = (error != 0).to(torch.uint8)
     zeroed = torch.where((x != 0) & (x_hat == 0), CAUSES.index("zeroed"), rounded)
-    found = torch.where(clipped, CAUSES.index("clipped"), zeroed)
-    return (found if counted is None else torch.where(counted, found, CAUSES.index("left_out"))).to(
-        torch.uint8
-    )
+    outcome = torch.where(clipped, CAUSES.index("clipped"), zeroed)
+    if counted is not None:
+        outcome = torch.where(counted, outcome, CAUSES.index("left_out"))
+    return outcome.to(torch.uint8)
 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:

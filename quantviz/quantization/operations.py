@@ -2,9 +2,9 @@
 
 `quantize` runs them on whole tensors and `explain` runs the same ones on one cell, so that the
 explanation cannot differ from the result. A convention, a mode and a number format select operations; no
-operation checks which engine it serves. The steps themselves, in the order in which they run, are in
-`range_to_scale.py`,
-`stored_scale.py`, `value_to_code.py` and `code_to_value.py`: add a step that engines share there.
+operation checks which engine it serves. Steps that engines share are added where they belong, in the order
+of their run: `range_ends.py`, `scale_rules.py` (`powers_of_two.py`), `zero_points.py`, `stored_scale.py`,
+`value_to_code.py`, `code_to_value.py`.
 """
 
 from __future__ import annotations

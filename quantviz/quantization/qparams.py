@@ -184,8 +184,6 @@ def given_qparams(
     above 0, unless the convention itself makes negative ones. In symmetric mode a zero point of 0 is the
     scheme's, unless it was `stored` so.
     """
-    convention = scheme.arithmetic
-    kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
     scales = _numbers(scale)
     zeros = _numbers(zero_point)
     grid_scale = blocks.to_grid(scales, layout)
@@ -193,46 +191,65 @@ def given_qparams(
     if grid_scale is None or grid_zero is None:
         counts = f"{scales.numel()} / {zeros.numel()}"
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
-    single = grid_scale.to(torch.float32)
+    if not any_number:
+        _refuse_scales(grid_scale, scheme, chosen)
+        _refuse_zero_points(grid_zero, scheme)
+    convention = scheme.arithmetic
+    dtype = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
+    zero_points = _of_mode(grid_zero, grid_scale, scheme, chosen=chosen, stored=stored)
+    return QParams(
+        grid_scale.to(torch_dtype(dtype)),
+        _stored_zero(zero_points.to(torch.float32), scheme.zero_domain),
+        zero_domain=scheme.zero_domain,
+    )
+
+
+def _refuse_scales(scales: torch.Tensor, scheme: Scheme, chosen: bool) -> None:
+    """Refuse scales that are not finite, or 0 or negative where neither an engine chose them nor the
+    convention makes them so.
+    """
+    single = scales.to(torch.float32)
     usable = torch.isfinite(single) & ((single > 0) | chosen | (scheme.signed_scale & (single < 0)))
-    usable |= torch.full_like(usable, any_number)
     if not bool(usable.all()):
-        bad = grid_scale[~usable][0].item()
+        bad = scales[~usable][0].item()
         negative = -math.inf < bad < 0 and not scheme.signed_scale
         raise QuantVizError("scale_negative" if negative else "scale_not_positive", got=bad)
-    domain = scheme.zero_domain
-    whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
-    if domain not in ("none", "code_int"):
-        whole = torch.isfinite(grid_zero.to(torch.float32))
-    if not bool(whole.all()) and not any_number:
-        raise QuantVizError(
-            "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
-        )
+
+
+def _refuse_zero_points(zeros: torch.Tensor, scheme: Scheme) -> None:
+    """Refuse zero points that are not codes; where they are values, those that are not finite."""
+    if scheme.zero_domain in ("none", "code_int"):
+        usable = (zeros == torch.round(zeros)) & (zeros.abs() <= FLOAT32_EXACT_INTEGER)
+    else:
+        usable = torch.isfinite(zeros.to(torch.float32))
+    if not bool(usable.all()):
+        bad = zeros[~usable][0].item()
+        raise QuantVizError("zero_point_not_integer", got=bad, largest=FLOAT32_EXACT_INTEGER)
+
+
+def _of_mode(
+    zeros: torch.Tensor, scales: torch.Tensor, scheme: Scheme, *, chosen: bool, stored: bool
+) -> torch.Tensor:
+    """Return zero points with 0 replaced by the mode's own, unless an engine computed it as one."""
     if scheme.from_lower_end:
         # A zero point of 0 means as many steps below 0 as above.
-        lower_end = -grid_scale * scheme.steps_below
-        grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, lower_end, grid_zero)
-    elif scheme.mode == "symmetric":
-        middle = scheme.symmetric_zero_point
-        if scheme.zero_point_follows:
-            low = scheme.code_min
-            high = scheme.code_max
-            other = (grid_zero != 0) & ((grid_zero < low) | (grid_zero > high))
-            if bool(other.any()):
-                got = grid_zero[other][0].item()
-                raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
-            # 0 means the middle, unless an engine computed it as the zero point of a positive range.
-            grid_zero = grid_zero if chosen else torch.where(grid_zero == 0, middle, grid_zero)
-        else:
-            other = (grid_zero != 0) & (grid_zero != middle)
-            if bool(other.any()):
-                raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
-            grid_zero = grid_zero if stored else torch.full_like(grid_zero, middle)
-    return QParams(
-        grid_scale.to(torch_dtype(kept)),
-        _stored_zero(grid_zero.to(torch.float32), domain),
-        zero_domain=domain,
-    )
+        return zeros if chosen else torch.where(zeros == 0, -scales * scheme.steps_below, zeros)
+    if scheme.mode != "symmetric":
+        return zeros
+    middle = scheme.symmetric_zero_point
+    if scheme.zero_point_follows:
+        low = scheme.code_min
+        high = scheme.code_max
+        other = (zeros != 0) & ((zeros < low) | (zeros > high))
+        if bool(other.any()):
+            got = zeros[other][0].item()
+            raise QuantVizError("zero_point_beyond_codes", got=got, smallest=low, largest=high)
+        # 0 means the middle, unless an engine computed it as the zero point of a positive range.
+        return zeros if chosen else torch.where(zeros == 0, middle, zeros)
+    other = (zeros != 0) & (zeros != middle)
+    if bool(other.any()):
+        raise QuantVizError("zero_point_in_symmetric", got=zeros[other][0].item())
+    return zeros if stored else torch.full_like(zeros, middle)
 
 
 def _stored_zero(zero_point: torch.Tensor, domain: str) -> torch.Tensor:

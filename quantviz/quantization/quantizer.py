@@ -121,13 +121,12 @@ def quantize(
         refuse_other_than_qparams(qparams)
         scheme = _of_params(scheme, qparams).replace(calibration=External())
         params = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout, strict)
-        found = None
-    else:
-        params, found = _choose(tensor, scheme, layout, strict, weights)
+        return _result_of(tensor, scheme, params, None, notes, strict)
+    params, chosen_range = _choose(tensor, scheme, layout, strict, weights)
     if weights is not None:
         # The scheme's text form cannot contain the weights, so the result's calibration is `External`.
         scheme = scheme.weighted.replace(calibration=External())
-    return _result_of(tensor, scheme, params, found, notes, strict)
+    return _result_of(tensor, scheme, params, chosen_range, notes, strict)
 
 
 def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:

@@ -21,96 +21,128 @@ def code_operations(scheme: Scheme) -> Operations:
 
     `y` is the rounded value on the unbounded grid, `q` the value that the format has.
     """
+    order = _order(scheme)
+    divisor = _divisor(scheme, order)
+    casts = _casts(scheme, divisor)
+    if order == "levels_divide_add_round":
+        return (*casts, *_by_levels(scheme), *_rounding(scheme), *_limits(scheme))
+    return (*casts, *_rounded_quotient(scheme, order, divisor), *_limits(scheme))
+
+
+def _order(scheme: Scheme) -> str:
+    """Return the order of operations: that of blocks, where the convention has one of their own."""
+    convention = scheme.arithmetic
+    if scheme.granularity.single or convention.block_order == "same":
+        return convention.order
+    return convention.block_order
+
+
+def _divisor(scheme: Scheme, order: str) -> str:
+    """Return the name of the scale that x is divided by."""
+    if order == "divide_level_multiply_round":
+        return "scale_code"
+    spec = scheme.arithmetic.scale
+    return "code_scale" if spec.codes_from == "exact" or spec.code_floor else "scale"
+
+
+def _casts(scheme: Scheme, divisor: str) -> Operations:
+    """Return the operations that bring x and its divisor into the dtype of the division."""
+    apply = torch_dtype(scheme.arithmetic.apply_dtype)
+    # Cast before dividing: a float64 scale would promote the division and change codes.
+    scale = Operation(
+        "apply_scale",
+        f"{divisor} = {dtype_name(apply)}({divisor})",
+        lambda v: v[divisor].to(apply),
+        silent=True,
+    )
+    x = Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True)
+    return (
+        *(_NAN_TO_ZERO if scheme.nonfinite == "clip" else ()),
+        scale,
+        *((x,) if apply != torch.float32 else ()),
+    )
+
+
+def _rounded_quotient(scheme: Scheme, order: str, divisor: str) -> Operations:
+    """Return the operations from x to its rounded value `y`, the zero point added in its order."""
     convention = scheme.arithmetic
     apply = torch_dtype(convention.apply_dtype)
-    divisor = (
-        "code_scale" if convention.scale.codes_from == "exact" or convention.scale.code_floor else "scale"
-    )
-    order = (
-        convention.order
-        if scheme.granularity.single or convention.block_order == "same"
-        else convention.block_order
-    )
-    by_level = order == "divide_level_multiply_round"
-    if by_level:
-        divisor = "scale_code"
-    spec = convention.scale
-    inverse_known = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
-    operations: list[Operation] = [
-        # Cast before dividing: a float64 scale would promote the division and change codes.
-        *(_NAN_TO_ZERO if scheme.nonfinite == "clip" else ()),
-        Operation(
-            "apply_scale",
-            f"{divisor} = {dtype_name(apply)}({divisor})",
-            lambda v: v[divisor].to(apply),
-            silent=True,
-        ),
-    ]
-    if apply != torch.float32:
-        operations.append(
-            Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True)
-        )
-    source = "x"
     added = scheme.zero_domain in ("code_int", "code_float")
-    zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
     by_products = order == "multiply_subtract_round" and not added
-    if scheme.shifted and not added and order != "levels_divide_add_round":
-        operations += _value_offset(scheme, apply, subtracted=not by_products)
-        source = "x" if by_products else "y"
     from_lowest = order.startswith("from_lowest_") and added
+    zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
+    source = "x"
+    before: Operations = ()
+    if scheme.shifted and not added:
+        before = _value_offset(scheme, apply, subtracted=not by_products)
+        source = "x" if by_products else "y"
     if from_lowest:
-        operations += _above_lowest(scheme, divisor, zero_point)
+        before = _above_lowest(scheme, divisor, zero_point)
         source = "y"
-    if order == "levels_divide_add_round":
-        return (*operations, *_by_levels(scheme), *_rounding(scheme), *_limits(scheme))
-    divides = order.removeprefix("from_lowest_").startswith("divide")
-    if not divides and not inverse_known:
-        operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
-    divided = "divide_stored" if by_level else "divide"
-    scaled = (
-        Operation(divided, f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
-        if divides
-        else Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
-    )
-    if convention.tail_divides:
-        line = f"y = where(short, {source} / {divisor}, {source} * inverse)"
-        scaled = Operation(
-            "multiply_inverse",
-            line,
-            lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
-        )
-    scaling: Operations = (scaled,)
-    if by_level:
-        scaling = (scaled, *_times_global_inverse(apply))
-    if convention.scale.inverse_of_zero == "quotient_zero":
-        line = f"y = where({divisor} == 0, 0, y)"
-        of_zero = Operation(
-            "quotient_zero", line, lambda v: torch.where(v[divisor] == 0, 0, v["y"]), silent=True
-        )
-        scaling = (*scaling, of_zero)
+    scaling = (*before, *_scaling(scheme, order, divisor, source))
     shift = Operation("shift", f"y = y + {zero_point}", lambda v: v["y"] + v[zero_point].to(apply))
+    shifts = (shift,) if added else ()
     if order == "fused_multiply_add_round" and added:
         fused = Operation(
             "fused",
             f"y = fma(x, inverse, {zero_point})",
             lambda v: fma(v["x"], v["inverse"], v[zero_point].to(apply)),
         )
-        operations += [fused, *_rounding(scheme)]
-    elif from_lowest:
+        return (*_inverses(scheme, order, divisor), fused, *_rounding(scheme))
+    if from_lowest:
         low = scheme.code_min
         steps = Operation(
             "subtract_steps",
             f"y = y - ({zero_point} - {low})",
             lambda v: v["y"] - (v[zero_point].to(apply) - low),
         )
-        operations += [*scaling, steps, *_rounding(scheme), shift]
-    elif order.endswith("round_add"):
-        operations += [*scaling, *_sign_of_zero(scheme), *_rounding(scheme), *((shift,) if added else ())]
-    elif by_products and scheme.shifted:
-        operations += [*scaling, *_subtract_product(scheme, apply), *_rounding(scheme)]
+        return (*scaling, steps, *_rounding(scheme), shift)
+    if order.endswith("round_add"):
+        return (*scaling, *_sign_of_zero(scheme), *_rounding(scheme), *shifts)
+    if by_products and scheme.shifted:
+        return (*scaling, *_subtract_product(scheme, apply), *_rounding(scheme))
+    return (*scaling, *shifts, *_sign_of_zero(scheme), *_rounding(scheme))
+
+
+def _divides(order: str) -> bool:
+    """Return whether an order divides by the scale; others multiply by its inverse."""
+    return order.removeprefix("from_lowest_").startswith("divide")
+
+
+def _inverses(scheme: Scheme, order: str, divisor: str) -> Operations:
+    """Return the operation that makes the scale's inverse, where none of the scale's own has made it."""
+    spec = scheme.arithmetic.scale
+    stored = spec.first != "scale" or spec.global_rule in ("absmax_over_range", "reach_over_absmax")
+    return () if _divides(order) or stored else (_inverse(divisor, spec.inverse_of_zero),)
+
+
+def _scaling(scheme: Scheme, order: str, divisor: str, source: str) -> Operations:
+    """Return the operations from the value named `source` to its quotient by the scale, `y`."""
+    convention = scheme.arithmetic
+    by_level = order == "divide_level_multiply_round"
+    if convention.tail_divides:
+        scaled = Operation(
+            "multiply_inverse",
+            f"y = where(short, {source} / {divisor}, {source} * inverse)",
+            lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
+        )
+    elif _divides(order):
+        key = "divide_stored" if by_level else "divide"
+        scaled = Operation(key, f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
     else:
-        operations += [*scaling, *((shift,) if added else ()), *_sign_of_zero(scheme), *_rounding(scheme)]
-    return (*operations, *_limits(scheme))
+        scaled = Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
+    of_zero = Operation(
+        "quotient_zero",
+        f"y = where({divisor} == 0, 0, y)",
+        lambda v: torch.where(v[divisor] == 0, 0, v["y"]),
+        silent=True,
+    )
+    return (
+        *_inverses(scheme, order, divisor),
+        scaled,
+        *(_times_global_inverse(torch_dtype(convention.apply_dtype)) if by_level else ()),
+        *((of_zero,) if convention.scale.inverse_of_zero == "quotient_zero" else ()),
+    )
 
 
 def _by_levels(scheme: Scheme) -> Operations:

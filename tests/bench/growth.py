@@ -36,9 +36,8 @@ def seconds(work: Work) -> float:
 
 def solving(count: int) -> dict[str, Work]:
     """Return the solver's instances with so many groups, by name."""
-    allocate.GROUPS = count
     made = {}
-    for name, bits, cost in allocate.instances():
+    for name, bits, cost in allocate.instances(count):
         fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
         budget = fewest + int((most - fewest) * 0.4)
         made[name] = lambda bits=bits, cost=cost, budget=budget: solve(bits, np.asarray(cost), budget)

@@ -268,7 +268,7 @@ def test_a_thousand_tensors_are_solved_to_the_end():
     )
     budget = int(4.25 * size.sum())
     found = allocate(rows, budget_bits=budget)
-    assert found.is_optimal
+    assert found.gap_db < 0.001
     assert 0.999 * budget < found.bits <= budget
 
 

@@ -6,6 +6,7 @@ from unittest import mock
 
 import highspy
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,33 +52,53 @@ def test_it_is_as_cheap_as_the_cheapest_of_all(instance):
     assert found.gap == 0
 
 
-@given(instances(), st.sampled_from([0, 1 << 27]))
+@given(instances(), st.sampled_from([{"MOST_MADE": -1}, {"CORE": 1}, {"MOST_STATES": 1}]))
 @settings(max_examples=150, deadline=None)
-def test_where_the_search_is_cut_the_gap_is_told(instance, cells):
-    """Without states a table finds the least where sums are few; without it the least is within the gap."""
+def test_where_the_search_is_cut_the_least_is_within_the_gap(instance, limits):
     bits, cost, budget = instance
-    with mock.patch.multiple(knapsack, FEW_MADE=-1, MOST_MADE=-1, MOST_CELLS=cells):
+    with mock.patch.multiple(knapsack, **limits):
         found = solve(bits, cost, budget)
     least = solve(bits, cost, budget)
     rows = np.arange(len(bits))
     reached, lowest = (math.fsum(cost[rows, each.picks].tolist()) for each in (found, least))
     assert bits[rows, found.picks].sum() <= budget
     assert reached * (1 - 1e-13) <= lowest + found.gap
-    if cells and bits.max() <= 1000:
+
+
+@pytest.mark.parametrize("groups", [12, knapsack.CORE])
+@pytest.mark.parametrize("kind", ["a model", "costs nearly equal", "costs that follow bits", "any costs"])
+def test_up_to_64_tensors_are_solved_to_the_end(kind, groups):
+    """As cheap as a table of the cheapest choices of each sum of bits."""
+    made = np.random.default_rng(groups)
+    bits = made.choice([1, 4, 11], groups)[:, None] * np.array([33, 42, 55, 72, 100, 136])
+    cost = {
+        "a model": made.lognormal(0, 0.5, (groups, 1)) * 10 ** (-bits / bits.max(axis=1)[:, None] * 4),
+        "costs nearly equal": 10 ** (-np.arange(6) / 2 + made.normal(0, 0.005, (groups, 6))),
+        "costs that follow bits": bits.max() - bits + made.random((groups, 6)),
+        "any costs": made.random((groups, 6)),
+    }[kind]
+    least, rows = np.zeros(1), np.arange(groups)
+    for own, costs in zip(bits, cost, strict=True):
+        after = np.full(len(least) + own.max(), np.inf)
+        for step, value in zip(own.tolist(), costs.tolist(), strict=True):
+            there = after[step : step + len(least)]
+            np.minimum(there, least + value, out=there)
+        least = after
+    fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
+    for share in (0.1, 0.5, 0.8):
+        budget = fewest + int((most - fewest) * share)
+        found = solve(bits, cost, budget)
+        assert bits[rows, found.picks].sum() <= budget
         assert found.gap == 0
+        assert math.isclose(cost[rows, found.picks].sum(), least[: budget + 1].min(), rel_tol=1e-12)
 
 
-def test_tensors_with_nearly_the_same_errors_are_solved_to_the_end():
-    bits, cost = model(1000, 2, spread_db=0.05, decades=0)
-    rows, budget = np.arange(1000), int(bits[:, 4].sum()) + 12_345_678
-    with mock.patch.object(knapsack, "MOST_CELLS", 0):
-        cut = solve(bits, cost, budget)
-    found = solve(bits, cost, budget)
-    reached, least = (cost[rows, each.picks].sum() for each in (cut, found))
-    assert cut.gap > 0
-    assert found.gap == 0
-    assert bits[rows, found.picks].sum() <= budget
-    assert reached - cut.gap <= least <= reached
+def test_more_tensors_with_nearly_the_same_errors_have_a_small_gap():
+    bits, cost = model(291, 2, spread_db=0.05, decades=0)
+    found = solve(bits, cost, int(bits[:, 4].sum()) + 12_345_678)
+    reached = cost[np.arange(291), found.picks].sum()
+    # The search was cut. Of a thousand such tensors with all choices looked at 0.0014 dB was the most.
+    assert 0 < -10 * math.log10(1 - found.gap / reached) < 0.005
 
 
 def model(groups, seed, spread_db=1.0, decades=0.5):
@@ -154,7 +175,7 @@ def test_what_is_looked_at_grows_in_proportion_to_the_groups():
         fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
         with mock.patch.object(knapsack._Search, "_bound_of", counted):
             found = solve(bits, np.repeat(cost, count, axis=0), fewest + (most - fewest) * 2 // 5)
-        assert found.gap == 0
+        assert found.gap < 1e-3 * cost[0, found.picks].sum()
         return sum(seen)
 
     once = looked_at(400)

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save_file
 
 import quantviz as qv
+from quantviz.checkpoints import knapsack
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.cli.allocate import TOOLS
@@ -56,6 +57,18 @@ def test_every_form_of_a_scan_gives_the_same_choice(folder, form):
     assert "Change next" in done.stderr
 
 
+def test_a_choice_that_is_not_proven_says_its_gap(tmp_path, monkeypatch):
+    """Of a budget of 10 bits the tensor that saves most a bit takes 6, and the other two would save more."""
+    table = tmp_path / "table.csv"
+    lines = [f"{name},int4,0,10\n{name},int8,{bits},{cost}" for name, bits, cost in
+             (("a", 6, 3), ("b", 5, 4.5), ("c", 5, 4.5))]  # fmt: skip
+    table.write_text("\n".join(["tensor,recipe,bits,cost", *lines]))
+    assert run(table, "--budget-bits", 10).stderr.startswith("Smallest weight error at this size: 10 bits")
+    monkeypatch.setattr(knapsack, "MOST_MADE", -1)
+    # 23 instead of 19, of which the linear relaxation reaches 18.6.
+    assert run(table, "--budget-bits", 10).stderr.startswith("Within 0.9 dB of the smallest weight error at")
+
+
 def test_what_is_asked_for_is_kept_to(folder):
     file = folder / "scan.parquet"
     fused = run(file, "--bits", 6.5, "--exclude", "*norm*", "--fuse", "--for", "json")
@@ -93,6 +106,27 @@ def test_a_tool_gets_what_it_has(folder, tmp_path):
     ]
     done = run(tmp_path / "scan.parquet", "--bits", 9, "--for", "llama")
     assert {line.partition("=")[2] for line in done.stdout.splitlines()} == {"q4_0", "f32"}
+
+
+def test_a_size_says_what_it_is_of(folder, tmp_path):
+    """Of the recipes alone, or of the file of any engine's tool that has them."""
+    recipes = ["w8a8_per_row", "w4a16_g128", "bnb_int8", "nf4_64"]
+    table = qv.scan(folder / "with_head.safetensors", recipes, results=tmp_path / "r.sqlite")
+    write(Output("parquet", tmp_path / "scan.parquet"), table)
+    asked = (tmp_path / "scan.parquet", "--bits", 14)
+    alone = run(*asked)
+    assert "no tool's file" in alone.stderr
+    assert "--files-of" in alone.stderr
+    assert all(each.name in alone.stderr for each in PROFILES.values())
+    done = run(*asked, "--files-of", "bitsandbytes")
+    assert "the file that bitsandbytes writes" in done.stderr
+    kept = {"excluded": "lm_head.weight", "files_of": "bitsandbytes"}
+    found = qv.allocate(table, bits_per_weight=14, among=recipes[2:], **kept)
+    assert f"{found.bits:,} bits of {found.budget_bits:,}" in done.stderr
+    assert "w8a8_per_row, w4a16_g128" in done.stderr
+    assert "mlx" in run(*asked, "--files-of", "mlx", status=2).stderr
+    assert "--files-of vllm" in run(*asked, "--files-of", "vllm", "--for", "json", status=2).stderr
+    assert "nosuch" in run(*asked, "--files-of", "nosuch", status=2).stderr
 
 
 def test_every_target_takes_what_it_has_and_measures_again_what_it_has_not(folder, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import torch
 import quantviz as qv
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_block
-from quantviz.quantization.range_to_scale import floor_of_log2
+from quantviz.quantization.powers_of_two import floor_of_log2
 from quantviz.schemes.arithmetic import BY_WIDTH
 from quantviz.schemes.conventions import CHOICES
 from tests.helpers.offered import variant

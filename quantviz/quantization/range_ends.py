@@ -1,0 +1,345 @@
+"""The steps that prepare a block's range for its scale: its ends, and its width or largest magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantization.grids import TIES
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, number_code
+from quantviz.quantization.stored_scale import round_to_format
+from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import torch_dtype
+
+
+def extent_operations(scheme: Scheme) -> Operations:
+    """Return the operations from the ends of a block's range to its extent: `width`, or `absmax`."""
+    convention = scheme.arithmetic
+    by_width = scale_by_width(scheme)
+    return (
+        *(_in_half(convention.scale_math) if convention.scale_math in HALVES else ()),
+        *_widened(scheme),
+        *(_ZERO_IN_RANGE if _takes_zero_in(scheme) else ()),
+        *(_RANGE_OF_ZEROS if convention.zero_width == "minus_one_to_one" else ()),
+        *_one_sided(scheme),
+        *(_MIRRORED[convention.scale.rule](scheme) if by_width and scheme.mode == "symmetric" else ()),
+        *_zero_on_code(scheme),
+        *_ends_format(scheme),
+        *(_width_operations(scheme) if by_width else absmax_operations(scheme)),
+    )
+
+
+_ZERO_IN_RANGE: Operations = (
+    Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
+    Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
+)
+
+
+def _in_half(dtype: str) -> Operations:
+    """Return the operations that round a range, which is float32 between the steps, to half precision."""
+
+    def cast(name: str) -> Operation:
+        return Operation(
+            "range_dtype", f"{name} = {dtype}({name})", lambda v: v[name].to(torch_dtype(dtype)), silent=True
+        )
+
+    return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
+
+
+def _takes_zero_in(scheme: Scheme) -> bool:
+    """Return whether the range is widened to 0 before the scale is made of it."""
+    own_ends = scheme.mode == "symmetric" and scheme.arithmetic.scale.rule == "farther_end_negated"
+    return scheme.arithmetic.zero_in_range and not own_ends
+
+
+def scale_by_width(scheme: Scheme) -> bool:
+    """Return whether the scale is the width of the range over the number of steps."""
+    return scheme.mode == "asymmetric" or scheme.arithmetic.scale.rule in BY_WIDTH
+
+
+def _widened(scheme: Scheme) -> Operations:
+    """Return the operations that widen a narrow range at both ends."""
+    limit = scheme.arithmetic.scale.widened_up_to
+    if not limit or scheme.mode == "symmetric":
+        return ()
+    margin = Operation(
+        "margin",
+        f"margin = where(hi - lo > {limit!r}, 0, {limit!r})",
+        lambda v: torch.where(v["hi"] - v["lo"] > limit, 0.0, limit).to(v["lo"].dtype),
+        silent=True,
+    )
+    lower = Operation("widened", "lo = lo - margin", lambda v: v["lo"] - v["margin"], silent=True)
+    upper = Operation("widened", "hi = hi + margin", lambda v: v["hi"] + v["margin"], silent=True)
+    return margin, lower, upper
+
+
+def _zero_on_code(scheme: Scheme) -> Operations:
+    """Return the operations that move one end of the range out until 0 is whole steps from the lower one."""
+    if scheme.mode == "symmetric" or scheme.arithmetic.scale.asymmetric_rule != "zero_on_code":
+        return ()
+    count = scheme.range_code_max - scheme.range_code_min
+    rounded = TIES[scheme.arithmetic.zero_point_ties]
+
+    def lower(v: NamedTensors) -> torch.Tensor:
+        return torch.where(v["steps"] < count, v["steps"] / (v["steps"] - count) * v["hi"], v["lo"])
+
+    def upper(v: NamedTensors) -> torch.Tensor:
+        return torch.where(v["steps"] > 0, (v["steps"] - count) / v["steps"] * v["lo"], v["hi"])
+
+    return (
+        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        Operation(
+            "inverse_of_range",
+            f"inverse = {count} / width",
+            lambda v: torch.full_like(v["width"], count) / v["width"],
+        ),
+        # Two ends at 0 stay as they are.
+        Operation(
+            "zero_point_below",
+            "steps = where(width == 0, 0, round(-lo * inverse))",
+            lambda v: torch.where(v["width"] == 0, 0, rounded(-v["lo"] * v["inverse"])),
+        ),
+        Operation(
+            "lower_end_moved", f"low_end = where(steps < {count}, steps / (steps - {count}) * hi, lo)", lower
+        ),
+        Operation(
+            "upper_end_moved", f"high_end = where(steps > 0, (steps - {count}) / steps * lo, hi)", upper
+        ),
+        Operation(
+            "end_to_move",
+            "moves_lower = hi - low_end > high_end - lo",
+            lambda v: (v["hi"] - v["low_end"] > v["high_end"] - v["lo"]).to(v["lo"].dtype),
+        ),
+        Operation(
+            "end_moved",
+            "lo = where(moves_lower, low_end, lo)",
+            lambda v: torch.where(v["moves_lower"] != 0, v["low_end"], v["lo"]),
+            silent=True,
+        ),
+        Operation(
+            "end_moved",
+            "hi = where(moves_lower, hi, high_end)",
+            lambda v: torch.where(v["moves_lower"] != 0, v["hi"], v["high_end"]),
+            silent=True,
+        ),
+    )
+
+
+def _ends_format(scheme: Scheme) -> Operations:
+    """Return the operations that round both ends of a range to a float format."""
+    name = scheme.arithmetic.scale.ends_format
+    if name is None:
+        return ()
+    fmt = FORMATS[name]
+    most = fmt.value_max
+
+    def rounded(end: str) -> Operation:
+        line = f"{end} = {name}(clamp({end}, {number_code(-most)}, {number_code(most)}))"
+        return Operation("ends_format", line, lambda v: round_to_format(v[end].clamp(-most, most), fmt))
+
+    return rounded("lo"), rounded("hi")
+
+
+def _one_sided(scheme: Scheme) -> Operations:
+    """Return the operation that finds ranges which symmetric mode treats as asymmetric mode does."""
+    if scheme.mode == "asymmetric" or scheme.arithmetic.one_sided == "symmetric":
+        return ()
+    if not scheme.zero_point_follows:
+        return ()
+    if scheme.arithmetic.one_sided == "asymmetric_if_positive":
+        return (
+            Operation("one_sided", "one_sided = lo >= 0", lambda v: (v["lo"] >= 0).to(v["lo"].dtype), True),
+        )
+    line = "one_sided = (lo >= 0) | (hi <= 0)"
+    return (
+        Operation("one_sided", line, lambda v: ((v["lo"] >= 0) | (v["hi"] <= 0)).to(v["lo"].dtype), True),
+    )
+
+
+def _mirrored_end(scheme: Scheme) -> Operations:
+    """Return the operations that make a range of the largest magnitude, with one step more below 0 where the
+    number of codes is even.
+    """
+    spec = scheme.arithmetic.scale
+    one_sided = _one_sided(scheme)
+    levels = scheme.range_code_max - scheme.range_code_min + 1
+    part = spec.tensor_floor
+    absmax = absmax_operations(scheme)
+    if part:
+        line = f"absmax = max(absmax, tensor_absmax * {part!r})"
+        of_tensor = Operation(
+            "absmax_of_tensor",
+            line,
+            lambda v: torch.maximum(v["absmax"], v["tensor_absmax"].to(v["absmax"].dtype) * part),
+            silent=True,
+        )
+        absmax = (absmax[0], of_tensor, *absmax[1:])
+    stretched = scheme.arithmetic.reduce_range == "stretched"
+    made_for = scheme.number_format.levels // 2 if stretched else levels
+    more = made_for / (made_for - 2) if levels % 2 == 0 else 1.0
+    below = "-absmax" if more == 1 else f"-absmax * {more!r}"
+
+    def low_end(v: NamedTensors) -> torch.Tensor:
+        return -v["absmax"] if more == 1 else -v["absmax"] * more
+
+    low = Operation("mirrored_low", f"lo = {below}", low_end)
+    if one_sided:
+        low = Operation(
+            "mirrored_low",
+            f"lo = where(one_sided, 0, {below})",
+            lambda v: torch.where(v["one_sided"] != 0, 0, low_end(v)),
+        )
+    ends: Operations = (low, Operation("mirrored_high", "hi = absmax", lambda v: v["absmax"]))
+    if stretched:
+        ends += tuple(_stretched(name, (levels - 1) / (made_for - 1)) for name in ("lo", "hi"))
+    return (*absmax, *ends)
+
+
+def _stretched(name: str, part: float) -> Operation:
+    return Operation("stretched", f"{name} = {name} * {part!r}", lambda v: v[name] * part)
+
+
+def _mirrored_range(scheme: Scheme) -> Operations:
+    """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
+    above = (scheme.range_code_max - scheme.range_code_min) // 2
+    below = -above - 1
+    kept = torch_dtype(scheme.arithmetic.scale_math)
+
+    def end(name: str, steps: int) -> Operation:
+        # The ends are kept as float32, whatever the precision of the scale.
+        if not scheme.zero_point_follows:
+            line = f"{name} = float32(unit * {steps})"
+            return Operation(
+                "mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(kept), silent=True
+            )
+        line = f"{name} = where(one_sided, {name}, float32(unit * {steps}))"
+        return Operation(
+            "mirrored",
+            line,
+            lambda v: torch.where(
+                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(kept)
+            ),
+            silent=True,
+        )
+
+    line = f"unit = float32(max(abs(lo / {below}), abs(hi / {above})))"
+    unit = Operation(
+        "mirrored_unit",
+        line,
+        lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
+    )
+    # A range too small for a step of its own is a range of zeros now.
+    return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
+
+
+#: By the rule, the operations from a block's range to one of both signs.
+_MIRRORED: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
+    {"mirrored_range": _mirrored_range, "mirrored_end": _mirrored_end}
+)
+
+_RANGE_OF_ZEROS: Operations = (
+    Operation(
+        "range_of_zeros",
+        "of_zeros = (lo == 0) & (hi == 0)",
+        lambda v: (v["lo"] == 0) & (v["hi"] == 0),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "lo = where(of_zeros, -1, lo)",
+        lambda v: torch.where(v["of_zeros"] != 0, -1, v["lo"]),
+        silent=True,
+    ),
+    Operation(
+        "range_of_zeros",
+        "hi = where(of_zeros, 1, hi)",
+        lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"]),
+        silent=True,
+    ),
+)
+
+
+def absmax_operations(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    absmax = Operation(
+        "absmax", "absmax = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())
+    )
+    if spec.floor_rule == "absmax_replace_zero":
+        line = f"absmax = where(absmax == 0, {spec.floor!r}, absmax)"
+        return absmax, Operation(
+            "absmax_floor",
+            line,
+            lambda v: torch.where(v["absmax"] == 0, spec.floor, v["absmax"]),
+            silent=True,
+        )
+    if spec.floor_rule == "absmax_one_up_to":
+        line = f"absmax = where(absmax <= {spec.floor!r}, 1, absmax)"
+        return absmax, Operation(
+            "absmax_floor",
+            line,
+            lambda v: torch.where(v["absmax"] <= spec.floor, 1, v["absmax"]),
+            silent=True,
+        )
+    if spec.floor_rule == "width_at_least":
+        return absmax, Operation(
+            "absmax_floor",
+            f"absmax = max(absmax, {spec.floor!r})",
+            lambda v: v["absmax"].clamp(min=spec.floor),
+            silent=True,
+        )
+    return (absmax,)
+
+
+def _width_operations(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    width: Operations = (
+        Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
+        *_width_rounded(scheme),
+    )
+    if spec.floor_rule == "width_at_least":
+        return *width, Operation(
+            "width_floor",
+            f"width = max(width, {spec.floor!r})",
+            lambda v: v["width"].clamp(min=spec.floor),
+            silent=True,
+        )
+    if scheme.arithmetic.zero_width != "include_zero":
+        return width
+    # A block of equal values has no width of its own: it is widened to 0.
+    return (
+        *width,
+        Operation(
+            "zero_width",
+            "lo = where(width == 0, min(lo, 0), lo)",
+            lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]),
+            silent=True,
+        ),
+        Operation(
+            "zero_width",
+            "hi = where(width == 0, max(hi, 0), hi)",
+            lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]),
+            silent=True,
+        ),
+        Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
+        *_width_rounded(scheme),
+    )
+
+
+def _width_rounded(scheme: Scheme) -> Operations:
+    """Return the operation that rounds the width to a dtype of its own."""
+    dtype = scheme.arithmetic.scale.width_dtype
+    kept = scheme.arithmetic.scale_math
+    if dtype == "scale_math":
+        return ()
+    return (
+        Operation(
+            "width_dtype",
+            f"width = {kept}({dtype}(width))",
+            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(kept)),
+            silent=True,
+        ),
+    )
