@@ -13,8 +13,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import streamlit as st
 from starlette.middleware import Middleware
 
-from quantviz.compiled.background import at_once
 from quantviz.sources.limits import Limits
+from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
@@ -22,7 +22,7 @@ from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
 from quantviz.ui.shell.connection_words import watch_connection
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
-from quantviz.ui.shell.imports import Announced, frames, starting
+from quantviz.ui.shell.imports import Ahead, Announced, frames, importing, starting
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, is_behind, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
@@ -35,6 +35,13 @@ from quantviz.ui.shell.streamlit_private import (
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import say
+
+#: Modules that the server imports before anybody needs them: the Lab's frame takes longest.
+AHEAD = Ahead(
+    frame=("quantviz.ui.lab.page",),
+    after=("quantviz.analysis.engine_comparison", "quantviz.analysis.study"),
+    long_work=("quantviz.analysis.calibration_comparison",),
+)
 
 
 def show_page() -> None:
@@ -81,7 +88,7 @@ def show_page() -> None:
     if cold:
         cold_start.help_the_browser(help_for_browser)
     forget_ended_sessions()
-    with turns().take(), error_boundary(), at_once():
+    with turns().take(), error_boundary(), at_once(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
         show_room()
@@ -93,4 +100,4 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    app = st.App(__file__, lifespan=starting, middleware=[Middleware(Announced)])
+    app = st.App(__file__, lifespan=starting(AHEAD), middleware=[Middleware(Announced)])

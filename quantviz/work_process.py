@@ -26,8 +26,8 @@ from typing import Any, TypeVar, cast
 
 from quantviz import own_process
 from quantviz.budget import Ended, Spending, spending
-from quantviz.compiled.background import at_once
 from quantviz.errors import QuantVizError
+from quantviz.streaming.compile_ahead import at_once
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from tests.helpers.imports import circles, imported_modules, modules, names_imported
 from tests.helpers.sample import sample_of
 
 ROOT = Path(__file__).parent.parent
@@ -180,17 +181,7 @@ def test_each_package_is_imported_only_in_its_layer(package):
     ]
     for path in files:
         where = path.relative_to(ROOT).as_posix()
-        imported = {
-            name.split(".")[0]
-            for node in ast.walk(parsed(path))
-            for name in (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-        }
+        imported = {name.split(".")[0] for name in names_imported(parsed(path))}
         assert package not in imported or where.startswith(HOMES[package]), where
 
 
@@ -212,9 +203,9 @@ ALLOWED = {
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation own_folder quantization schemes tensors whole_files",
-    "work_process": "budget compiled errors own_process",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
+    "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
     "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
@@ -226,21 +217,22 @@ ALLOWED = {
     "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
     " tensors text",
     "course": "teaching",
-    "lessons": "",
-    "cli": "analysis checkpoints errors evaluation export figures lab own_process quoting schemes sources"
-    " streaming tensors text whole_files",
+    "lessons": "teaching",
+    "cli": "analysis checkpoints errors evaluation export figures lab own_process quantization quoting"
+    " schemes sources streaming tensors text whole_files",
     "__main__": "cli",
-    "ui/shell": "browser budget compiled errors figures lab schemes sources tensors text work_process",
-    "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
-    " tensors text ui/shell",
+    "standby": "checkpoints cli own_process",
+    "ui/shell": "browser budget errors figures lab schemes sources streaming tensors text work_process",
+    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes"
+    " sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis checkpoints errors evaluation export figures lab schemes sources streaming teaching"
-    " tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources tensors text"
-    " ui/components ui/shell whole_files",
+    "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
+    " streaming teaching tensors text ui/components ui/shell",
+    "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources standby"
+    " tensors text ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
+    "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
@@ -253,35 +245,70 @@ def _folder(module):
     return "/".join(parts[1:3]) if parts[1] == "ui" else parts[1]
 
 
+@cache
+def arrows():
+    """Return the modules that each module of the package imports, in any way."""
+    return {name: imported_modules(tree, modules()) - {name} for name, tree in modules().items()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import quantviz.lab.state",
+        "import quantviz.lab.state as state",
+        "from quantviz.lab.state import LabState",
+        "from quantviz.lab import state",
+        "def later():\n    from quantviz.lab import state",
+        "def later():\n    import quantviz.lab.state",
+        "if TYPE_CHECKING:\n    from quantviz.lab.state import LabState",
+        "import_module('quantviz.lab.state')",
+        "importlib.import_module('quantviz.lab.state')",
+        "__import__('quantviz.lab.state')",
+        "WARMED = ('quantviz.lab.state',)",
+        "import_module(f'quantviz.lab.{name}')",
+    ],
+)
+def test_every_kind_of_import_is_seen(code):
+    assert imported_modules(ast.parse(code), ["quantviz", "quantviz.lab", "quantviz.lab.state"]) == {
+        "quantviz.lab.state"
+    }
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import plotly.io", "def later():\n    from plotly import io", "import_module('plotly.io')"],
+)
+def test_every_kind_of_import_of_a_package_is_seen(code):
+    assert list(names_imported(ast.parse(code))) == ["plotly.io"]
+
+
+def test_no_modules_import_each_other():
+    """Neither at once, nor in functions, nor for types alone: each module can be read, and moved, without
+    those that are made of it.
+    """
+    assert circles(arrows()) == []
+
+
+def test_the_app_names_modules_that_are_there():
+    """The modules that it hands over to be imported ahead."""
+    named = {
+        node.value
+        for node in ast.walk(parsed(ROOT / "app.py"))
+        if isinstance(node, ast.Constant) and str(node.value).startswith("quantviz.")
+    }
+    assert named
+    assert named <= set(modules())
+
+
 def _imported_rooms():
-    """Return the folders that each folder imports, from the code; what only types need does not count."""
-    modules = {}
-    for path in (ROOT / "quantviz").rglob("*.py"):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        modules[name] = parsed(path)
-    arrows = {room: set() for room in ALLOWED}
-    for name, tree in modules.items():
+    """Return the folders that each folder imports, from the code."""
+    rooms = {room: set() for room in ALLOWED}
+    for name, targets in arrows().items():
         if name in ("quantviz", "quantviz.ui"):
             continue
         assert _folder(name) in ALLOWED, f"add {_folder(name)!r} to ALLOWED, below what {name} may import"
-        only_types = {
-            inner
-            for node in ast.walk(tree)
-            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-            for inner in ast.walk(node)
-        }
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.ImportFrom)
-                and node not in only_types
-                and (node.module or "").startswith("quantviz")
-            ):
-                for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    target = whole if whole in modules else node.module
-                    if target != "quantviz":
-                        arrows[_folder(name)].add(_folder(target))
-    return {room: targets - {room} for room, targets in arrows.items()}
+        rooms[_folder(name)] |= {_folder(target) for target in targets if target != "quantviz"}
+    return {room: targets - {room} for room, targets in rooms.items()}
 
 
 def test_every_arrow_between_folders_is_an_allowed_one():

@@ -60,14 +60,14 @@ def gain_db(better_db: float | None, now_db: float) -> float:
 
 
 def worth_db(gained_db: float, bits: float) -> float:
-    """Return the SQNR gain net of the extra bits per element, in dB; each bit counts `blame.DB_PER_BIT`.
+    """Return the SQNR gain net of the extra bits per element, in dB; each bit counts `DB_PER_BIT`.
 
     A scheme of more bits is better only where it beats the same bits spent on finer steps everywhere.
 
     >>> round(worth_db(1.6, 1.0), 1), worth_db(1.4, 0.0)
     (-4.4, 1.4)
     """
-    from quantviz.analysis.blame import DB_PER_BIT
+    from quantviz.analysis.counterfactuals import DB_PER_BIT
 
     return gained_db - DB_PER_BIT * bits
 

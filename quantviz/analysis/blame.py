@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from quantviz.analysis.better_schemes import is_by_inputs
+from quantviz.analysis.counterfactuals import DB_PER_BIT as DB_PER_BIT
 from quantviz.analysis.counterfactuals import Counterfactuals, Numbers, decibels
 from quantviz.analysis.kept_parts import (
     POOL,
@@ -39,8 +40,6 @@ from quantviz.tensors.lazy import as_stored
 if TYPE_CHECKING:
     import pandas
 
-#: Gain in SQNR of one more bit per element, which halves the step, in dB.
-DB_PER_BIT = decibels(4.0, 1.0)
 #: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
 LEAST_WORTH_DB = 1.0
 #: The share of the tensor's Σe² that one part must cause to be named where none is worth its bits.

@@ -154,6 +154,10 @@ def decibels(signal: float, noise: float) -> float:
     return float(sqnr_db_of_lines(Moments(x2=number_of(signal), e2=number_of(noise))))
 
 
+#: Gain in SQNR of one more bit per element, which halves the step, in dB.
+DB_PER_BIT = decibels(4.0, 1.0)
+
+
 class Counterfactuals:
     """The errors of a tensor under a scheme as they would be without some of its parts.
 

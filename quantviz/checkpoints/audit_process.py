@@ -1,7 +1,8 @@
 """An audit in a process of its own: `python -m quantviz.checkpoints.audit_process QUANTIZED ORIGINAL`.
 
 The page's server starts it, reads its progress, and shows its results. It writes one JSON
-document to stdout, and to stderr a line for each tensor that is done.
+document to stdout, and to stderr a line for each tensor that is done. What it compares it keeps where scans
+and the command `compare` keep theirs, and takes from there what they have compared.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class AuditProcess:
             return self._jobs[key]
 
     def cancel(self, quantized: str | Path, original: str | Path) -> None:
-        """End an audit that is running: nothing of it is kept."""
+        """End an audit that is running. The tensors compared so far are kept: the next one goes on there."""
         job = self.job(quantized, original)
         if job is not None and job.running:
             job.cancelled = True
@@ -147,6 +148,7 @@ class AuditProcess:
 def main(quantized: str, original: str) -> None:
     """Compare two checkpoints and write the results."""
     from quantviz.checkpoints.auditing import audit
+    from quantviz.checkpoints.results import default_results
 
     own_process.lower_priority()
     own_process.keep_memory()
@@ -155,7 +157,7 @@ def main(quantized: str, original: str) -> None:
         print(done, count, file=sys.stderr, flush=True)
 
     try:
-        made = audit(quantized, original, report=report)
+        made = audit(quantized, original, results=default_results(), report=report)
         found = Answer(
             {language: made.messages(language) for language in languages()},
             {language: made.rows(language) for language in languages()},

@@ -23,7 +23,7 @@ from quantviz.checkpoints.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.quantizer import ARITHMETIC
-from quantviz.schemes.orientation import Named
+from quantviz.schemes.orientation import Named, named_outputs
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import catalogue, languages
 
@@ -51,7 +51,7 @@ class Keys:
         self._quantized = quantized
         self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
-        known = (_VERSION, ARITHMETIC, repr(outputs), *map(_headers, (quantized, original)))
+        known = (_VERSION, ARITHMETIC, dict(named_outputs(outputs)), *map(_headers, (quantized, original)))
         self._all = repr(known)
 
     def of(self, pair: Pair) -> str | None:

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from quantviz.checkpoints.account import Account, Accounted, Side
 from quantviz.checkpoints.coverage_words import Unread, not_read, percent, read_share
+from quantviz.checkpoints.recipes import recipe_id
 from quantviz.checkpoints.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
 from quantviz.errors import Note
 from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.schemes.scheme import Scheme
 
 #: From this share of different weights on, the verdict is that the whole file is another model.
 _MOST = 0.5
@@ -234,8 +237,20 @@ def _off_by_a_step(each: TensorAudit) -> bool:
     return each.layout == "gptq" and each.metrics["rmse_steps"] > _OFF_BY and mean > _OFF_BY * rms
 
 
+def type_of(scheme: Scheme | None) -> str | None:
+    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
+    recipe = None if scheme is None else recipe_id(scheme)
+    return recipe if recipe in ALL_RECIPES else None
+
+
 def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
-    """Return the scheme that most weights have, and how many others there are."""
+    """Return the types of a GGUF, by which everybody calls them; of others the scheme that most weights have,
+    and how many others there are.
+    """
+    types = Counter(type_of(each.scheme) if each.layout == "gguf" else None for each in compared)
+    if None not in types:
+        listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())
+        return Note.of("audit.types", layout=Note.of("layouts.names.gguf"), types=listed)
     kinds = Counter((each.layout, each.scheme, each.symmetric) for each in compared)
     (layout, scheme, symmetric), _ = kinds.most_common(1)[0]
     if scheme is None:  # vectors of a codebook have none

@@ -18,7 +18,7 @@ from quantviz.checkpoints import audit_rows
 from quantviz.checkpoints.account import Account, Became, Reason
 from quantviz.checkpoints.audit_rows import Keys
 from quantviz.checkpoints.audit_tasks import AuditJobs, both_open
-from quantviz.checkpoints.audit_verdict import findings
+from quantviz.checkpoints.audit_verdict import findings, type_of
 from quantviz.checkpoints.cluster import joined
 from quantviz.checkpoints.folders import name_of
 from quantviz.checkpoints.items import Item, accounted, items_of
@@ -26,7 +26,6 @@ from quantviz.checkpoints.opening import OpenModel
 from quantviz.checkpoints.originals import tensor_of
 from quantviz.checkpoints.pair_audit import audited, of_pair, original_as_stored
 from quantviz.checkpoints.pairing import Pair, pairs_of
-from quantviz.checkpoints.recipes import recipe_id
 from quantviz.checkpoints.results import Results
 from quantviz.checkpoints.tensor_audit import BECAME_OF, TensorAudit, band_of
 from quantviz.door import checked_fields, public, public_but, public_class
@@ -37,8 +36,6 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.schemes.orientation import Named
-from quantviz.schemes.recipes import ALL_RECIPES
-from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.file_data import clipped
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.comparing import result_of_band
@@ -256,7 +253,7 @@ class _Run:
             record = kept.get(key or "")
             found = None if record is None else audit_rows.read(record, pair)
             if found is not None:
-                self._found[at] = of_pair(found, pair, self._models[0])
+                self._found[at] = of_pair(found, pair, *self._models)
         if self._found:
             self._report(len(self._found), len(self._pairs))
 
@@ -317,12 +314,6 @@ _ORDER: tuple[Became, ...] = (
 )
 
 
-def _type_of(scheme: Scheme | None) -> str | None:
-    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
-    recipe = None if scheme is None else recipe_id(scheme)
-    return recipe if recipe in ALL_RECIPES else None
-
-
 def _row(each: TensorAudit, language: str) -> dict[str, object]:
     """Return a row of the table: None where a column has no value."""
     scheme = each.scheme
@@ -334,7 +325,7 @@ def _row(each: TensorAudit, language: str) -> dict[str, object]:
         "reason": each.reason and each.reason.message(language),
         "matched": each.matched or None,
         "layout": each.layout or None,
-        "type": _type_of(scheme),
+        "type": type_of(scheme),
         "shape": each.shape or None,
         "elements": each.elements,
         "stored_bytes": each.stored_bytes,

@@ -203,6 +203,26 @@ def found_at(path: str | PurePath) -> Found:
     return found
 
 
+def known_as(path: str | PurePath) -> str:
+    """Return the key of a checkpoint's results: its path, or its address without the signature.
+
+    A folder is known by its index, or by the one file that is its model, so that it has the same results by
+    either name. A link keeps its name: in a cache of links the files themselves have meaningless names.
+    """
+    if isinstance(path, str) and is_address(path):
+        return addresses.shown(path)
+    own = Path(path)
+    if not own.is_dir():
+        return str(own.parent.resolve() / own.name)
+    try:
+        found = found_at(own.resolve())
+    except (QuantVizError, OSError):  # a scan raises it
+        found = Found()
+    if found.index:
+        return found.index
+    return found.files[0] if len(found.files) == 1 else str(own.resolve())
+
+
 def check_part(file: str, catalog: Catalog) -> None:
     """Raise a `QuantVizError` where a file is another part of a split .gguf than its name states."""
     named = NUMBERED.fullmatch(name_of(file))
@@ -382,7 +402,7 @@ def _files_in(folder: str) -> list[str] | None:
             return None
         found = (each for each in Path(folder).iterdir() if each.is_file())
         return sorted(str(each) for each in found if not each.name.startswith("."))
-    from quantviz.sources.stores.store import store_of
+    from quantviz.sources.stores.by_address import store_of
     from quantviz.sources.stores.store_data import reader_at
 
     if reader_at(folder) is not None:

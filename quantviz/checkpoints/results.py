@@ -39,6 +39,7 @@ from quantviz.checkpoints.stored_rows import (
     scan_of,
     shape_form,
 )
+from quantviz.checkpoints.table_rows import row_of
 from quantviz.checkpoints.typed_values import said
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
@@ -163,8 +164,6 @@ class Results:
         forms: Sequence[str | None],
         language: str,
     ) -> Iterator[Mapping[str, object]]:
-        from quantviz.checkpoints.table import row_of
-
         own = [tensor.instead.get(at, asked) for at, (_, asked) in enumerate(recipes)]
         keys = [
             f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None

@@ -52,9 +52,16 @@ class Job:
 
 
 class ScanProcess:
-    """The one scan that a server runs at a time. Safe for many threads."""
+    """The one scan that a server runs at a time. Safe for many threads.
 
-    def __init__(self, ready_for: Iterable[str] = (), results: Path | None = None) -> None:
+    Args:
+        waiting: Name of the module whose process waits for the arguments of a command, and then runs it.
+        ready_for: Recipes whose kernels that process loads meanwhile.
+        results: The file of results; by default the usual one.
+    """
+
+    def __init__(self, waiting: str, ready_for: Iterable[str] = (), results: Path | None = None) -> None:
+        self._module = waiting
         self._ready_for = tuple(ready_for)
         self._results = results
         self._lock = threading.Lock()
@@ -138,7 +145,7 @@ class ScanProcess:
         if self._waiting is None or self._waiting[0].poll() is not None:
             said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (kept open)
             process = own_process.start(
-                "quantviz.cli.standby",
+                self._module,
                 self._ready_for,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

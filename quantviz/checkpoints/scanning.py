@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -20,6 +20,7 @@ from quantviz.checkpoints.coverage_words import coverage_of_scan
 from quantviz.checkpoints.file_size import file_sizes, has_header
 from quantviz.checkpoints.listing import Entry, Unmeasured, list_checkpoint
 from quantviz.checkpoints.measuring import Row, measure_for_now
+from quantviz.checkpoints.opening import known_as
 from quantviz.checkpoints.pace import Pace
 from quantviz.checkpoints.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.profiles import profile_named
@@ -37,7 +38,7 @@ from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.orientation import Named
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.stores.addresses import is_address, shown
+from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
@@ -169,7 +170,7 @@ def run_scan(
     )
     notes = [{language: note.message(language) for language in languages()} for note in said]
     with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
-        number = results.begin(_known_as(path), named, entries, notes, selection)
+        number = results.begin(known_as(path), named, entries, notes, selection)
         _note_coverage(results, number, listing.account)
         run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
         try:
@@ -376,17 +377,6 @@ class _Run:
             if content:
                 found[at] = content
         return found
-
-
-def _known_as(path: str | PurePath) -> str:
-    """Return the key of a checkpoint's results: its path, or its address without the signature.
-
-    A link keeps its name: in a cache of links the files themselves have meaningless names.
-    """
-    if isinstance(path, str) and is_address(path):
-        return shown(path)
-    own = Path(path)
-    return str(own.resolve() if own.is_dir() else own.parent.resolve() / own.name)
 
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:

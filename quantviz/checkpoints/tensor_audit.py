@@ -111,6 +111,8 @@ class TensorAudit(Picklable):
     is_weight: bool = False
     elements: int = 0
     stored_bytes: int = 0
+    #: The file, with its folder, of its partner; "" where it has none, or several.
+    original_file: str = ""
     #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
     oddities: tuple[str, ...] = ()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli import language
+from quantviz.cli.context import language
 from quantviz.cli.output import Output, put, with_output
 from quantviz.cli.tensors import (
     Chosen,

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli import FOUND, INTERRUPTED, language
+from quantviz.cli.context import FOUND, INTERRUPTED, language
+from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
+from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
-from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.stored_rows import Progress
+    from quantviz.export.scan_summary import ScanSummary
 
 
 #: Tensors that a sentence names.
 _NAMED = 3
-#: Seconds between two lines where stderr is no terminal.
-_BETWEEN_LINES = 30.0
 #: Columns of the table for people; all other forms have every column.
 _FOR_PEOPLE = (
     "tensor",
@@ -93,17 +93,8 @@ _FOR_PEOPLE = (
     "--allow-refused", is_flag=True, help="With --fail-under: let pass tensors that a recipe does not fit."
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
-@click.option(
-    "--progress/--no-progress",
-    default=True,
-    help="Say how far it is: in one line on a terminal, else in a line every half minute.",
-)
-@click.option(
-    "--app",
-    metavar="ADDRESS",
-    help="With -o x.html: where the app is, such as http://localhost:8501/. The worst tensors lead to its "
-    "Lab, as far as it opens their files.",
-)
+@takes_progress
+@takes_app
 @takes_outputs_axes
 @with_output(html=".html")
 def scan(
@@ -137,7 +128,7 @@ def scan(
     from quantviz.checkpoints.table import table
 
     selection = selection_of(engine, include, exclude, imatrix)
-    with Results(results) as opened, _Cancelling() as cancelling, _Line(progress) as line:
+    with Results(results) as opened, _Cancelling() as cancelling, ProgressLine(progress) as line:
         try:
             number = run_scan(
                 opened,
@@ -149,7 +140,7 @@ def scan(
                 outputs_axis=outputs_axis,
                 selection=selection,
                 cancelled=cancelling.asked.is_set,
-                report=line.show,
+                report=lambda far: line.show(lambda: _progress_words(far)),
             )
         except KeyboardInterrupt:
             number = None
@@ -161,17 +152,21 @@ def scan(
         for note in (scanned.coverage, *scanned.notes):
             click.echo(visible(note[language()]), err=True)
         found = table(opened, number, language())
-    if output.format == "html":
-        from quantviz.export.report import report
-
-        links = {} if app is None else _lab_links(found, app)
-        put(output, report(found, title=Path(path).name, language=language(), links=links))
-    else:
-        write(output, summarized(found, scanned.coverage[language()]), for_people=_FOR_PEOPLE)
+    from quantviz.export.report import report
     from quantviz.export.scan_gate import Gate, counts_of, junit
-    from quantviz.export.scan_summary import is_constant
+    from quantviz.export.scan_summary import is_constant, summary_of
 
     rows: Any = found.to_dict("records")
+    summary = summary_of(found, language())
+    links = {} if app is None else lab_links(app, _worst(summary, rows))
+    if output.format == "html":
+        put(output, report(found, title=Path(path).name, language=language(), links=links))
+    elif output.format == "table":
+        write(output, _worst_first(rows), for_people=_FOR_PEOPLE)
+    else:
+        write(output, summarized(found, scanned.coverage[language()]))
+    _say_worst(summary)
+    say_links(links)
     constant = {row["tensor"]: None for row in rows if is_constant(row)}
     if constant:
         say("report.constant", count=len(constant), names=", ".join([*constant][:_NAMED]))
@@ -199,29 +194,37 @@ def scan(
         raise click.exceptions.Exit(FOUND)
 
 
-def _lab_links(table: Any, app: str) -> dict[str, str]:
-    """Return the Lab's addresses of the worst tensors under the first recipe, each at its largest error; of
-    such as the app opens, for their files lie in its folder of data.
-    """
-    from quantviz.cli.lab_source import lab_source
-    from quantviz.cli.link import lab_address
-    from quantviz.export.report import WORST
-    from quantviz.export.scan_summary import summary_of
+def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows for people: tensors without a number, then those of lowest SQNR.
 
-    summary = summary_of(table, language())
+    Tensors that are left aside are most of a model's; the last line counts them.
+    """
+    shown = [row for row in rows if row["status"] != "left_aside"]
+    return sorted(shown or rows, key=lambda row: -math.inf if math.isnan(row["sqnr_db"]) else row["sqnr_db"])
+
+
+def _say_worst(summary: ScanSummary) -> None:
+    """Name the worst tensors under each recipe."""
+    for each in summary.recipes:
+        worst = summary.worst(each.recipe, _NAMED)
+        named = (
+            text("report.named", language(), tensor=row.tensor, sqnr_db=f"{row.sqnr_db:.1f}") for row in worst
+        )
+        if worst:
+            names = text("report.between", language()).join(named)
+            say("cli.scan.worst", recipe=each.recipe, names=names)
+
+
+def _worst(summary: ScanSummary, rows: list[dict[str, Any]]) -> Iterator[Shown]:
+    """Yield the worst tensors under the first recipe, each at its largest error."""
+    from quantviz.export.report import WORST
+
     recipe = summary.recipes[0].recipe
-    rows = {row["tensor"]: row for row in table.to_dict("records") if row["recipe"] == recipe}
-    links: dict[str, str] = {}
+    under = {row["tensor"]: row for row in rows if row["recipe"] == recipe}
     for each in summary.worst(recipe, WORST):
-        row = rows[each.tensor]
+        row = under[each.tensor]
         cell = ",".join(map(str, row["max_error_at"]))
-        try:
-            source, folder = lab_source(row["file"], each.tensor)
-            if folder is None:
-                links[each.tensor] = lab_address(app, source, row["scheme"], cell)
-        except QuantVizError:
-            continue  # the Lab does not open it: a link would lead nowhere
-    return links
+        yield Shown(each.tensor, row["file"], each.tensor, row["scheme"], cell)
 
 
 class _Cancelling:
@@ -249,45 +252,14 @@ class _Cancelling:
         self.asked.set()
 
 
-class _Line:
-    """Progress of a scan: one line on a terminal, else a line now and then, such as in the log of a build."""
-
-    def __init__(self, shows: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shows = shows
-        self._terminal = sys.stderr.isatty()
-        self._clock = clock
-        self._said = clock()
-
-    def __enter__(self) -> _Line:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def show(self, progress: Progress) -> None:
-        """Write the line anew, or another one where it is time."""
-        if not self._shows or (not self._terminal and self._clock() - self._said < _BETWEEN_LINES):
-            return
-        self._said = self._clock()
-        rate = progress.bytes_per_second
-        left = progress.seconds_left
-        words = text(
-            "cli.scan.progress",
-            language(),
-            done=progress.tensors_done,
-            all=progress.tensors,
-            rate="–" if rate is None else f"{rate / 1e6:,.0f}",
-            left="–" if left is None else _minutes(left),
-        )
-        if self._terminal:
-            click.echo(f"\r\x1b[2K{words}", err=True, nl=False)
-        else:
-            click.echo(words, err=True)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shows and self._terminal:
-            click.echo("\r\x1b[2K", err=True, nl=False)
+def _progress_words(progress: Progress) -> str:
+    """Return how far a scan is, and its rate and the time left once they are known."""
+    words = text("cli.progress", language(), done=progress.tensors_done, all=progress.tensors)
+    rate = progress.bytes_per_second
+    left = progress.seconds_left
+    if rate is None or left is None:
+        return words
+    return words + text("cli.scan.rate", language(), rate=f"{rate / 1e6:,.0f}", left=_minutes(left))
 
 
 def _minutes(seconds: float) -> str:

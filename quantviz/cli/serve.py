@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-import quantviz
 from quantviz.errors import QuantVizError
 
 #: Packages that the app imports beyond those of the core.
@@ -28,7 +27,7 @@ def app_file() -> Path:
     Raises:
         QuantVizError: If neither is there.
     """
-    package = Path(quantviz.__file__).parent
+    package = Path(__file__).parents[1]
     for path in (package / "_app" / "app.py", package.parent / "app.py"):
         if path.is_file():
             return path

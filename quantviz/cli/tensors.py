@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quantviz.cli import language
+from quantviz.cli.context import language
 from quantviz.cli.output import say
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation

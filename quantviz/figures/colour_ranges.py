@@ -89,3 +89,17 @@ def smallest_finite(cells: Array) -> float:
 def greatest_finite(cells: Array) -> float:
     highest = float(cells.max())
     return highest if math.isfinite(highest) else max(cells[np.isfinite(cells)].tolist(), default=0.0)
+
+
+def symlog(values: Any, linear: float) -> Any:
+    """Return where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond
+    it.
+
+    >>> [round(float(symlog(value, 1.0)), 3) for value in (-100, 0, 1, 100)]
+    [-4.615, 0.0, 0.693, 4.615]
+    >>> symlog(np.float32([3e38, -1e-3]), 1e-3).round(1)
+    array([95.5, -0.7], dtype=float32)
+    """
+    # In float64: the largest float32 divided by a small number is beyond float32.
+    far = np.log1p(np.divide(np.abs(values), linear, dtype=np.float64))
+    return np.sign(values) * far.astype(getattr(values, "dtype", np.float64))

@@ -25,10 +25,10 @@ from quantviz.figures.colour_ranges import (
     range_of_codes,
     range_of_error,
     shown_error,
+    symlog,
     values_range,
 )
 from quantviz.figures.printing import Style, printing_styles
-from quantviz.figures.value_scales import symlog
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.schemes.granularity import Shape

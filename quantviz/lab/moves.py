@@ -23,6 +23,7 @@ from quantviz.schemes.formats import FORMATS, find_format
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup, divisors
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.base import AtHand
+from quantviz.sources.edited import with_cell
 from quantviz.sources.typed import nearest_float32, shortest
 
 _T = TypeVar("_T")
@@ -148,10 +149,10 @@ def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity
 def _cell(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
     cell = _place(message)
     value = _number(message, "value")
-    edited = state.source.edited(cell, value)  # before anything is read: the tensor may be too large
+    edited = with_cell(state.source, cell, value)  # before anything is read: the tensor may be too large
     before = state.source.unedited.open(at_hand).read(cell).item()
     if _bits(before) == _bits(value):
-        edited = state.source.edited(cell, None)
+        edited = with_cell(state.source, cell, None)
     return state.replace(source=edited)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any
 
 import torch
 
@@ -16,40 +14,12 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.operations import NamedTensors
-from quantviz.schemes.calibration import Range
+from quantviz.schemes.calibration_protocol import QParams as QParams
+from quantviz.schemes.calibration_protocol import Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 from quantviz.text.notebook_tables import table
-
-
-@dataclass(frozen=True, eq=False)
-class QParams(Picklable):
-    """Scale and zero point, one per block.
-
-    Made by hand, both may be numbers, nested lists or tensors: one for all blocks or one a block.
-    """
-
-    #: Effective scale of each block, of the layout's `grid_shape`.
-    scale: Any
-    #: The code (or shift) of the value 0, of the same shape.
-    zero_point: Any = 0
-    #: The scale's own codes, where the scale is itself quantized.
-    scale_codes: Any = None
-    #: The second-level scale, where there is one: that of the tensor, or of the run that a block is in.
-    global_scale: Any = None
-    #: The meaning of the zero point: "none", "code_int", "code_float", "value" or "value_middle".
-    zero_domain: str = "code_int"
-    #: Other values of each block that codes are computed with, by their names in the operations: the scale
-    #: before it was stored, an inverse.
-    others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a
-    #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
-    #: for one.
-    stored: bool = False
-    #: The two levels of the zero point, where it has two.
-    zero_point_codes: Any = None
-    global_zero_point: Any = None
 
 
 @checked_fields

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from quantviz.errors import QuantVizError
 from quantviz.schemes.calibration_protocol import BlockValues as BlockValues
 from quantviz.schemes.calibration_protocol import Calibration as Calibration
-from quantviz.schemes.calibration_protocol import Computed, as_plain, is_number
+from quantviz.schemes.calibration_protocol import Computed, QParams, as_plain, is_number
 from quantviz.schemes.calibration_protocol import Context as Context
 from quantviz.schemes.calibration_protocol import ModeContext as ModeContext
 from quantviz.schemes.calibration_protocol import Part as Part
@@ -24,7 +24,6 @@ from quantviz.schemes.calibration_protocol import Trial as Trial
 from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS
 
 if TYPE_CHECKING:
-    from quantviz.quantization.result import QParams
     from quantviz.schemes.formats import NumberFormat
 
 #: Largest finite float32.

@@ -16,6 +16,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.engines import ENGINES
+from quantviz.schemes.field_needs import NEEDS
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
 from quantviz.schemes.names import begins_words, ids_named
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
@@ -181,152 +182,14 @@ class Convention(Arithmetic):
 
     def _lacking(self) -> Iterator[QuantVizError]:
         """Yield an error for each field that needs another field to have another value."""
-        orders = (self.order, self.order if self.block_order == "same" else self.block_order)
-        on_lattice = ("even", "away", "up", "down", "toward_zero", "adding_half_away", "truncate")
-        single = ("float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu")
-        for name, needs, other, allowed in (
-            (
-                "value_order",
-                self.value_order == "divide_inverse" and self.scale.first == "scale",
-                "scale.first",
-                "inverse, inverse_rounded_twice, both, both_divided",
-            ),
-            (
-                "scale.floor_rule",
-                self.scale.floor_rule == "codes_zero_up_to" and self.scale.first == "scale",
-                "scale.first",
-                "inverse, inverse_rounded_twice",
-            ),
-            (
-                "value_order",
-                self.value_order == "multiply_absmax" and self.scale.first != "both",
-                "scale.first",
-                "both",
-            ),
-            (
-                "scale.global_rule",
-                self.scale.global_rule is not None and self.scale.format not in single,
-                "scale.format",
-                ", ".join(single),
-            ),
-            (
-                "tail_divides",
-                self.tail_divides and any(order.startswith("divide") for order in orders),
-                "order",
-                "multiply_add_round, multiply_round_add",
-            ),
-            (
-                "zero_width",
-                self.zero_width.startswith("one_and_zero") and self.scale.floor_rule != "one_below",
-                "scale.floor_rule",
-                "one_below",
-            ),
-            (
-                "scale.asymmetric_rule",
-                self.scale.asymmetric_rule == "end_on_code" and self.zero_domain != "value",
-                "zero_domain",
-                "value",
-            ),
-            (
-                "scale.asymmetric_rule",
-                self.scale.asymmetric_rule == "end_on_code" and self.scale.first != "scale",
-                "scale.first",
-                "scale",
-            ),
-            (
-                "scale.asymmetric_rule",
-                self.scale.asymmetric_rule == "zero_on_code" and not self.zero_in_range,
-                "zero_in_range",
-                "true",
-            ),
-            (
-                "scale.tensor_floor",
-                self.scale.tensor_floor > 0 and self.scale.rule != "mirrored_end",
-                "scale.rule",
-                "mirrored_end",
-            ),
-            (
-                "reduce_range",
-                self.reduce_range == "stretched" and self.scale.rule != "mirrored_end",
-                "scale.rule",
-                "mirrored_end",
-            ),
-            (
-                "unsigned_zero",
-                # Only a range that is made for it has a lower end in symmetric mode.
-                self.unsigned_zero == "lower_end" and self.scale.rule != "mirrored_end",
-                "scale.rule",
-                "mirrored_end",
-            ),
-            (
-                "order",
-                "levels_divide_add_round" in orders and "integer_levels" not in _methods(self.search),
-                "search",
-                "qserve",
-            ),
-            (
-                "order",
-                "divide_level_multiply_round" in orders and self.scale.global_rule != "absmax_and_inverse",
-                "scale.global_rule",
-                "absmax_and_inverse",
-            ),
-            (
-                "search",
-                "integer_levels" in _methods(self.search) and self.zero_domain not in ("code_int", "value"),
-                "zero_domain",
-                "code_int, value",
-            ),
-            (
-                "value_order",
-                self.value_order == "fused_multiply_add" and self.value_dtype != "float32",
-                "value_dtype",
-                "float32",
-            ),
-            ("lattice", self.lattice > 0 and self.ties not in on_lattice, "ties", ", ".join(on_lattice)),
-            (
-                "zero_point_format",
-                # A code that is clamped is a whole number; HQQ's is not, and is kept as a 16-bit float.
-                self.zero_point_format is not None
-                and self.zero_domain == "code_int"
-                and self.zero_point_clamp,
-                "zero_domain",
-                "code_float, value, value_middle",
-            ),
-            (
-                "search",
-                self.search == "k_quants" and self.zero_domain != "value",
-                "zero_domain",
-                "value",
-            ),
-            (
-                "search",
-                "codebook" in _methods(self.search) and self.scale.codes_from != "exact",
-                "scale.codes_from",
-                "exact",
-            ),
-            (
-                "search",
-                "block_maximum" in _methods(self.search) and self.scale.global_rule != "reach_over_absmax",
-                "scale.global_rule",
-                "reach_over_absmax",
-            ),
-            (
-                "value_order",
-                self.value_order == "multiply_levels" and self.scale.global_rule != "reach_over_absmax",
-                "scale.global_rule",
-                "reach_over_absmax",
-            ),
-            (
-                "scale.code_max",
-                self.scale.code_max > 0 and self.scale.global_rule is None,
-                "scale.global_rule",
-                "absmax_over_range, absmax_over_range_joined, range_over_absmax, reach_over_absmax, "
-                "absmax_and_inverse",
-            ),
-        ):
-            if needs:
+        for need in NEEDS:
+            if need.lacks(self):
                 yield QuantVizError(
-                    "convention_lacks", field=name, got=self.get(name), other=other, allowed=allowed
+                    "convention_lacks",
+                    field=need.field,
+                    got=self.get(need.field),
+                    other=need.other,
+                    allowed=", ".join(need.allowed),
                 )
 
     def differences(self, other: Convention) -> dict[str, tuple[object, object]]:
@@ -390,11 +253,6 @@ def _field_of(convention: Convention, name: str) -> object:
     if name.startswith("scale."):
         return getattr(convention.scale, name.removeprefix("scale."))
     return getattr(convention, name)
-
-
-def _methods(search: str | None) -> set[str]:
-    """Return the methods of an engine's search, for all of its formats."""
-    return {each.method for each in SEARCHES.get(search or "", {}).values()}
 
 
 #: Fields of a convention that describe its engine and are not arithmetic.

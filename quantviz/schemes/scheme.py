@@ -22,6 +22,13 @@ MODES = ("symmetric", "asymmetric")
 #: The rules for NaN and Inf in the input: an error; +Inf gets the largest code, -Inf the smallest and NaN
 #: becomes 0; or they get the engine's own codes for them. Ranges and metrics leave them out.
 NONFINITE = ("refuse", "clip", "ignore")
+#: Values of the arithmetic's fields that have no asymmetric mode.
+_SYMMETRIC_ONLY = (
+    ("value_order", ("multiply_absmax",)),
+    ("reduce_range", ("stretched",)),
+    ("scale.global_rule", ("absmax_over_range_joined", "reach_over_absmax")),
+)
+
 #: Engines with an option that spreads the range over 7 of 8 bits.
 _REDUCES_RANGE = {
     "torch": "reduce_range=half",
@@ -532,86 +539,70 @@ class Scheme:
 
     def _own_problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each reason why it cannot be used on any tensor."""
+        unfit = tuple(self._unfit_parts())
+        yield from unfit
+        # Further checks need parts of the right types, and a convention whose values are all known.
+        if any(problem.key != "convention_lacks" for problem in unfit):
+            return
+        fmt = find_format(self.format)
+        yield from self._offer_problems(fmt)
+        yield from self._mode_problems(fmt)
+        yield from self._search_problems()
+        yield from self.calibration.problems(fmt, self.mode, self.chosen.zero_domain)
+        yield from self.granularity.problems()
+
+    def _unfit_parts(self) -> Iterator[QuantVizError]:
+        """Yield an error for each part that is unknown or of another type than its field."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
             yield problem
             return
-        if not isinstance(self.mode, str):
-            yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
-            return
-        if self.mode not in MODES:
+        if not isinstance(self.mode, str) or self.mode not in MODES:
             yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
         if not isinstance(self.nonfinite, str) or self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         if not isinstance(self.granularity, tuple(GRANULARITIES.values())):
             allowed = ", ".join(f"qv.{kind.__name__}" for kind in GRANULARITIES.values())
             yield QuantVizError("granularity_wanted", got=self.granularity, allowed=allowed)
-            return
         if not isinstance(self.calibration, (*CALIBRATIONS.values(), External)):
             # By their ids: not every class has a name of its own in the package.
             allowed = f"qv.CALIBRATIONS: {', '.join(CALIBRATIONS)}"
             yield QuantVizError("calibration_wanted", got=self.calibration, allowed=allowed)
-            return
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
         of_convention = tuple(self.convention.problems())
         yield from of_convention
-        # Further checks need a convention whose values are all known.
         if any(problem.key == "convention_bad_value" for problem in of_convention):
             return
         try:
             self.convention.in_effect(fmt.id)
         except QuantVizError as problem:
             yield problem
+
+    def _mode_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
+        """Yield an error for each field of the arithmetic that does not go with the mode or the format."""
+        convention = self.chosen
+        if self.mode == "asymmetric":
+            if fmt.kind != "integer":
+                yield QuantVizError("asymmetric_needs_integers", format=self.format)
+            for field, values in _SYMMETRIC_ONLY:
+                if convention.get(field) in values:
+                    yield self._lacks(field, "mode", "symmetric")
             return
-        yield from self._offer_problems(fmt)
-        if self.mode == "asymmetric" and fmt.kind != "integer":
-            yield QuantVizError("asymmetric_needs_integers", format=self.format)
-        if self.mode == "asymmetric" and self.convention.value_order == "multiply_absmax":
-            yield QuantVizError(
-                "convention_lacks",
-                field="value_order",
-                got="multiply_absmax",
-                other="mode",
-                allowed="symmetric",
-            )
-        if self.mode == "asymmetric" and self.convention.reduce_range == "stretched":
-            yield QuantVizError(
-                "convention_lacks", field="reduce_range", got="stretched", other="mode", allowed="symmetric"
-            )
-        if self.mode == "asymmetric" and self.convention.scale.global_rule in (
-            "absmax_over_range_joined",
-            "reach_over_absmax",
-        ):
-            yield QuantVizError(
-                "convention_lacks",
-                field="scale.global_rule",
-                got=self.convention.scale.global_rule,
-                other="mode",
-                allowed="symmetric",
-            )
-        if (
-            self.mode == "symmetric"
-            and fmt.kind == "integer"
-            and fmt.code_max < 1
-            and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
-        ):
+        rule = convention.scale.rule
+        no_positive = fmt.kind == "integer" and fmt.code_max < 1
+        if no_positive and rule in ("absmax_over_code_max", "without_clipping"):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
-        if self.mode == "symmetric" and self.convention.scale.rule in BY_WIDTH:
-            wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
-            if fmt.id not in wide:
-                yield QuantVizError(
-                    "convention_lacks",
-                    field="scale.rule",
-                    got=self.convention.scale.rule,
-                    other="format",
-                    allowed=", ".join(wide),
-                )
-        yield from self._search_problems()
-        yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
-        yield from self.granularity.problems()
+        wide = [each.id for each in FORMATS.values() if each.kind == "integer" and each.levels > 2]
+        if rule in BY_WIDTH and fmt.id not in wide:
+            yield self._lacks("scale.rule", "format", ", ".join(wide))
+
+    def _lacks(self, field: str, other: str, allowed: str) -> QuantVizError:
+        """Return the error of a field of the convention that needs `other` to be one of `allowed`."""
+        got = self.chosen.get(field)
+        return QuantVizError("convention_lacks", field=field, got=got, other=other, allowed=allowed)
 
     def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
         """Yield an error for each reason why it cannot be used on a tensor of `shape`."""

@@ -25,6 +25,7 @@ from quantviz.sources.base import Source as Source
 from quantviz.sources.builtin import Builtin as Builtin
 from quantviz.sources.edited import Edited as Edited
 from quantviz.sources.edited import read_edit
+from quantviz.sources.edited import with_cell as with_cell
 from quantviz.sources.hub_tensor import HubTensor as HubTensor
 from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.matrix import AsMatrix as AsMatrix
@@ -100,7 +101,7 @@ def _read_edited(form: str, present: bool) -> Source:
         raise QuantVizError("source.edited_form", got=own)
     source = parse_source(own, present=present)
     for edit in edits:
-        source = source.edited(*read_edit(edit))
+        source = with_cell(source, *read_edit(edit))
     return source
 
 

@@ -16,7 +16,7 @@ from quantviz.text import text
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.sources.files import Catalog
+    from quantviz.sources.files.catalog import Catalog
     from quantviz.tensors.lazy import Stored
 
 
@@ -164,15 +164,14 @@ class Source(Protocol):
 
     # ---- its edits ----
 
-    def edited(self, cell: Shape, value: float | None) -> Source:
-        """Return this tensor with `value` set by hand in a cell; None restores the original value.
+    def own_edit(self, cell: Shape, value: float | None) -> Source | None:
+        """Return this tensor with `value` in a cell as its class itself writes it, see `edited.with_cell`;
+        None where an `Edited` around it has the value.
 
         Raises:
-            QuantVizError: The cell cannot be edited, for example because the tensor is too large.
+            QuantVizError: The cell cannot be edited.
         """
-        from quantviz.sources.edited import Edited
-
-        return Edited.of(self, {} if value is None else {cell: value})
+        return None
 
     @property
     def unedited(self) -> Source:

@@ -31,14 +31,14 @@ _CELL = re.compile(r"\d{1,5}(\.\d{1,5}){0,3}", re.ASCII)
 class Edited(Source):
     """The tensor of `source`, its shape and its axes, with other values in some cells.
 
-    It is made cell by cell with `Source.edited`, which keeps one form for one tensor: cells in order, none
+    It is made cell by cell with `with_cell`, which keeps one form for one tensor: cells in order, none
     twice, and a typed tensor or a view as a matrix stays outermost.
 
     >>> from quantviz.sources.builtin import Builtin
-    >>> edited = Builtin("course_vector").edited((2,), 0.1).edited((0,), -0.0)
+    >>> edited = with_cell(with_cell(Builtin("course_vector"), (2,), 0.1), (0,), -0.0)
     >>> edited.link_text()
     'edited(builtin(name=course_vector),0=-0.0,2=0.1)'
-    >>> edited.edited((2,), None).edited((0,), None) == Builtin("course_vector")
+    >>> with_cell(with_cell(edited, (2,), None), (0,), None) == Builtin("course_vector")
     True
     """
 
@@ -121,7 +121,7 @@ class Edited(Source):
             tensor[cell] = value
         return tensor
 
-    def edited(self, cell: Shape, value: float | None) -> Source:
+    def own_edit(self, cell: Shape, value: float | None) -> Source:
         """Return the tensor with another value in a cell, too; None puts back the source's own."""
         others = {each: known for each, known in self.changed if each != cell}
         return Edited.of(self.source, others if value is None else {**others, cell: value})
@@ -184,6 +184,16 @@ class Edited(Source):
             *lines,
             *(f"x[{', '.join(map(str, cell))}] = {shortest(value)}" for cell, value in self.changed),
         ]
+
+
+def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
+    """Return the tensor of `source` with `value` set by hand in a cell; None restores the original value.
+
+    Raises:
+        QuantVizError: The cell cannot be edited, for example because the tensor is too large.
+    """
+    own = source.own_edit(cell, value)
+    return Edited.of(source, {} if value is None else {cell: value}) if own is None else own
 
 
 def read_edit(form: str) -> tuple[Shape, float]:

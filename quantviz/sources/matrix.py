@@ -13,6 +13,7 @@ from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.base import AtHand, Source
+from quantviz.sources.edited import with_cell
 
 if TYPE_CHECKING:
     import torch
@@ -86,9 +87,9 @@ class AsMatrix(Source):
         of_outputs = not self.orientation.is_usual
         return Axes(self.shape, convolution=of_outputs or len(self.source.shape) == _CONVOLUTION)
 
-    def edited(self, cell: Shape, value: float | None) -> Source:
+    def own_edit(self, cell: Shape, value: float | None) -> Source:
         """Return the matrix with another value in a cell: it is the source's that is set."""
-        return AsMatrix(self.source.edited(self.place_of(cell), value), self.outputs)
+        return AsMatrix(with_cell(self.source, self.place_of(cell), value), self.outputs)
 
     @property
     def unedited(self) -> Source:

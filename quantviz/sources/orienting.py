@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-
-if TYPE_CHECKING:
-    from quantviz.sources.files.catalog import Catalog
 
 #: Models of transformers whose layers are Conv1D, by `model_type`. Source: transformers 5.24, `Conv1D(` in
 #: models/*/modeling_*.py; jais comes with code of its own.
@@ -32,10 +29,26 @@ _DOWN = "experts.down_proj"
 _WEIGHT = re.compile(r"(?:^|[._])(?:weight|in_proj_weight|weight_g|weight_v)(?:\[\d+\])?$")
 
 
+class _Info(Protocol):
+    @property
+    def shape(self) -> Shape: ...
+
+
+class _Tensors(Protocol):
+    """The parts of a catalog that are read here."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def info(self, name: str) -> _Info: ...
+
+    def json_beside(self, name: str) -> object: ...
+
+
 class Orienting:
     """Finds orientations of the tensors of one file."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: _Tensors) -> None:
         self._catalog = catalog
 
     def of(self, name: str) -> Orientation:

@@ -89,7 +89,7 @@ class Typed(Source):
         """Return the general title of typed tensors, which have no name."""
         return text("sidebar.typed_name", language)
 
-    def edited(self, cell: Shape, value: float | None) -> Source:
+    def own_edit(self, cell: Shape, value: float | None) -> Source:
         """Return a typed tensor with another value in a cell, so that the text on the screen and the link are
         those of the changed tensor.
         """

@@ -1,14 +1,24 @@
-"""Compile the code for the first opening of a large tensor, in this process or in a helper process."""
+"""Compile the code for the first opening of a large tensor, in this process or in a helper process.
+
+Compiling holds Python's lock, so a process of its own does it and puts the kernels into the folder of
+compiled code, where this one finds them. If there is no such folder, a thread of this process compiles.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
+import logging
+import os
+import queue
 import subprocess
 import sys
+import threading
+from functools import cache
 
 from quantviz import own_process
-from quantviz.compiled.background import FIXED
+from quantviz.compiled.background import FIXED, compiling_by
 from quantviz.compiled.kernel_cache import cache_folder
 
 #: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
@@ -66,6 +76,88 @@ def is_kept() -> bool:
     """Return whether all that every scheme needs is in the folder of compiled code."""
     folder = cache_folder()
     return folder is not None and (folder / FIXED).exists()
+
+
+# ---- compiling while others compute --------------------------------------------------------------
+
+
+def at_once() -> contextlib.AbstractContextManager[None]:
+    """Run the block with the kernels that are compiled; compile others in the background, for later calls.
+
+    >>> from quantviz.compiled.background import waits
+    >>> with at_once():
+    ...     waits()
+    False
+    """
+    return compiling_by(warmer)
+
+
+class Warmer:
+    """Compiles each set of kernels once, one after the other, in the order of the calls."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="quantviz-compile", daemon=True)
+        self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def ready(self, what: str) -> bool:
+        """Return whether the kernels of a name are compiled; if not, queue them. Also true if they cannot
+        compile; the call then raises.
+        """
+        return self._done(what).is_set()
+
+    def wait(self, what: str) -> None:
+        """Wait until it is `ready`."""
+        self._done(what).wait()
+
+    def _done(self, what: str) -> threading.Event:
+        with self._lock:
+            if what not in self._asked:
+                self._asked[what] = threading.Event()
+                if what == FIXED and is_kept():
+                    self._asked[what].set()
+                else:
+                    self._queue.put(what)
+                    if not self._thread.ident:
+                        self._thread.start()
+            return self._asked[what]
+
+    def _run(self) -> None:
+        child = None
+        while True:
+            what = self._queue.get()
+            try:
+                child = child if child and child.poll() is None else process()
+                if child:
+                    _ask(child, what)
+                # This reads the kernels of the other process from the folder.
+                compile_now(what)
+            except Exception:
+                logging.getLogger("quantviz").exception("compiling in the background failed: %s", what)
+            self._asked[what].set()
+
+
+@cache
+def warmer() -> Warmer:
+    """Return the process's one."""
+    return Warmer()
+
+
+# A child that is forked has no thread that compiles.
+os.register_at_fork(after_in_child=warmer.cache_clear)
+
+
+def _ask(child: subprocess.Popen[str], what: str) -> None:
+    """Have it compiled there. Where that process ends instead, it is compiled here, and fails here if it
+    must.
+    """
+    assert child.stdin
+    assert child.stdout
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(f"{what}\n")
+        child.stdin.flush()
+        child.stdout.readline()
 
 
 # ---- the process that compiles -------------------------------------------------------------------

@@ -26,17 +26,13 @@ def fixed_ready() -> bool:
     """Return whether the kernels that all schemes share can be called: they are compiled, or this thread
     waits for them.
     """
-    if not kernel_cache.has_numba() or not (
-        background.waits() or background.warmer().ready(background.FIXED)
-    ):
-        return False
-    return has_kernels()
+    return kernel_cache.has_numba() and background.is_ready(background.FIXED) and has_kernels()
 
 
 def wait_for_kernels() -> None:
     """Wait for the shared kernels, for rare work that would take long without them."""
     if not fixed_ready():
-        background.warmer().wait(background.FIXED)
+        background.wait_for(background.FIXED)
 
 
 def cache_folder() -> Path | None:

@@ -25,7 +25,7 @@ def pooling_kernels() -> Any:
     from quantviz.compiled import pooling
 
     if not fixed_ready():
-        background.warmer().wait(background.FIXED)
+        background.wait_for(background.FIXED)
     return pooling
 
 

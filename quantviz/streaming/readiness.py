@@ -30,8 +30,8 @@ def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
         return True
     own = background.of_scheme(scheme, shape)
     if math.prod(shape) >= limits.WORTH_WAITING:
-        background.warmer().wait(own)
-    return background.warmer().ready(own)
+        background.wait_for(own)
+    return background.is_ready(own)
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import html
 import json
 import math
 import sqlite3
@@ -22,7 +23,7 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.results import Results, default_results
 from quantviz.checkpoints.scan_process import ScanProcess
 from quantviz.checkpoints.scanning import run_scan
 from quantviz.checkpoints.selection import Selection
@@ -32,7 +33,7 @@ from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, importance, page, reading
-from quantviz.ui.checkpoints.audit import audit_process
+from quantviz.ui.checkpoints.audit import _frame, audit_process
 from quantviz.ui.checkpoints.spending import _sensitivities, _short_names
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.shell import words
@@ -47,6 +48,8 @@ VLLM = ("w4a16_g128", "w8a16_g128")
 HOSTILE = "model.layers.1.[x](javascript:alert(1))<b>.weight"
 FILE = "m/model.safetensors"
 FRESH = "z/fresh.safetensors"
+#: One that is scanned for no engine, under recipes of one.
+OWN = "z/own.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +67,19 @@ def scanned(tmp_path_factory):
     save_file({"secret": x}, elsewhere)
     (folder / "z").mkdir()
     save_file({"lm_head.weight": x, "model.layers.0.up.weight": x + 1}, folder / FRESH)
+    save_file({"model.layers.0.up.weight": x}, folder / OWN)
     write_dat(folder / "m/imatrix.dat", {"model.layers.0.up.weight": np.ones(128, np.float32)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUANTVIZ_DATA_DIR", str(folder))
         patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
         with Results() as results:
             run_scan(results, folder / FILE, VLLM, selection=Selection("vllm"))
-            run_scan(results, folder / FILE, RECIPES)
+            # By its folder, as the command takes it too: the page offers the file.
+            run_scan(results, (folder / FILE).parent, RECIPES)
             run_scan(results, elsewhere, RECIPES)
         (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
+        with Results() as results:
+            run_scan(results, folder / OWN, VLLM)
         yield folder
 
 
@@ -364,6 +371,21 @@ def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does
     assert at.toggle(key="checkpoints_fused").disabled
 
 
+def test_a_size_says_what_it_is_of_and_leads_to_that_of_a_tool(scanned, monkeypatch):
+    """Without an engine it is the recipes' own; an engine that has them all is one press away."""
+    asked = []
+    monkeypatch.setattr(
+        ScanProcess, "start", lambda self, path, recipes, language, *more: asked.append((recipes, *more))
+    )
+    at = opened(f=as_link(OWN), a="6")
+    assert "codes and scales: no tool's file" in html.unescape(spent(at))
+    offered = [each.key for each in at.button if str(each.key).startswith("checkpoints_scan_for_")]
+    assert offered == ["checkpoints_scan_for_vllm"]
+    healthy(at.button(key=offered[0]).click().run())
+    assert asked == [(VLLM, "vllm", "")]
+    assert address(at)["e"] == "vllm"
+
+
 def pinned_table(at):
     """What the table of pins shows: by tensor the recipe that it is pinned to."""
     frame = next(each.value for each in at.dataframe if list(each.value.columns) == ["tensor", "recipe"])
@@ -465,7 +487,7 @@ def test_two_files_have_one_verdict_and_a_map_of_what_was_not_read(audited, lang
     assert address(at)["o"] == PAIR["o"]
 
 
-def test_a_running_audit_is_looked_at_again_and_again_and_can_be_cancelled(audited, monkeypatch):
+def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_on(audited, monkeypatch):
     """In its place stands a process that has done two of five tensors and waits."""
     looks, made = [], page.fragment
 
@@ -501,8 +523,29 @@ def test_a_running_audit_is_looked_at_again_and_again_and_can_be_cancelled(audit
     assert any("cancelled" in each.value for each in at.caption)
     assert not at.error
     assert looks[-1] is None
-    # What was cancelled can be begun anew, and the page then shows what was found.
+    # It goes on from what is kept, which is the command's as well: here numbers that were changed by hand, so
+    # that they show where they come from.
+    assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.resume", "en")
+    qv.audit(*audited, results=default_results())
+    with contextlib.closing(sqlite3.connect(default_results())) as kept, kept:
+        kept.execute(
+            "UPDATE measured SET numbers = json_set(numbers, '$.metrics.sqnr_db', 12.5)"
+            " WHERE scheme = 'compared'"
+        )
     assert any("not compared" in each.value for each in compared(at, audited).warning)
+    shown = audit_process().job(*audited).answer.rows["en"]
+    assert sorted(row["sqnr_db"] == 12.5 for row in shown) == [False, True, True]
+    assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.audit.again", "en")
+
+
+def test_the_table_of_an_audit_begins_with_what_was_not_read_and_the_lowest_sqnr():
+    rows = [dict.fromkeys(("original", "reason", "type"))] * 4
+    became = (("a", "equal", None), ("b", "compared", 30.0), ("c", "compared", 12.0), ("d", "not_read", None))
+    rows = [
+        row | {"tensor": name, "coverage": coverage, "sqnr_db": db}
+        for row, (name, coverage, db) in zip(rows, became, strict=True)
+    ]
+    assert list(_frame(rows)[text("checkpoints.audit.columns.tensor", "en")]) == ["d", "c", "b", "a"]
 
 
 def test_an_audit_that_cannot_begin_says_why(audited):

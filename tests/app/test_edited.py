@@ -8,7 +8,7 @@ import pytest
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.moves import moved
 from quantviz.lab.state import opening, read_link, write_link
-from quantviz.sources import AsMatrix, Builtin, Edited, Normal
+from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.lab import tensor
 from tests.helpers.session import address, healthy, hint, opened, panels
 
@@ -90,7 +90,7 @@ def test_other_numbers_of_the_same_kind_are_another_tensor():
     at.number_input(key="random_seed").set_value(2).run()
     assert state(healthy(at)).source == Normal(8, 6, 2)
     at.button(key="undo").click().run()
-    assert state(healthy(at)).source == Normal(8, 6, 1).edited((2, 3), 5.25)
+    assert state(healthy(at)).source == with_cell(Normal(8, 6, 1), (2, 3), 5.25)
     at.selectbox(key="distribution").set_value("laplace").run()
     assert (state(healthy(at)).source.rows, state(at).source.seed) == (8, 1)
 
@@ -114,7 +114,7 @@ def test_an_upload_keeps_its_cells_as_axes_and_as_a_matrix_and_when_the_next_one
     at.selectbox(key="kind").set_value("file").run()
     first = upload(at, "conv.npy", np.arange(24, dtype="float32").reshape(2, 3, 2, 2))
     assert isinstance(first.source, AsMatrix)
-    at.session_state["lab_state"] = first.replace(source=first.source.edited((1, 7), -50.0))
+    at.session_state["lab_state"] = first.replace(source=with_cell(first.source, (1, 7), -50.0))
     healthy(at.run())
     assert panels(at)[0][1, 7] == -50
     at.segmented_control(key="seen_as").set_value("axes").run()
@@ -140,7 +140,7 @@ def test_the_way_back_to_a_lesson_stays():
     healthy(at.button(key="lesson_to_lab").click().run())
     healthy(at.switch_page("pages/lab/playground.py").run())
     now = state(at)
-    at.session_state["lab_state"] = now.replace(source=now.source.edited((0, 0), 3.0))
+    at.session_state["lab_state"] = now.replace(source=with_cell(now.source, (0, 0), 3.0))
     healthy(at.run())
     assert at.button(key="back_to_lesson")
 

@@ -18,7 +18,7 @@ from quantviz.ui.shell import cold_start
 from tests.helpers.session import APP, address, healthy, panels
 
 #: Where each door leads.
-DOORS = {"lessons": "learn", "lab": "explore", "teacher": "teach"}
+DOORS = {"lessons": "learn", "checkpoints": "explore", "teacher": "teach"}
 
 
 def at_the_root(**params):

@@ -20,13 +20,13 @@ from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.teaching.glossary import known_by, term_home
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.teaching.lessons.progress import Answer, as_json, judged
+from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
@@ -943,6 +943,18 @@ def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
     at = opened(l="range_to_grid", p="5")
     at.session_state["lesson_look"] = "full"
     assert b'"holds_codes"' in everything(healthy(at.run()))
+
+
+def test_a_wall_has_the_names_that_its_words_speak_of():
+    """“Below the table, choose B” stood beside a table without names."""
+    at = opened(l="w8a32", p="5", k="projector")
+    step = lessons()["w8a32"].steps[4]
+    scenes = step.scenes()
+    names = at.selectbox(key="look_w8a32/4")
+    assert names.options == [words.say(scenes) for words, _ in step.table.rows]
+    for _, state in reversed(step.table.rows):
+        healthy(at.selectbox(key=names.key).set_value(state).run())
+        assert [tile.value for tile in at.metric] == [mse_of(scenes[state].state)]
 
 
 def looked_at(at):

@@ -30,7 +30,7 @@ def seconds_to_first_row(checkpoint: Path, wait: float) -> float:
     """Return how long the first row takes, `wait` seconds after the process was told to be ready."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "results.sqlite"
-        scans = ScanProcess(RECIPES, kept)
+        scans = ScanProcess("quantviz.standby", RECIPES, kept)
         scans.prepare()
         time.sleep(wait)
         start = time.perf_counter()

@@ -164,7 +164,7 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
 
 DOORS = [
     ("learn", "lessons", ".st-key-lesson_list_1"),
-    ("explore", "lab", ".st-key-panels .js-plotly-plot"),
+    ("explore", "checkpoints", ".st-key-checkpoints_sentence"),
     ("teach", "teacher", ".st-key-teacher_hidden"),
 ]
 

@@ -255,6 +255,7 @@ def test_a_gguf_twin_with_its_names_and_its_order_of_rows(tmp_path, original):
     assert reordered == {f"{ATTENTION}q_proj.weight", f"{ATTENTION}k_proj.weight"}
     assert of(audit, "blk.0.attn_norm.weight").original == "model.layers.0.input_layernorm.weight"
     assert str(weights[0].scheme) == str(qv.RECIPES["q8_0"])
+    assert audit.verdict.startswith("9 quantized weights compared (GGUF: 9 × q8_0): ")
 
 
 def test_what_llama_cpp_searches_and_rounds_is_told_as_nearest(tmp_path):
@@ -638,6 +639,7 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
     found, again = run(report=lambda done, count: told.append(done))
     assert (len(first), told[0], sorted([*first, *again])) == (3, 3, every)
     assert run() == (found, [])
+    assert run(outputs_axis={}) == (found, []), "as the command names none"
     assert run(verify=True) == (found, every)
     # A file that has changed, though its header is the same, is compared anew, and it alone.
     of_attention[f"{ATTENTION}q_proj.qweight"] ^= 1

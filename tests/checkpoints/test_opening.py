@@ -9,7 +9,7 @@ import torch
 
 import quantviz as qv
 from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.opening import open_checkpoint
+from quantviz.checkpoints.opening import known_as, open_checkpoint
 from quantviz.text import languages
 from tests.helpers import layouts
 from tests.helpers.gguf_file import STRING, UINT32, Entry, gguf_file, pair, string
@@ -152,3 +152,21 @@ def test_shards_that_are_links_are_followed_by_a_scan(tmp_path):
     assert [(each.name, each.unmeasured) for each in listed] == [("a", None), ("b", None)]
     assert listed[0].file == str(tmp_path / "snapshot" / "one.safetensors")
     assert list(opened(tmp_path / "snapshot" / index.name)) == ["a", "b"]
+
+
+def test_a_folder_is_known_by_its_index_or_by_the_one_file_that_is_its_model(tmp_path):
+    """So that the page shows what the command has scanned, by whichever name."""
+    names = (
+        "model.safetensors.index.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    )
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    assert known_as(tmp_path) == known_as(tmp_path / names[0]) == str(tmp_path.resolve() / names[0])
+    (tmp_path / names[0]).unlink()
+    assert known_as(tmp_path) == str(tmp_path.resolve())
+    (tmp_path / "one").mkdir()
+    assert known_as(tmp_path / "one") == str(tmp_path.resolve() / "one")
+    (tmp_path / "one" / "model.safetensors").write_bytes(b"")
+    assert known_as(tmp_path / "one") == str(tmp_path.resolve() / "one" / "model.safetensors")

@@ -316,6 +316,17 @@ def test_the_command_writes_the_table_and_says_what_it_found(file, results, tmp_
     monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(file.parent))
     inside = CliRunner().invoke(quantviz, [*asked, "-o", str(tmp_path / "b.html")])
     assert outside.exit_code == inside.exit_code != 2
+    assert f"QUANTVIZ_DATA_DIR for this command and the app to {file.parent}" in outside.stderr
+    assert "http://h:8501/lab" not in outside.stderr
+    # Three are named, as in the table for people, which begins with what has no number.
+    said = re.search(r"Worst under int8_per_row: (.*)\.$", inside.stderr, re.MULTILINE)[1].split(" dB), ")
+    assert len(said) == inside.stderr.count("http://h:8501/lab") == 3
+    listed = run("-rint8_per_row").stdout.splitlines()[1:]
+    ordered = [line.split()[0] for line in listed if line.split()[2] == "ok"]
+    assert ordered[:3] == [each.split(" ")[0] for each in said]
+    statuses = [line.split()[2] for line in listed]
+    assert statuses == sorted(statuses, key=lambda status: status == "ok")
+    assert len(statuses) == len(rows) // len(RECIPES) - done.stdout.count('"left_aside"') // len(RECIPES)
     assert "<a href" not in (tmp_path / "a.html").read_text(encoding="utf-8")
     [address, *_] = re.findall(
         r'<a href="(http://h:8501/lab[^"]*)"', (tmp_path / "b.html").read_text("utf-8")

@@ -13,6 +13,7 @@ import quantviz as qv
 from quantviz import cli
 from quantviz.checkpoints.stored_rows import Progress
 from quantviz.cli import figure, output, quantviz, scan, serve
+from quantviz.cli.progress_line import ProgressLine
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import read_link
 from quantviz.text import text
@@ -299,10 +300,13 @@ def test_every_exit_status_is_told():
 def test_a_log_gets_a_line_now_and_then(capsys):
     """Where stderr is no terminal: every half minute, by a clock that the test sets."""
     now = [0.0]
-    with scan._Line(True, lambda: now[0]) as line:
+    with ProgressLine(True, lambda: now[0]) as line:
         for now[0] in (1.0, 29.0, 31.0, 40.0, 62.0):
-            line.show(Progress(3, 9, 10, 100, 3, 2e6, 75.0))
-    with scan._Line(False, lambda: now[0]) as line:
+            line.show(lambda: "3/9")
+    with ProgressLine(False, lambda: now[0]) as line:
         now[0] = 99.0
-        line.show(Progress(3, 9, 10, 100, 3, 2e6, 75.0))
-    assert capsys.readouterr().err == "3/9 tensors, 2 MB/s, 1:15 left\n" * 2
+        line.show(lambda: "3/9")
+    assert capsys.readouterr().err == "3/9\n" * 2
+    # There is no rate before kernels have measured.
+    words = (scan._progress_words(Progress(3, 9, 10, 100, 3, *rate)) for rate in ((2e6, 75.0), (None, None)))
+    assert tuple(words) == ("3/9 tensors, 2 MB/s, 1:15 left", "3/9 tensors")

@@ -35,9 +35,9 @@ class _Nothing:
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """Inside of `background.at_once()` nothing is compiled."""
+    """Inside of `compile_ahead.at_once()` nothing is compiled."""
     nothing = _Nothing()
-    monkeypatch.setattr(background, "warmer", lambda: nothing)
+    monkeypatch.setattr(compile_ahead, "warmer", lambda: nothing)
     return nothing
 
 
@@ -54,7 +54,7 @@ def values(shape, seed, *, ties=False, holes=False):
 def both(ask):
     """What is answered by kernels, and at once."""
     compiled = ask()
-    with background.at_once():
+    with compile_ahead.at_once():
         return compiled, ask()
 
 
@@ -137,7 +137,7 @@ def test_each_thing_is_compiled_once(monkeypatch):
     monkeypatch.setattr(compile_ahead, "is_kept", lambda: False)
     monkeypatch.setattr(compile_ahead, "process", lambda: None)
     monkeypatch.setattr(compile_ahead, "compile_now", made.append)
-    warmer = background.Warmer()
+    warmer = compile_ahead.Warmer()
     for what in ("a", "b", "a", "b", "a"):
         warmer.ready(what)
     for what in ("a", "b"):
@@ -152,7 +152,7 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
 
     monkeypatch.setattr(compile_ahead, "process", lambda: None)
     monkeypatch.setattr(compile_ahead, "compile_now", fails)
-    warmer = background.Warmer()
+    warmer = compile_ahead.Warmer()
     warmer.wait("a")
     assert warmer.ready("a")
     assert "compiling in the background failed: a" in caplog.text
@@ -186,7 +186,7 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
 
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
-    with background.at_once():
+    with compile_ahead.at_once():
         shared_out(lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2)
     assert seen == [False] * 4
     assert background.waits()

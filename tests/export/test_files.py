@@ -28,7 +28,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState, opening
 from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CAUSES, causes
-from quantviz.sources import SOURCES, Builtin, LocalTensor, Normal
+from quantviz.sources import SOURCES, Builtin, LocalTensor, Normal, with_cell
 from quantviz.sources.image import image_tensor
 from quantviz.sources.typed import MOST_WRITTEN_OUT, Typed
 from quantviz.sources.upload import Upload, UploadedFile
@@ -248,7 +248,7 @@ def every_state(folder):
     for name in SOURCES:
         source = Builtin("loud_column") if name == "builtin" else SOURCES[name]()
         yield name, state_of(source, qv.Scheme("int4"))
-    set_by_hand = Builtin("loud_column").edited((2, 3), 0.1).edited((6, 5), -0.0)
+    set_by_hand = with_cell(with_cell(Builtin("loud_column"), (2, 3), 0.1), (6, 5), -0.0)
     yield "set by hand", state_of(set_by_hand, qv.Scheme("int4"), (2, 3))
     for fmt in FORMATS_OF_EACH_KIND:
         yield f"format {fmt}", state_of(Normal(rows=8, cols=8, seed=3), qv.Scheme(fmt), (1, 2))
@@ -277,7 +277,8 @@ def every_state(folder):
         for scheme in (qv.Scheme("int4"), qv.Scheme("nf4", granularity=qv.PerGroup(4))):
             yield f"folder {file} {scheme}", state_of(local, scheme, (5, 2))
             if local.shape != LARGE:
-                yield f"folder {file} {scheme} by hand", state_of(local.edited((5, 2), 9.5), scheme, (5, 2))
+                by_hand = with_cell(local, (5, 2), 9.5)
+                yield f"folder {file} {scheme} by hand", state_of(by_hand, scheme, (5, 2))
             if not file.endswith(".index.json"):
                 yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2))
     part_of_large = dataclasses.replace(View.of(LARGE), top=7, left=3, height=5, width=6)
@@ -576,7 +577,7 @@ def test_every_column_has_its_words(language):
         Upload("00", "a" * 500 + ".pt", (2,)),
         Upload("00", "..", (2,)),
         LocalTensor("models/../a..b.gguf", "layers.0/../名字..", (2,)),
-        Upload("00", "../../etc/passwd", (2,)).edited((1,), -1e-30),
+        with_cell(Upload("00", "../../etc/passwd", (2,)), (1,), -1e-30),
     ],
     ids=lambda source: source.id,
 )

@@ -22,7 +22,7 @@ import torch
 from numba.core import event
 from quantviz import Scheme
 from quantviz.compiled import background, compiler
-from quantviz.streaming import kernel_access, ranges
+from quantviz.streaming import compile_ahead, kernel_access, ranges
 from quantviz.lab.state import View
 from quantviz.streaming.frames import Patch
 from quantviz.tensors.lazy import InMemory
@@ -35,11 +35,11 @@ def shown():
 def kept():
     return {path.name for path in kernel_access.cache_folder().rglob("*.nbc")}
 assert not kept()
-with background.at_once():
+with compile_ahead.at_once():
     assert shown().measured.path == "chunked"
     assert compiler.compiler().seconds == 0
-    background.warmer().wait(background.FIXED)
-    background.warmer().wait(background.of_scheme(scheme, x.shape))
+    compile_ahead.warmer().wait(background.FIXED)
+    compile_ahead.warmer().wait(background.of_scheme(scheme, x.shape))
     with event.install_recorder("numba:run_pass") as compiled_here:
         study = shown()
         assert study.measured.path == "fused"

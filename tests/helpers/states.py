@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import COMPARED, LabState
-from quantviz.sources import Builtin, Normal, OneOutlier
+from quantviz.sources import Builtin, Normal, OneOutlier, with_cell
 from quantviz.sources.base import MOST_EDITABLE
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
@@ -45,7 +45,7 @@ def edited(draw):
     if math.prod(source.shape) > MOST_EDITABLE:
         return source
     for _ in range(draw(st.integers(0, 4))):
-        source = source.edited(tuple(draw(st.integers(0, n - 1)) for n in source.shape), draw(FLOATS))
+        source = with_cell(source, tuple(draw(st.integers(0, n - 1)) for n in source.shape), draw(FLOATS))
     return source
 
 

@@ -24,7 +24,7 @@ from quantviz.lab.state import (
 )
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.mended import MENDS, AboutTensor
-from quantviz.sources import Builtin, Normal, Upload
+from quantviz.sources import Builtin, Normal, Upload, with_cell
 from quantviz.sources.typed import Typed
 from quantviz.sources.upload import UploadedFile
 from quantviz.tensors.views import View
@@ -254,7 +254,7 @@ def test_a_picture_starts_without_a_sign_and_gives_it_back():
     # Bits that were chosen on a picture are kept, and their codes get a sign elsewhere.
     fewer = opened.replace(scheme=qv.Scheme("uint3"))
     assert fewer.with_source(Normal(4, 4)).scheme == qv.Scheme("int3")
-    edited = fewer.replace(source=Builtin("picture").edited((0, 0), 0.5))
+    edited = fewer.replace(source=with_cell(Builtin("picture"), (0, 0), 0.5))
     assert edited.with_source(Normal(4, 4)).scheme == qv.Scheme("int3")
     assert edited.with_source(picture).scheme == qv.Scheme("uint3")
 

@@ -22,6 +22,7 @@ from quantviz.sources import (
     Normal,
     Upload,
     parse_source,
+    with_cell,
     write_source,
 )
 from quantviz.sources.base import AtHand
@@ -45,7 +46,7 @@ def bits(values):
 def test_one_tensor_has_one_form_whatever_the_order(edits, chance):
     source = LOUD
     for cell, value in edits:
-        source = source.edited(cell, value)
+        source = with_cell(source, cell, value)
     last = dict(edits)
     x = LOUD.tensor()
     for cell, value in last.items():
@@ -56,7 +57,7 @@ def test_one_tensor_has_one_form_whatever_the_order(edits, chance):
     chance.shuffle(shuffled)
     again = LOUD
     for cell, value in shuffled:
-        again = again.edited(cell, value)
+        again = with_cell(again, cell, value)
     assert (again, hash(again), again.key, again.link_text()) == (
         source,
         hash(source),
@@ -71,19 +72,19 @@ def test_one_tensor_has_one_form_whatever_the_order(edits, chance):
     assert bits(value for _, value in read.edits) == bits(last[cell] for cell in sorted(last))
     # Put back one by one, it is the source itself.
     for cell in last:
-        source = source.edited(cell, None)
+        source = with_cell(source, cell, None)
     assert source is LOUD
 
 
 def test_minus_zero_is_another_value():
-    assert LOUD.edited((0, 0), 0.0) != LOUD.edited((0, 0), -0.0)
-    assert LOUD.edited((0, 0), 0.0).key != LOUD.edited((0, 0), -0.0).key
+    assert with_cell(LOUD, (0, 0), 0.0) != with_cell(LOUD, (0, 0), -0.0)
+    assert with_cell(LOUD, (0, 0), 0.0).key != with_cell(LOUD, (0, 0), -0.0).key
 
 
 def test_values_are_float32():
-    (_, value), *rest = LOUD.edited((0, 0), 0.1).edits
+    (_, value), *rest = with_cell(LOUD, (0, 0), 0.1).edits
     assert (value, rest) == (nearest_float32(0.1), [])
-    assert LOUD.edited((0, 0), 0.1).code(False, "en")[-1] == "x[0, 0] = 0.1"
+    assert with_cell(LOUD, (0, 0), 0.1).code(False, "en")[-1] == "x[0, 0] = 0.1"
 
 
 @pytest.mark.parametrize(
@@ -147,13 +148,13 @@ def test_no_cells_is_the_source_itself():
     assert parse_source("edited(builtin(name=loud_column))") == LOUD
     assert Edited.of(LOUD, {}) is LOUD
     assert LOUD.unedited is LOUD
-    assert LOUD.edited((1, 1), 2.0).unedited is LOUD
+    assert with_cell(LOUD, (1, 1), 2.0).unedited is LOUD
 
 
 def test_the_longest_link_is_read():
     source = Normal(256, 256, 2**32 - 1, -1.2345678901234567e-10, 1.2345678901234567e-10)
     for i in range(MOST_EDITS):
-        source = source.edited((255, 100 + i), -1.1754943508222875e-38)
+        source = with_cell(source, (255, 100 + i), -1.1754943508222875e-38)
     state = opening().with_source(source)
     assert sum(map(len, write_link(state, "zh").values())) < LONGEST / 2
     assert read_link(write_link(state)) == (state, ())
@@ -162,12 +163,12 @@ def test_the_longest_link_is_read():
 def test_a_matrix_of_it_and_it_in_a_matrix_are_one():
     typed = Typed(tuple(map(float, range(24))), (2, 3, 4))
     upload = Upload("0", "a.pt · w", (2, 3, 4))
-    assert AsMatrix(typed).edited((1, 5), -3.0) == AsMatrix(typed.edited((1, 1, 1), -3.0))
-    both = AsMatrix(upload).edited((1, 5), -3.0)
-    assert both == AsMatrix(upload.edited((1, 1, 1), -3.0))
+    assert with_cell(AsMatrix(typed), (1, 5), -3.0) == AsMatrix(with_cell(typed, (1, 1, 1), -3.0))
+    both = with_cell(AsMatrix(upload), (1, 5), -3.0)
+    assert both == AsMatrix(with_cell(upload, (1, 1, 1), -3.0))
     assert (both.edits, both.original.edits) == ((((1, 5), -3.0),), (((1, 1, 1), -3.0),))
     assert (both.unedited, both.unedited.original) == (AsMatrix(upload), upload)
-    assert both.edited((1, 5), None) == AsMatrix(upload)
+    assert with_cell(both, (1, 5), None) == AsMatrix(upload)
     assert both.link_problem().key == "link.upload"
     assert write_source(both) == "upload"
     assert AsMatrix(upload).unedited == AsMatrix(upload)
@@ -175,16 +176,16 @@ def test_a_matrix_of_it_and_it_in_a_matrix_are_one():
 
 def test_typed_numbers_are_typed_anew():
     typed = Typed.of([[1.0, math.nan], [3.0, 4.0]])
-    assert typed.edited((1, 0), 0.1) == Typed.of([[1.0, math.nan], [0.1, 4.0]])
-    assert typed.edited((0, 1), 5).finite
-    assert typed.edited((0, 0), None) is typed
-    assert parse_source(f"edited({typed.link_text()},1.0=0.1)") == typed.edited((1, 0), 0.1)
+    assert with_cell(typed, (1, 0), 0.1) == Typed.of([[1.0, math.nan], [0.1, 4.0]])
+    assert with_cell(typed, (0, 1), 5).finite
+    assert with_cell(typed, (0, 0), None) is typed
+    assert parse_source(f"edited({typed.link_text()},1.0=0.1)") == with_cell(typed, (1, 0), 0.1)
     with pytest.raises(QuantVizError):
-        typed.edited((2, 0), 1.0)
+        with_cell(typed, (2, 0), 1.0)
     with pytest.raises(QuantVizError):
-        typed.edited((0, 0), math.inf)
+        with_cell(typed, (0, 0), math.inf)
     with pytest.raises(QuantVizError) as caught:
-        Typed((0.0,) * 257 * 256, (257, 256)).edited((0, 0), 1.0)
+        with_cell(Typed((0.0,) * 257 * 256, (257, 256)), (0, 0), 1.0)
     assert caught.value.key == "source.edited_too_large"
 
 
@@ -192,7 +193,7 @@ def test_it_answers_as_its_source_does():
     upload = Upload("00", "a.gguf · w", (2, 2))
     local = LocalTensor("a.npy", "x", (2, 2))
     for source in (upload, local, Builtin("course_w8a32"), Normal(4, 4)):
-        edited = source.edited((1, 1), 3.5)
+        edited = with_cell(source, (1, 1), 3.5)
         assert (edited.shape, edited.kind, edited.axes) == (source.shape, source.kind, source.axes)
         assert (edited.finite, edited.stored_as) == (source.finite, source.stored_as)
         assert edited.original is edited
@@ -203,10 +204,11 @@ def test_it_answers_as_its_source_does():
         assert edited != source
         problem, own = edited.link_problem(), source.link_problem()
         assert (problem and problem.key) == (own and own.key)
-    assert LOUD.edited((0, 0), 1).title("en") == "one loud column, 1 cell changed"
-    assert LOUD.edited((0, 0), 1).edited((0, 1), 1).title("en") == "one loud column, 2 cells changed"
-    assert "2 个单元格" in LOUD.edited((0, 0), 1).edited((0, 1), 1).title("zh")
-    assert local.edited((0, 0), 1.0).code(False, "en")[-2:] == ["    x = tensors.load('x')", "x[0, 0] = 1.0"]
+    assert with_cell(LOUD, (0, 0), 1).title("en") == "one loud column, 1 cell changed"
+    assert with_cell(with_cell(LOUD, (0, 0), 1), (0, 1), 1).title("en") == "one loud column, 2 cells changed"
+    assert "2 个单元格" in with_cell(with_cell(LOUD, (0, 0), 1), (0, 1), 1).title("zh")
+    code = with_cell(local, (0, 0), 1.0).code(False, "en")
+    assert code[-2:] == ["    x = tensors.load('x')", "x[0, 0] = 1.0"]
 
 
 def test_an_upload_is_opened_where_it_lies():
@@ -217,7 +219,7 @@ def test_an_upload_is_opened_where_it_lies():
             assert source == upload
             return InMemory(x)
 
-    edited = upload.edited((0, 1), 7.0)
+    edited = with_cell(upload, (0, 1), 7.0)
     assert edited.open(Hand()).read((slice(None),) * 2).tolist() == [[1, 7], [1, 1]]
     assert x.tolist() == [[1, 1], [1, 1]]
     with pytest.raises(QuantVizError):
@@ -232,9 +234,10 @@ def test_a_problem_of_either_is_told():
 def test_editing_imports_nothing_heavy():
     program = f"""
 import sys
-from quantviz.sources import parse_source, write_source
+from quantviz.sources import parse_source, with_cell, write_source
 source = parse_source({FORM!r})
-assert write_source(source) == {FORM!r} and source.edited((2, 3), 1.5).edits and not list(source.problems())
+assert write_source(source) == {FORM!r} and not list(source.problems())
+assert with_cell(source, (2, 3), 1.5).edits
 heavy = {{"torch", "numpy"}} & set(sys.modules)
 assert not heavy, heavy
 """

@@ -17,7 +17,7 @@ from quantviz.cli.lab_source import lab_source
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import read_link
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources import AsMatrix, LocalTensor, Normal, parse_source
+from quantviz.sources import AsMatrix, LocalTensor, Normal, parse_source, with_cell
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.local import FOLDER
@@ -200,7 +200,7 @@ def test_a_wrong_axis_in_a_link_is_said(form):
 
 def test_a_cell_set_by_hand_is_the_tensors_own():
     x = Normal(rows=8, cols=4)
-    edited = AsMatrix(x, (1,)).edited((2, 5), 9.0)
+    edited = with_cell(AsMatrix(x, (1,)), (2, 5), 9.0)
     assert edited.shape == (4, 8)
     assert edited.tensor()[2, 5] == 9
     assert x.tensor()[5, 2] != 9

@@ -21,6 +21,7 @@ from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
 from quantviz.sources.files.stand_ins import stand_in
+from quantviz.sources.files.windows import pieces, window_shape
 from quantviz.sources.limits import Limits
 from quantviz.sources.names import checked_names
 from quantviz.sources.orienting import Orienting
@@ -390,8 +391,6 @@ class Catalog(ABC):
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         """Yield the window in its stored dtype, in the order of its elements, some at a time."""
-        from quantviz.sources.files.mapped import pieces
-
         cutter = self._cutter(name)
         for each in pieces(window, _AT_ONCE):
             yield cutter(each).flatten()
@@ -500,12 +499,3 @@ def _resolved(part: int | slice, length: int) -> int | slice:
     if step < 1 or (length and not range(start, stop, step)):
         raise IndexError
     return slice(start, stop, step)
-
-
-def window_shape(window: Window) -> Shape:
-    """Return the shape of a window's tensor.
-
-    >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
-    (2, 1)
-    """
-    return tuple(len(range(part.start, part.stop, part.step)) for part in window if isinstance(part, slice))

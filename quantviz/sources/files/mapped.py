@@ -10,7 +10,6 @@ numpy cuts, because it takes any strides at any address without copying; torch d
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ import torch
 from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.catalog import window_shape
 from quantviz.sources.files.file_data import ByteSource, FileData, clipped
+from quantviz.sources.files.windows import window_shape
 from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
@@ -353,31 +352,3 @@ class Mapped(Stored):
         if got > self._limits.elements:
             raise self._beyond("tensor_too_large", self._limits, "elements", got, name=clipped(self._name))
         return cut(self._view, self._packing, self._shape, window).to(torch.float32)
-
-
-def pieces(window: Window, most: int) -> list[Window]:
-    """Return `window` in parts of at most `most` elements, in the order of its elements.
-
-    >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
-    [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
-    """
-    lengths = [
-        len(range(part.start, part.stop, part.step)) if isinstance(part, slice) else 1 for part in window
-    ]
-    count = math.prod(lengths)
-    if count <= most:
-        return [window]
-    axis = next(axis for axis, length in enumerate(lengths) if length > 1)
-    part = window[axis]
-    assert isinstance(part, slice)
-    whole = range(part.start, part.stop, part.step)
-    at_once = max(1, most * lengths[axis] // count)
-    parts = [
-        (*window[:axis], _slice(whole[at : at + at_once]), *window[axis + 1 :])
-        for at in range(0, len(whole), at_once)
-    ]
-    return list(itertools.chain.from_iterable(pieces(each, most) for each in parts))
-
-
-def _slice(places: range) -> slice:
-    return slice(places.start, places.stop, places.step)

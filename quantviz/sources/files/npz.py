@@ -10,9 +10,10 @@ from typing import IO, TYPE_CHECKING, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, TensorInfo, window_shape
+from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.npy import NpyHeader, info_of, read_header, stored_as, stored_rows_at
+from quantviz.sources.files.windows import pieces, window_shape
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -86,8 +87,6 @@ class NpzCatalog(Catalog):
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         import torch
-
-        from quantviz.sources.files.mapped import pieces
 
         member, header = self._members[name]
         with self._data.stream() as stream:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.stores.addresses import name_of, scheme_of, shown
+from quantviz.sources.stores.addresses import name_of, shown
 from quantviz.text import visible
 
-#: Schemes of addresses that need no package.
-WEB = ("http", "https")
 #: The first character of a version that a changed file may share.
 PASSING = "~"
 #: Characters of a store's message that an error repeats, and that are read to find them.
@@ -52,21 +50,6 @@ class Store(ABC):
     @abstractmethod
     def names(self, address: str) -> tuple[str, ...]:
         """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
-
-
-def store_of(address: str) -> Store:
-    """Return the store that an address leads to.
-
-    Raises:
-        QuantVizError: There is no store of that kind, or its package is not installed.
-    """
-    if scheme_of(address) in WEB:
-        from quantviz.sources.stores.web import WebStore
-
-        return WebStore()
-    from quantviz.sources.stores.object_store import ObjectStore
-
-    return ObjectStore(address)
 
 
 def problem_at(address: str, key: str, **params: object) -> QuantVizError:

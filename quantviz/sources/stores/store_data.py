@@ -9,7 +9,8 @@ from typing import BinaryIO
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData
 from quantviz.sources.stores.addresses import beside, name_of
-from quantviz.sources.stores.store import Store, store_of
+from quantviz.sources.stores.by_address import store_of
+from quantviz.sources.stores.store import Store
 
 #: Bytes of one range, of which a store sends several at once.
 _RANGE = 2**22

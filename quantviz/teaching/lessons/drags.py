@@ -12,6 +12,7 @@ from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.formats import find_format
 from quantviz.sources.base import Source
+from quantviz.sources.edited import with_cell
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.formulas import Scene
 
@@ -111,7 +112,7 @@ def _one_value(before: Source, after: Source) -> bool:
         return False
     x = after.tensor()
     cells = (before.tensor() != x).nonzero().tolist()
-    return len(cells) == 1 and after == before.edited(tuple(cells[0]), float(x[tuple(cells[0])]))
+    return len(cells) == 1 and after == with_cell(before, tuple(cells[0]), float(x[tuple(cells[0])]))
 
 
 def solved(start: LabState, values: Mapping[str, float], scale: float, zero_point: float) -> LabState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -111,16 +112,21 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
             format_func=names.__getitem__,
             help=say("checkpoints.audit.original_help"),
         )
-        job = _job(state)
-        done = job is not None and job.answer is not None
         st.button(
-            say("checkpoints.audit.again" if done else "checkpoints.audit.begin"),
+            say(_begin_words(_job(state))),
             key="checkpoints_audit_begin",
             on_click=session.safely(_begin),
             disabled=not state.original or audit_process().busy,
         )
     if state.original:
         path_of(state.original)
+
+
+def _begin_words(job: Job | None) -> str:
+    """Return the key of the button's words: whether an audit begins, goes on or is done again."""
+    if job is None or job.running:
+        return "checkpoints.audit.begin"
+    return "checkpoints.resume" if job.answer is None else "checkpoints.audit.again"
 
 
 def _begin() -> None:
@@ -164,16 +170,23 @@ def _show_rows(rows: list[dict[str, Any]], model: Model) -> None:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
-    """Return the outcome of each tensor as a table, unread tensors first."""
+    """Return the outcome of each tensor as a table: unread tensors first, then those of lowest SQNR."""
     import pandas as pd
 
-    listed = sorted(rows, key=lambda row: _ORDER.index(row["coverage"]))
+    listed = sorted(rows, key=_rank)
     columns = {
         "tensor": [row["tensor"] or "–" for row in listed],
         "coverage": [say(f"checkpoints.audit.became.{row['coverage']}") for row in listed],
+        "type": [row["type"] or "–" for row in listed],
         "sqnr_db": pd.Series([row["sqnr_db"] for row in listed], dtype="float64"),
         "reason": [row["reason"] or "" for row in listed],
         # Last: nearly always the name again, and a phone has no room for both.
         "original": [row["original"] or "–" for row in listed],
     }
     return pd.DataFrame({say(f"checkpoints.audit.columns.{name}"): each for name, each in columns.items()})
+
+
+def _rank(row: dict[str, Any]) -> tuple[int, float]:
+    """Return the place of a row in the table: that of its outcome, then its SQNR."""
+    sqnr_db = row["sqnr_db"]
+    return _ORDER.index(row["coverage"]), math.inf if sqnr_db is None or math.isnan(sqnr_db) else sqnr_db

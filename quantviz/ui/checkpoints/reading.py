@@ -68,7 +68,7 @@ class _Kept:
 @st.cache_resource(show_spinner=False)
 def scan_process() -> ScanProcess:
     """Return the server's one child process that scans."""
-    return ScanProcess(USUAL)
+    return ScanProcess("quantviz.standby", USUAL)
 
 
 def is_starting(chosen: str) -> bool:
@@ -140,9 +140,10 @@ def _newest(results: Results, chosen: str) -> list[Scan]:
     """Return the scans of a choice, the last first."""
     if is_results(chosen):
         return list(results.scans())
+    from quantviz.checkpoints.opening import known_as
     from quantviz.checkpoints.results import stored_text
 
-    path = stored_text(str(path_of(chosen)))
+    path = stored_text(known_as(path_of(chosen)))
     return [scan for scan in results.scans() if scan.path == path]
 
 

@@ -26,6 +26,7 @@ from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
+from quantviz.sources.edited import with_cell
 from quantviz.ui.components.component import component, told
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.ruler import ruler_settings
@@ -407,7 +408,7 @@ def can_drag_value(state: LabState) -> bool:
 
 def _editable(state: LabState) -> bool:
     try:
-        state.source.edited(state.cell, 0.0)
+        with_cell(state.source, state.cell, 0.0)
     except QuantVizError:
         return False
     return True

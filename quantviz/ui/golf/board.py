@@ -83,10 +83,9 @@ def _pictures(hole: Hole, theme_name: str) -> tuple[str, str]:
     """Return the tensor as the address of a picture, a pixel a value, and that of its histogram."""
     import numpy as np
 
-    from quantviz.figures.colour_ranges import values_range
+    from quantviz.figures.colour_ranges import symlog, values_range
     from quantviz.figures.raster import data_uri
     from quantviz.figures.theme import THEMES, one_sided
-    from quantviz.figures.value_scales import symlog
 
     x = tensor_of(hole.source).numpy()
     # A few values far larger than the rest would leave the rest without colour.

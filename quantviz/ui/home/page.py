@@ -27,6 +27,7 @@ from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error, theme
 
 LAB = "pages/lab/playground.py"
+MODEL = "pages/explore/checkpoints.py"
 LESSONS = "pages/learn/lessons.py"
 TEACHER = "pages/learn/teacher.py"
 _PLAY = "quantviz_home"
@@ -81,7 +82,8 @@ def _show_doors() -> None:
     with st.container(key="home_learn"):
         st.page_link(LESSONS, label=_door("learn"), width="stretch")
     with st.container(key="home_explore"):
-        st.page_link(LAB, label=f"{_door('explore')} **{say('home.doors.explore.drop')}**", width="stretch")
+        label = f"{_door('explore')} **{say('home.doors.explore.drop')}**"
+        st.page_link(MODEL, label=label, width="stretch")
         st.file_uploader(
             say("home.drop"),
             key=_DROPPED,

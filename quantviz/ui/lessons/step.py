@@ -13,12 +13,12 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.glossary import known_by
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.progress import Answer
+from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import show_words_with_terms, term
@@ -26,7 +26,7 @@ from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
-from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
+from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
 from quantviz.ui.lessons.second_look import (
@@ -178,6 +178,7 @@ def _onward(now: Now, words: str = "") -> None:
         if projector:
             _more(now)
             show_words(now, words)
+            show_looks(now)
     if now.revealed and not projector:
         with st.container(key="lesson_more", horizontal=True, gap="small"):
             _more(now)

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.compiled.background import at_once
+from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.shell import classroom, words
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.startup import turns

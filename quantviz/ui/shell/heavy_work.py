@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import streamlit as st
@@ -16,6 +16,7 @@ from quantviz.budget import Ended
 from quantviz.errors import QuantVizError
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_SECONDS
+from quantviz.ui.shell.imports import ahead
 from quantviz.ui.shell.startup import turns
 from quantviz.work_process import WorkProcess
 
@@ -24,16 +25,14 @@ T = TypeVar("T")
 #: Seconds for which work that took too long is not tried again, and the most keys of such work.
 _REFUSED_SECONDS = 600.0
 _MOST_REFUSED = 1000
-#: Modules that the process imports at its start.
-_READY_FOR = ("quantviz.analysis.calibration_comparison",)
 
 
 class HeavyWork:
     """Does long work, one piece after the other; all others have the turn meanwhile."""
 
-    def __init__(self, seconds: float = HEAVY_SECONDS) -> None:
+    def __init__(self, seconds: float = HEAVY_SECONDS, ready_for: Iterable[str] = ()) -> None:
         self._seconds = seconds
-        self.process = WorkProcess(_READY_FOR)
+        self.process = WorkProcess(ready_for)
         self._refused: OrderedDict[str, tuple[float, QuantVizError]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -72,7 +71,7 @@ class HeavyWork:
 
 @st.cache_resource(show_spinner=False)
 def _heavy() -> HeavyWork:
-    return HeavyWork()
+    return HeavyWork(ready_for=ahead().long_work)
 
 
 def prepare() -> None:

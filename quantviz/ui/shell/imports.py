@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -27,6 +29,38 @@ _SHORT_TURN = 0.0002
 _PATIENCE = 2.0
 #: Seconds after a request in which the browser is likely to ask for the next file of a page.
 _BETWEEN_FILES = 0.05
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Names of the modules that are imported before they are needed. The app hands them over: they import
+    this one.
+    """
+
+    #: For the frame of a page, at once.
+    frame: tuple[str, ...] = ()
+    #: For what follows a frame; they wait for frames that are being painted.
+    after: tuple[str, ...] = ()
+    #: For long work, in the process that does it.
+    long_work: tuple[str, ...] = ()
+
+
+_AHEAD: ContextVar[Ahead] = ContextVar("ahead", default=Ahead())  # noqa: B039 (it is frozen)
+
+
+@contextlib.contextmanager
+def importing(ahead: Ahead) -> Iterator[None]:
+    """Have the block's pages, and the long work that they begin, import these modules ahead."""
+    before = _AHEAD.set(ahead)
+    try:
+        yield
+    finally:
+        _AHEAD.reset(before)
+
+
+def ahead() -> Ahead:
+    """Return the modules that were handed over."""
+    return _AHEAD.get()
 
 
 class Frames(MetaPathFinder):
@@ -123,12 +157,19 @@ class Announced:
         await self._app(scope, receive, send)
 
 
-@contextlib.asynccontextmanager
-async def starting(_: object) -> AsyncIterator[None]:
-    """Begin the imports when the server starts, in a thread: visitors wait for the rest of them."""
-    send_at_once()
-    threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
-    yield
+def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
+    """Return the lifespan of a server that begins these imports when it starts, in a thread.
+
+    Visitors wait for the rest of them.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        send_at_once()
+        threading.Thread(target=_import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
+        yield
+
+    return lifespan
 
 
 def warm_up() -> None:
@@ -137,7 +178,7 @@ def warm_up() -> None:
     imported = _imported()
     if not imported.is_set():
         with turns().leave():
-            _import_all()
+            _import_all(ahead())
         imported.set()
 
 
@@ -147,9 +188,9 @@ def _imported() -> threading.Event:
 
 
 @st.cache_resource(show_spinner=False)
-def _import_all() -> bool:
-    """Import the modules of the Lab's frame, then torch, plotly, pandas and those that draw, then freeze
-    them; later calls return at once.
+def _import_all(_ahead: Ahead) -> bool:
+    """Import pandas and the modules of a frame, then torch and those that follow a frame, then freeze them;
+    later calls return at once, whatever their argument.
 
     Walking torch's objects with each collection of garbage would take longer than a run.
     """
@@ -158,12 +199,13 @@ def _import_all() -> bool:
         # page first needs it; plotly, in another session's thread, would meet it half imported too.
         import pandas  # noqa: F401
 
-        importlib.import_module("quantviz.ui.lab.page")
+        for module in _ahead.frame:
+            importlib.import_module(module)
         with frames().first():
             import torch
 
-            import quantviz.analysis.engine_comparison
-            import quantviz.analysis.study  # noqa: F401
+            for module in _ahead.after:
+                importlib.import_module(module)
 
         # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
         # large tensors have threads of ours.

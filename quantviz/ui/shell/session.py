@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.compiled.background import at_once
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, mended, opening, read_link, write_link
@@ -25,6 +24,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
+from quantviz.streaming.compile_ahead import at_once
 from quantviz.tensors.views import View
 from quantviz.ui.shell import address, classroom
 from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep

@@ -1,4 +1,4 @@
-"""The command, held ready: `python -m quantviz.cli.standby [RECIPE]…` imports the modules of a scan, compiles
+"""The command, held ready: `python -m quantviz.standby [RECIPE]…` imports the modules of a scan, compiles
 the recipes' kernels, and runs the arguments that it then reads from stdin, a JSON list in one line.
 
 The page of checkpoints starts it when it is opened, so that a scan begins at the click and not three seconds
