@@ -904,7 +904,7 @@ def test_a_piece_that_there_is_not_cannot_be_turned_off(monkeypatch):
         return hand_written.plain_pieces.__wrapped__()
 
     assert pieces("") == pieces("0") == frozenset()
-    assert pieces("sums, half") == {"sums", "half"}
+    assert pieces("sums, addresses") == {"sums", "addresses"}
     assert pieces("1") == set(hand_written.PIECES)
     with pytest.raises(qv.QuantVizError, match="'lanse'"):
         pieces("sums,lanse")
