@@ -135,8 +135,9 @@ def _by_kernel(band: Band) -> Compared | None:
 
 
 def _run(band: Band, scheme: Scheme, program: Program, params: QParams, apart: np.ndarray) -> Compared | None:
-    from quantviz.compiled.comparing import SUMS, TABLES, compare
+    from quantviz.compiled.comparing import compare
     from quantviz.compiled.driving import CELLS_TOGETHER
+    from quantviz.compiled.result_sums import SUMS, TABLES
 
     layout = scheme.layout(tuple(band.x.shape))
     levels = scheme.number_format.levels

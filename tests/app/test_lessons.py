@@ -444,7 +444,8 @@ def test_a_teacher_can_withhold_the_answers():
 
 
 @pytest.mark.parametrize(
-    "damaged", sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below"], 2)
+    "damaged",
+    sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below", "no-below.2"], 2),
 )
 def test_a_damaged_class_setting_withholds_the_answers(damaged):
     at = opened(l="range_to_grid", p="3", k=damaged)
