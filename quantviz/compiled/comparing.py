@@ -11,18 +11,10 @@ from quantviz.compiled.cell_functions import bits, fabs, plus, plus_product, sel
 from quantviz.compiled.decoding import BRAIN, SINGLE, decode_brain, decode_half
 from quantviz.compiled.driving import put
 from quantviz.compiled.machine_code import f4, f8, i4, i8, jit
+from quantviz.compiled.result_sums import SUMS, TABLES
 
-#: The sums, in the order in which they are put down: of x to its fourth power, values, products, errors, and
-#: of error² and the same in steps, of cells that were not clipped and of those that were; how many were
-#: clipped, x that are 0, other x of which the value is 0.
-SUMS = (
-    *("x", "x2", "x3", "x4", "x_hat2", "x_x_hat", "e", "abs_e"),
-    *("kept_e2", "clipped_e2", "kept_steps2", "clipped_steps2", "clipped", "zeros", "zeroed"),
-)
 #: The places of the last three, which are counted.
 CLIPPED, ZEROS, ZEROED = range(len(SUMS) - 3, len(SUMS))
-#: Tables that codes are counted in, in turn, so that one code after the same waits for nothing.
-TABLES = 4
 #: Cells that are decoded and compared at a time: all that is made of them stays in a core's first cache.
 TILE = 1024
 #: How values follow from codes: they are given; (code − zero point) · scale; code · scale + zero point.
@@ -152,15 +144,6 @@ def _mark(clipped, start, length, width, bases, hit):
             block += 1
         line += 1
         column = 0
-
-
-@jit
-def holds(errors, held, x_hat, x):
-    """Return whether a run's errors are those that are held, and these what its values are off by."""
-    others = 0
-    for k in range(x.size):
-        others += (errors[k] != held[k]) | (f4(x_hat[k] - x[k]) != held[k])
-    return others == 0
 
 
 @jit

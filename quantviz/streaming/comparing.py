@@ -178,7 +178,8 @@ def _by_kernel(band: Band) -> Compared | None:
 def _run(
     band: Band, layout: BlockLayout, program: Program, params: QParams, apart: _Flags
 ) -> Compared | None:
-    from quantviz.compiled.comparing import LARGEST, OF_NEAREST, SUMS, TABLES, TILE, compare
+    from quantviz.compiled.comparing import LARGEST, OF_NEAREST, TILE, compare
+    from quantviz.compiled.result_sums import SUMS, TABLES
     from quantviz.compiled.run_kernels import numbers_of
 
     fmt = band.scheme.number_format

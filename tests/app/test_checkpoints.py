@@ -5,6 +5,7 @@ import dataclasses
 import html
 import json
 import math
+import os
 import sqlite3
 import subprocess
 import sys
@@ -74,8 +75,10 @@ def scanned(tmp_path_factory):
         patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
         with Results() as results:
             run_scan(results, folder / FILE, VLLM, selection=Selection("vllm"))
-            # By its folder, as the command takes it too: the page offers the file.
-            run_scan(results, (folder / FILE).parent, RECIPES)
+            # By its folder and from another one, as the command may: the page offers the file.
+            patch.chdir(folder)
+            run_scan(results, Path(FILE).parent, RECIPES)
+            patch.chdir(base)
             run_scan(results, elsewhere, RECIPES)
         (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
         with Results() as results:
@@ -310,6 +313,13 @@ def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_op
     )
     assert problems == ()
     assert state.source == source
+
+
+def test_files_of_a_scan_that_was_begun_elsewhere_are_whole_paths(scanned):
+    """Else the page could not open them: its working folder is another one."""
+    with Results(read_only=True) as results:
+        files = {row["file"] for scan in results.scans() for row in results.rows(scan.id)}
+    assert all(map(os.path.isabs, files))
 
 
 def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):

@@ -79,6 +79,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
                 else:
                     show_questions(now)
                 _onward(now, said)
+                _below(now)
     except QuantVizError as error:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))
@@ -179,16 +180,26 @@ def _onward(now: Now, words: str = "") -> None:
             _more(now)
             show_words(now, words)
             show_looks(now)
-    if now.revealed and not projector:
+
+
+def _below(now: Now) -> None:
+    """Show the further buttons of a revealed step, the remark on the notebooks and the code, or the error of
+    one of these: by then the buttons for back and next are there.
+    """
+    if not now.revealed or classroom().projector:
+        return
+    try:
         with st.container(key="lesson_more", horizontal=True, gap="small"):
             _more(now)
-        if last:
+        if now.place.step + 1 == len(now.lesson.steps):
             show_second_look(now)
             _way_on(now)
         if now.step.note:
             with st.expander(say("lessons.note"), key="lesson_note"):
                 show_words_with_terms(now.step.note.say(now.scenes, _term))
         _code(now)
+    except QuantVizError as error:
+        st.error(say_error(error))
 
 
 def _more(now: Now) -> None:

@@ -356,6 +356,19 @@ def test_no_sentence_that_follows_the_hand_tells_what_is_hidden(language):
     assert followed > 5
 
 
+def test_a_phone_never_opens_a_step_on_an_error():
+    """It shows one panel at a time, x̂ or x first where they may be seen: a picture of errors alone says
+    nothing to who has not seen their values.
+    """
+    seen = 0
+    for name, lesson in lessons().items():
+        for i, step in enumerate(lesson.steps, 1):
+            if "error" in step.show:
+                seen += 1
+                assert {"x", "x_hat"} & (step.show - step.hidden), (name, i)
+    assert seen > 20
+
+
 def test_the_command_has_kept_its_first_address(tmp_path):
     folder = tmp_path / "en"
     folder.mkdir()
