@@ -67,11 +67,11 @@ def figure(
 
 def _page(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, cdn: Any) -> str:
     from quantviz.export.html_page import escaped, html_page
-    from quantviz.figures.panels import PANELS_CONFIG
-    from quantviz.figures.study_panels import study_figure
+    from quantviz.figures.arrangement import PanelsStyle
+    from quantviz.figures.panels import PANELS_CONFIG, study_figure
     from quantviz.figures.theme import THEMES
 
-    drawn = study_figure(study, language=language(), theme=theme, width=width)
+    drawn = study_figure(study, PanelsStyle(language(), theme, width))
     panels = drawn.to_html(  # type: ignore[no-untyped-call]
         config=dict(PANELS_CONFIG), include_plotlyjs="cdn" if cdn else True, full_html=False, div_id="panels"
     )
@@ -83,10 +83,11 @@ def _page(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, cdn
 
 def _picture(study: Study, chosen: Chosen, scheme: str, theme: str, width: int, form: Any) -> bytes:
     from quantviz.export.html_page import escaped
-    from quantviz.figures.study_panels import study_figure
+    from quantviz.figures.arrangement import PanelsStyle
+    from quantviz.figures.panels import study_figure
 
     note = escaped(f"{chosen.title} · {_told(study, scheme)}")
-    drawn = study_figure(study, language=language(), theme=theme, width=width, note=note)
+    drawn = study_figure(study, PanelsStyle(language(), theme, width), note=note)
     try:
         made: bytes = drawn.to_image(  # type: ignore[no-untyped-call]
             format=form, scale=_FINER if form == "png" else 1

@@ -1,4 +1,4 @@
-"""Where the panels stand: in a row, two by two, or one at a time on a phone.
+"""The style of a figure of panels, and where they stand: in a row, two by two, or one at a time on a phone.
 
 Pixels only, no drawing. The browser measures the width and Python lays out for it, so this
 arithmetic exists once.
@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+
+from quantviz.text import DEFAULT_LANGUAGE
 
 #: The panels in the order they stand.
 PANELS = ("x", "q", "x_hat", "error")
@@ -66,6 +68,35 @@ _HIGHEST_ROW = 430
 # How wide a panel of two by two is for its height, and its greatest height.
 _GRID_STRETCH = 1.5
 _HIGHEST_OF_GRID = 300
+
+
+@dataclass(frozen=True)
+class PanelsStyle:
+    """The language, the colours and the size of a figure of panels, and the extras in it."""
+
+    #: One of `text.languages()`.
+    language: str = DEFAULT_LANGUAGE
+    #: One of `figures.theme.THEMES`.
+    theme: str = "light"
+    #: The figure's width in pixels.
+    width: float = USUAL_WIDTH
+    #: Its height in pixels; by the arrangement if None.
+    height: float | None = None
+    #: How many times larger text and gaps are, for the back of a room.
+    enlarge: float = 1.0
+    #: The width of a digit in pixels below which digits are not printed.
+    least_digit: float = 0
+    #: Whether the panels have colour bars.
+    bars: bool = True
+    #: Whether the figure shows values on hover by itself, for a notebook, if the tensor is small enough; in
+    #: the app the bridge does that at a fraction of the time.
+    hover: bool = False
+    #: Whether it prints values into the cells, as for `hover`.
+    printed: bool = False
+
+
+#: The style on a usual page.
+USUAL_STYLE = PanelsStyle()
 
 
 @dataclass(frozen=True)

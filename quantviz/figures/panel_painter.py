@@ -1,7 +1,10 @@
-"""The parts of the panels' figure as plotly takes them: heatmaps, axes, colour bars, borders and marks."""
+"""The parts of the panels' figure as plotly takes them: heatmaps, axes, colour bars, borders and marks; and
+their words: titles, captions of colour bars, scales at the edge, a text for screen readers.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,26 +13,35 @@ from typing import Any
 
 import numpy as np
 
-from quantviz.figures.arrangement import BREAKPOINTS, GAP, PANELS, Arrangement, Box
-from quantviz.figures.numbers import text_width
-from quantviz.figures.outline import outline
-from quantviz.figures.panel_captions import EdgeScales, bar_ends, bar_remark, edge_scales
-from quantviz.figures.panels_data import BlockMap, PanelsData
+from quantviz.figures.arrangement import (
+    BREAKPOINTS,
+    GAP,
+    MOST_CELLS,
+    PANELS,
+    Arrangement,
+    Box,
+    PanelsStyle,
+)
+from quantviz.figures.colour_ranges import Array
+from quantviz.figures.compared_panels import winner_ramp, winner_ticks
+from quantviz.figures.numbers import short_number, text_width
+from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
 from quantviz.figures.payload import encoded
 from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
-from quantviz.figures.theme import GREYS, Ramp, Theme, one_sided, stops, translucent
-from quantviz.figures.winner_map import winner_ramp, winner_ticks
+from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops, translucent
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.text import text
+from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
 #: each panel's cells.
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
 MOST_PRINTED = 10
+#: Blocks along an edge up to which each block's scale is written there.
+MOST_EDGE_SCALES = 16
 #: Where no axis reaches.
 _OUT_OF_SIGHT = -1_000_000
 #: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
@@ -46,35 +58,41 @@ _SMALL = 10
 _BOLD = 1.06
 
 
-def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
-    """Return the colours of a panel, from the low end of its range to the high one."""
-    kind = data.kind(name)
-    if kind == "winner":
-        return winner_ramp(data.panel(name)[1], theme)
-    if data.grey and kind != "error":
-        return GREYS
-    if kind == "error":
-        return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
-    if data.two_sided:
-        return theme.values
-    ramp = one_sided(theme.values)
-    return ramp if data.value_range[1] > 0 or kind == "q" else one_sided(theme.values[::-1])[::-1]
-
-
 @dataclass(frozen=True)
 class PanelPainter:
     """Draws one figure's parts; it computes nothing but places."""
 
     data: PanelsData
-    theme: Theme
+    style: PanelsStyle
     boxes: Arrangement
-    language: str
-    #: Pixels that a digit has at least; one without that room is not printed.
-    least_digit: float = 0
-    #: Whether each panel has a colour bar below it.
-    bars: bool = True
 
-    def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
+    @property
+    def theme(self) -> Theme:
+        """Return the figure's colours."""
+        return THEMES[self.style.theme]
+
+    def titles(self) -> list[str]:
+        """Return the usual title of each panel."""
+        return [
+            panel_title(name, self.data, self.style.language, scales=name != "q" or self._edge(i) is not None)
+            for i, name in enumerate(self.data.panels)
+        ]
+
+    def traces(self) -> list[dict[str, Any]]:
+        """Return the traces of all panels, in their order."""
+        cells = self.data.pixels is None and max(self.data.shape) <= MOST_CELLS
+        traces: list[dict[str, Any]] = []
+        for i, name in enumerate(self.data.panels):
+            if name in self.data.covered:
+                # An empty panel with its frame.
+                traces.append({**self._out_of_sight(i, name), "showscale": False, "z": [[0]]})
+                continue
+            traces += [self._heatmap(i, name)] if cells else self._image(i, name)
+            if self.data.lit_share is not None:
+                traces.append(self._differences(i, name))
+        return traces
+
+    def _heatmap(self, i: int, name: str) -> dict[str, Any]:
         trace = {
             **self._frame(i, name),
             "type": "heatmap",
@@ -84,45 +102,54 @@ class PanelPainter:
             "y0": self.data.top,
             "hoverinfo": "none",
         }
-        if hover:
+        if self.style.hover:
             trace |= self._hover()
-        if printed and max(self.data.shape) <= MOST_PRINTED:
+        if self.style.printed and max(self.data.shape) <= MOST_PRINTED:
             trace |= self._printed(i, name)
         return trace
 
-    def image(self, i: int, name: str) -> list[dict[str, Any]]:
+    def _image(self, i: int, name: str) -> list[dict[str, Any]]:
         values, (lo, hi) = self.data.colours(name)
-        # Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
-        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
         picture = {
             **self._frame(i, name),
             "type": "image",
-            "x0": self.data.left + (across - 1) / 2,
-            "y0": self.data.top + (down - 1) / 2,
-            "dx": across,
-            "dy": down,
+            **self._pixel_places(),
             "source": data_uri(
                 values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)
             ),
             "hoverinfo": "none",
         }
         # An image has no colour bar: one cell far out of sight on the same axes brings it.
-        bar = {
+        bar = {**self._out_of_sight(i, name), "coloraxis": axis_id("coloraxis", i), "z": [[lo]]}
+        return [picture, bar]
+
+    def _pixel_places(self) -> dict[str, float]:
+        """Return the middle of the first pixel and the distance to the next, in cells.
+
+        Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
+        """
+        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
+        return {
+            "x0": self.data.left + (across - 1) / 2,
+            "y0": self.data.top + (down - 1) / 2,
+            "dx": across,
+            "dy": down,
+        }
+
+    def _out_of_sight(self, i: int, name: str) -> dict[str, Any]:
+        """Return one cell out of sight, which keeps a panel's axes."""
+        return {
             **self._frame(i, name),
             "type": "heatmap",
-            "coloraxis": axis_id("coloraxis", i),
-            "z": [[lo]],
             "x": [_OUT_OF_SIGHT],
             "y": [_OUT_OF_SIGHT],
             "hoverinfo": "skip",
         }
-        return [picture, bar]
 
-    def differences(self, i: int, name: str) -> dict[str, Any]:
+    def _differences(self, i: int, name: str) -> dict[str, Any]:
         """Return the map of the lit cells over a panel; other cells stay as they are."""
         share = self.data.lit_share
         assert share is not None
-        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
         faint, strong = (translucent(self.theme.lit, opacity) for opacity in _MAP_OPACITY)
         return {
             **self._frame(i, name),
@@ -133,22 +160,7 @@ class PanelPainter:
             "zmax": 1,
             # A gap is drawn where there is no number.
             "z": encoded(np.where(share > 0, share, np.nan).astype(np.float32)),
-            "x0": self.data.left + (across - 1) / 2,
-            "y0": self.data.top + (down - 1) / 2,
-            "dx": across,
-            "dy": down,
-            "hoverinfo": "skip",
-        }
-
-    def covered(self, i: int, name: str) -> dict[str, Any]:
-        """Return an empty panel with its frame: one cell out of sight keeps its axes."""
-        return {
-            **self._frame(i, name),
-            "type": "heatmap",
-            "showscale": False,
-            "z": [[0]],
-            "x": [_OUT_OF_SIGHT],
-            "y": [_OUT_OF_SIGHT],
+            **self._pixel_places(),
             "hoverinfo": "skip",
         }
 
@@ -213,14 +225,14 @@ class PanelPainter:
             "colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)),
             "cmin": lo,
             "cmax": hi,
-            **({"colorbar": self._bar(i, name)} if self.bars else {"showscale": False}),
+            **({"colorbar": self._bar(i, name)} if self.style.bars else {"showscale": False}),
         }
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
         box = self.boxes.boxes[i]
         lo, hi = self.data.colours(name)[1]
-        first, last = bar_ends(name, self.data, self.language)
-        remark = bar_remark(name, self.data, self.language)
+        first, last = bar_ends(name, self.data, self.style.language)
+        remark = bar_remark(name, self.data, self.style.language)
         size = self._points(_TEXT_SIZE)
         if remark and text_width(f"{first} {remark}  {last}", size) <= box.width:
             first = f"{first} {remark}"
@@ -288,7 +300,7 @@ class PanelPainter:
         if i:
             x["matches"] = "x"
             y["matches"] = "y"
-        edge = self.edge(i) if self.data.panels[i] == "q" else None
+        edge = self._edge(i) if self.data.panels[i] == "q" else None
         if edge and edge.side != "title":
             font = {"size": self._edge_size(edge, box), "color": self.theme.muted}
             if edge.side == "bottom":
@@ -297,7 +309,7 @@ class PanelPainter:
                 y |= {**edge.ticks(), "tickfont": font, "side": "right", "showticklabels": True}
         return x, y
 
-    def edge(self, i: int) -> EdgeScales | None:
+    def _edge(self, i: int) -> EdgeScales | None:
         """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
         them.
         """
@@ -318,7 +330,7 @@ class PanelPainter:
             height = box.height / count
         for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
             if (
-                size >= self.least_digit
+                size >= self.style.least_digit
                 and max(text_width(label, size) for label in edge.labels) <= width - 3
                 and size <= height
             ):
@@ -328,7 +340,7 @@ class PanelPainter:
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
         room = box.width + self._points(GAP / 2)
         # A title on a wall may have smaller letters than digits have, rather than lack words.
-        for size in map(self._points, (_TITLE, _TEXT_SIZE, *([_SMALL] if self.least_digit else []))):
+        for size in map(self._points, (_TITLE, _TEXT_SIZE, *([_SMALL] if self.style.least_digit else []))):
             if _BOLD * text_width(title, size) <= room:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:
@@ -345,12 +357,10 @@ class PanelPainter:
         }
 
     def _borders(self) -> list[dict[str, Any]]:
-        paths = {i: self._border(self.data.blocks_of(name)) for i, name in enumerate(self.data.panels)}
+        paths = [self._border(self.data.blocks_of(name)) for name in self.data.panels]
         line = {"color": self.theme.border, "width": 1}
         return [
-            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
-            for i, path in paths.items()
-            if path
+            {"type": "path", "path": path, **_on(i), "line": line} for i, path in enumerate(paths) if path
         ]
 
     def _border(self, blocks: BlockMap | None) -> str:
@@ -372,56 +382,50 @@ class PanelPainter:
         if self.data.lit is None or not self.data.lit.any():
             return []
         path = outline(self.data.lit, self.data.top, self.data.left)
-        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.lit, "width": 2})
-        return [
-            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
-            for i in range(len(self.data.panels))
-            for line in lines
-        ]
-
-    def _covers(self) -> list[dict[str, Any]]:
-        """Return an empty frame where a covered panel will be."""
-        left, right, top, bottom = self.data.extent()
-        place = {"type": "rect", "x0": left, "x1": right, "y0": top, "y1": bottom}
-        look = {
-            "line": {"color": self.theme.muted, "width": 1, "dash": "dot"},
-            "fillcolor": self.theme.surface,
-            "layer": "below",
-        }
-        return [
-            {**place, **look, "xref": axis_id("x", i), "yref": axis_id("y", i)}
-            for i, name in enumerate(self.data.panels)
-            if name in self.data.covered
-        ]
-
-    def _questions(self) -> list[dict[str, Any]]:
-        """Return a question mark in the middle of each covered panel."""
-        left, right, top, bottom = self.data.extent()
-        font = {"size": self._points(40), "color": self.theme.muted}
-        middle = {
-            "text": "?",
-            "showarrow": False,
-            "x": (left + right) / 2,
-            "y": (top + bottom) / 2,
-            "font": font,
-        }
-        places = [
-            (name, axis_id("x", i), axis_id("y", i))
-            for i, name in enumerate(self.data.panels)
-            if name in self.data.covered
-        ]
-        return [{**middle, "name": name, "xref": x, "yref": y} for name, x, y in places]
+        return self._framed({"type": "path", "path": path}, self.theme.lit)
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
+        """Return a frame around the selected cell, in all panels."""
         if selected is None:
             return []
         row, col = selected
         place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
-        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
+        return self._framed(place, self.theme.mark)
+
+    def _framed(self, place: dict[str, Any], colour: str) -> list[dict[str, Any]]:
+        """Return a line of `colour` over a halo along a shape, in all panels."""
+        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": colour, "width": 2})
+        return [{**place, **_on(i), "line": line} for i in range(len(self.data.panels)) for line in lines]
+
+    def _covers(self) -> list[dict[str, Any]]:
+        """Return an empty frame where a covered panel will be."""
+        left, right, top, bottom = self.data.extent()
+        frame = {
+            "type": "rect",
+            "x0": left,
+            "x1": right,
+            "y0": top,
+            "y1": bottom,
+            "line": {"color": self.theme.muted, "width": 1, "dash": "dot"},
+            "fillcolor": self.theme.surface,
+            "layer": "below",
+        }
+        return [{**frame, **_on(i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
+
+    def _questions(self) -> list[dict[str, Any]]:
+        """Return a question mark in the middle of each covered panel."""
+        left, right, top, bottom = self.data.extent()
+        sign = {
+            "text": "?",
+            "showarrow": False,
+            "x": (left + right) / 2,
+            "y": (top + bottom) / 2,
+            "font": {"size": self._points(40), "color": self.theme.muted},
+        }
         return [
-            {**place, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
-            for i in range(len(self.data.panels))
-            for line in lines
+            {**sign, "name": name, **_on(i)}
+            for i, name in enumerate(self.data.panels)
+            if name in self.data.covered
         ]
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
@@ -443,7 +447,7 @@ class PanelPainter:
         lines = [
             index,
             *(
-                f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}"
+                f"{self._word(f'panels.field.{name}')} %{{customdata[{i}]:.6~g}}"
                 for i, name in enumerate(PANELS)
             ),
         ]
@@ -451,26 +455,27 @@ class PanelPainter:
             place = self.data.blocks.places()
             axes = ", ".join(f"%{{customdata[{len(cells) + i}]}}" for i in range(len(place)))
             cells += [*place, self.data.blocks.scale]
-            lines.append(
-                f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}"
-            )
-            lines.append(f"{text('panels.scale', self.language)} %{{customdata[{len(cells) - 1}]:.6~g}}")
+            lines.append(f"{self._word('panels.block')} {axes or self._word('panels.whole_tensor')}")
+            lines.append(f"{self._word('panels.scale')} %{{customdata[{len(cells) - 1}]:.6~g}}")
         if self.data.unscaled is not None:
             bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
             cells.append(self.data.q)
             lines.insert(
                 1 + PANELS.index("x_hat"),
-                f"{text('panels.code', self.language)} %{{customdata[{len(cells) - 1}]:0{bits}b}}",
+                f"{self._word('panels.code')} %{{customdata[{len(cells) - 1}]:0{bits}b}}",
             )
         hover: dict[str, Any] = {
             "customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)),
             "hoverinfo": "all",
         }
         if self.data.cause is not None:
-            words = np.array([text(f"causes.{name}", self.language) for name in CAUSES])
+            words = np.array([self._word(f"causes.{name}") for name in CAUSES])
             hover["hovertext"] = words[self.data.cause].tolist()
-            lines.append(f"{text('panels.cause', self.language)} %{{hovertext}}")
+            lines.append(f"{self._word('panels.cause')} %{{hovertext}}")
         return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
+
+    def _word(self, key: str) -> str:
+        return text(key, self.style.language)
 
 
 #: Properties of all our annotations.
@@ -488,8 +493,217 @@ def axis_id(name: str, i: int) -> str:
     return name if i == 0 else f"{name}{i + 1}"
 
 
+def _on(i: int) -> dict[str, str]:
+    """Return the axes of a shape or annotation on the i-th panel."""
+    return {"xref": axis_id("x", i), "yref": axis_id("y", i)}
+
+
 def _numbers(count: int, most: float) -> dict[str, Any]:
     """Return tick settings that give whole row or column numbers only."""
     return (
         {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
     )
+
+
+def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
+    """Return the colours of a panel, from the low end of its range to the high one."""
+    kind = data.kind(name)
+    if kind == "winner":
+        return winner_ramp(data.panel(name)[1], theme)
+    if data.grey and kind != "error":
+        return GREYS
+    if kind == "error":
+        return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
+    if data.two_sided:
+        return theme.values
+    ramp = one_sided(theme.values)
+    return ramp if data.value_range[1] > 0 or kind == "q" else one_sided(theme.values[::-1])[::-1]
+
+
+def outline(lit: Array, top: int = 0, left: int = 0) -> str:
+    """Return a path around the lit cells of a window, a little inside them: neighbours share one frame, or
+    all lit would be a cage.
+
+    In absolute places, for plotly reads no relative ones.
+
+    >>> outline(np.array([[False, True]]))
+    'M0.54,-0.46H1.46V0.46H0.54Z'
+    """
+    dark = ~np.pad(lit, 1)
+    path = []
+    # Among lit cells there is nothing to draw.
+    edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
+    for row, col in np.argwhere(edge).tolist():
+        open_up, open_down, open_left, open_right = (
+            bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2))
+        )
+        x = left + col
+        y = top + row
+        # A side reaches the neighbour's where that is lit too.
+        x0 = x - (0.46 if open_left else 0.5)
+        x1 = x + (0.46 if open_right else 0.5)
+        y0 = y - (0.46 if open_up else 0.5)
+        y1 = y + (0.46 if open_down else 0.5)
+        if open_up and open_down and open_left and open_right:
+            path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
+            continue
+        path += [f"M{x0},{end}H{x1}" for end, open_side in ((y0, open_up), (y1, open_down)) if open_side]
+        path += [f"M{end},{y0}V{y1}" for end, open_side in ((x0, open_left), (x1, open_right)) if open_side]
+    return "".join(path)
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *, scales: bool = True) -> str:
+    """Return a panel's title in the app, such as "q codes (int4)"; without `scales` it does not mention those
+    at the edge.
+    """
+    if name in data.covered:
+        return text(f"panels.covered.{name}", language)
+    if data.plain:
+        return text(f"panels.plain.{name}", language)
+    if data.pixels is not None:
+        return _pooled_title(name, data, data.pixels, language)
+    if name == "error":
+        # Steps are not s wide where the grid's own differ.
+        local = "_local" if data.error_view == "steps" and data.unscaled is not None else ""
+        return text(f"panels.title.error_{data.error_view}{local}", language)
+    if name == "q" and data.format_id is None:
+        return text("panels.title.q_plain", language)
+    if name != "q":
+        return text(f"panels.title.{name}", language)
+    # In place of codes that are no numbers their values are shown.
+    what, form = (
+        ("q", data.format_id)
+        if data.unscaled is None
+        else ("value", text(f"formats.{data.format_id}.name", language))
+    )
+    edge = edge_scales(data)
+    if edge and scales:
+        return text(f"panels.title.{what}_{edge.side}", language, format=form, scale=edge.labels[0])
+    return text(f"panels.title.{what}", language, format=form)
+
+
+def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
+    """Return the title of a panel whose pixels stand for many cells, such as "x, largest of 21 × 48"."""
+    form = data.format_id and (
+        data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language)
+    )
+    what = {"q": "q" if data.unscaled is None else "value", "error": f"error_{data.error_view}"}.get(
+        name, name
+    )
+    rows, cols = pixels.size()
+    found = "_found" if pixels.x_at is not None and name in ("q", "x_hat") else ""
+    return text(
+        f"panels.pooled.{pixels.how}{found}",
+        language,
+        what=text(f"panels.pooled.what.{what}", language, format=form),
+        rows=rows,
+        cols=cols,
+    )
+
+
+def pixel_words(pixels: Pixels, language: str) -> str:
+    rows, cols = pixels.size()
+    return text(f"panels.pixel.{pixels.how}", language, rows=rows, cols=cols)
+
+
+@dataclass(frozen=True)
+class EdgeScales:
+    """The scales of a few blocks, to be written at the edge of the codes."""
+
+    #: "title" for one block, "bottom" for blocks side by side, "right" for blocks one below the other.
+    side: str
+    #: The middle of each block, in cells.
+    places: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    def ticks(self) -> dict[str, Any]:
+        """Return the scales as an axis' numbers."""
+        return {"tickmode": "array", "tickvals": list(self.places), "ticktext": list(self.labels)}
+
+
+def edge_scales(data: PanelsData) -> EdgeScales | None:
+    """Return the scales to write at the edge of the codes; none where blocks are many or lie in both
+    directions.
+    """
+    if data.blocks is None or "scale" in data.covered:
+        return None
+    down = data.blocks.row_borders().tolist()
+    across = data.blocks.col_borders().tolist()
+    if (down and across) or max(len(down), len(across)) >= MOST_EDGE_SCALES:
+        return None
+    edges = [0, *(down or across), data.shape[0 if down else 1]]
+    scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
+    first = data.top if down else data.left
+    places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
+    if down:
+        side = "right"
+    elif across:
+        side = "bottom"
+    else:
+        side = "title"
+    return EdgeScales(
+        side,
+        places,
+        tuple(short_number(float(scale[start]), 4 if side == "title" else 2) for start in edges[:-1]),
+    )
+
+
+def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """Describe the picture for screen readers."""
+    rows, cols = data.matrix
+    if data.open == PANELS:
+        low, high = (float(reach.reduce(data.x, axis=None)) for reach in (np.fmin, np.fmax))
+        numbers = {
+            "low": short_number(low),
+            "high": short_number(high),
+            "error": short_number(float(np.fmax.reduce(np.abs(data.error), axis=None))),
+        }
+        parts = [text("panels.alt", language, rows=rows, cols=cols, **numbers)]
+    else:
+        panels = ", ".join(panel_title(name, data, language) for name in data.panels)
+        parts = [text("panels.alt_part", language, rows=rows, cols=cols, panels=panels)]
+    if "error" in data.open:
+        parts.append(text("panels.alt_error", language, range=error_caption(data, language)))
+    if data.seen != data.matrix:
+        height, width = data.seen
+        ends = {"bottom": data.top + height - 1, "right": data.left + width - 1}
+        parts.append(text("panels.alt_window", language, top=data.top, left=data.left, **ends))
+    if data.pixels is not None:
+        parts.append(pixel_words(data.pixels, language))
+    return " ".join(parts)
+
+
+def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return how far the error's colours reach, such as "±1.64, held"."""
+    number = _error_end(data, data.error_range[1], language)
+    span = f"±{number}" if ERROR_VIEWS[data.error_view].signed else f"0 … {number}"
+    return text("panels.held", language, range=span) if data.error_held else span
+
+
+def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
+    """Return the labels of the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
+    if data.kind(name) == "error":
+        low, high = (_error_end(data, end, language) for end in data.panel(name)[1])
+        return low, high
+    low, high = map(short_number, data.panel(name)[1])
+    return low, high
+
+
+def bar_remark(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return the remark at a colour bar, or "": the error's is held; the colours of x and x̂ are logarithmic,
+    or cut before the ends.
+    """
+    kind = data.kind(name)
+    if kind == "error":
+        return text("panels.bar.held", language) if data.error_held else ""
+    if kind not in ("x", "x_hat") or not (data.symlog or data.cut):
+        return ""
+    return text("panels.bar.symlog" if data.symlog else "panels.bar.cut", language)
+
+
+def _error_end(data: PanelsData, end: float, language: str) -> str:
+    number = short_number(end * ERROR_VIEWS[data.error_view].unit)
+    return text("panels.unit." + data.error_view, language, number=number) if end else number

@@ -1,8 +1,8 @@
-"""The linked heatmaps: x, q, x̂ and the error.
+"""The linked heatmaps x, q, x̂ and the error as a figure: for a page, a notebook, or one that stands alone.
 
-`panels_data` computes everything that is shown; `panels_figure` only draws it. The figure is put
-together from plain dictionaries and base64 arrays: checking each property, as plotly does by
-default, takes longer than everything else on the server together. Tests check the figures instead.
+`panels_data` computes everything that is shown, `panel_painter` draws its parts, and `panels_figure` puts
+them together, from plain dictionaries and base64 arrays: checking each property, as plotly does by default,
+takes longer than everything else on the server together. Tests check the figures instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,20 +20,23 @@ from quantviz.figures.arrangement import (
     MOST_CELLS,
     MOST_STRETCH,
     PANELS,
-    USUAL_WIDTH,
+    USUAL_STYLE,
     Arrangement,
+    PanelsStyle,
     arrange,
 )
-from quantviz.figures.panel_captions import edge_scales, panel_title, pixel_words
-from quantviz.figures.panel_painter import PanelPainter, axis_id, panel_ramp
-from quantviz.figures.panels_data import PanelsData, result_panels
+from quantviz.figures.colour_ranges import Span
+from quantviz.figures.panel_painter import PanelPainter, axis_id, edge_scales, panel_ramp, pixel_words
+from quantviz.figures.panels_data import PanelsData, picture_panels, result_panels, study_panels
 from quantviz.figures.payload import Drawn
-from quantviz.figures.pooled_panels import picture_panels
 from quantviz.figures.static import NotebookFigure, panels_png
-from quantviz.figures.theme import THEMES
+from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.tensors.conversion import as_plain
 from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
 
 #: Cells a side up to which a notebook's figure has each of them; a larger tensor's has so many pixels.
 MOST_PIXELS = 384
@@ -54,92 +57,58 @@ PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
 
 def panels_figure(
     data: PanelsData,
+    style: PanelsStyle = USUAL_STYLE,
     *,
-    language: str = DEFAULT_LANGUAGE,
-    theme: str = "light",
-    width: float = USUAL_WIDTH,
-    height: float | None = None,
     selected: tuple[int, int] | None = None,
     titles: Sequence[str] | None = None,
     note: str | None = None,
-    hover: bool = False,
-    printed: bool = False,
     tensor_key: str = "",
-    enlarge: float = 1.0,
-    least_digit: float = 0,
-    bars: bool = True,
 ) -> Drawn:
-    """Return the heatmaps of `data.panels`, arranged for `width` pixels.
+    """Return the heatmaps of `data.panels`, arranged for the style's width.
 
     Args:
         data: The arrays of the panels.
-        language: "en" or "zh".
-        theme: One of `THEMES`.
-        width: The figure's width in pixels.
-        height: Its height in pixels; by the arrangement if None.
+        style: The figure's language, colours and size.
         selected: A cell that is marked in all panels.
         titles: One a panel; the usual ones if None.
         note: A line under the panels.
-        hover: Whether the figure shows values on hover by itself, for a notebook, if the tensor is small
-            enough; in the app the bridge does that at a fraction of the time.
-        printed: Whether it prints values into the cells, as for `hover`.
         tensor_key: A name of the tensor: the bridge keeps the zoom from one figure to the next while this
             and the matrix' size stay the same.
-        enlarge: How many times larger text and gaps are, for the back of a room.
-        least_digit: Width of a digit in pixels below which digits are not printed.
-        bars: Whether the panels have colour bars.
     """
     # By the whole matrix: the boxes stay where they are while a person looks around in it.
-    layout = arrange(
-        width / enlarge,
+    arrangement = arrange(
+        style.width / style.enlarge,
         data.matrix,
-        height and height / enlarge,
+        style.height and style.height / style.enlarge,
         len(data.panels),
         # The pixels of a picture are square.
         1.0 if data.grey else MOST_STRETCH,
         data.breakpoints,
-        bars,
-    ).times(enlarge)
-    painter = PanelPainter(data, THEMES[theme], layout, language, least_digit, bars)
-    heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
-    traces: list[dict[str, Any]] = []
-    for i, name in enumerate(data.panels):
-        if name in data.covered:
-            traces.append(painter.covered(i, name))
-        else:
-            traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
-            if data.lit_share is not None:
-                traces.append(painter.differences(i, name))
-    titles = titles or [
-        panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None)
-        for i, name in enumerate(data.panels)
-    ]
-    drawn = painter.layout(titles, selected, note)
-    figure = {
-        "data": traces,
-        "layout": {
-            **drawn,
-            # Without plotly's own hover the bridge shows the card.
-            "hovermode": "closest" if hover else False,
-            "meta": {**_meta(data, layout, tensor_key, drawn), "least_digit": least_digit},
-        },
-    }
+        style.bars,
+    ).times(style.enlarge)
+    painter = PanelPainter(data, style, arrangement)
+    layout = painter.layout(titles or painter.titles(), selected, note)
+    meta = {**_meta(data, arrangement, tensor_key, layout), "least_digit": style.least_digit}
+    # Without plotly's own hover the bridge shows the card.
+    layout |= {"hovermode": "closest" if style.hover else False, "meta": meta}
     # Unchecked: see above.
-    return Drawn(figure)
+    return Drawn({"data": painter.traces(), "layout": layout})
 
 
-def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
+def _meta(
+    data: PanelsData, arrangement: Arrangement, tensor_key: str, layout: dict[str, Any]
+) -> dict[str, Any]:
     """Return the description of the drawing for the bridge, as plotly's `meta`."""
     (rows, cols), (all_rows, all_cols) = data.seen, data.matrix
     axis_ids = [axis_id("x", i) for i in range(len(data.panels))]
     return {
-        "arrangement": layout.name,
+        "arrangement": arrangement.name,
         "panels": data.panels,
         "open": data.open,
         # The panel of each shape and each annotation, for a page that shows one panel at a time.
-        "shapes": [axis_ids.index(shape["xref"]) for shape in drawn["shapes"]],
+        "shapes": [axis_ids.index(shape["xref"]) for shape in layout["shapes"]],
         "annotations": [
-            data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]
+            data.panels.index(text["name"]) if "name" in text else -1 for text in layout["annotations"]
         ],
         "rows": all_rows,
         "cols": all_cols,
@@ -149,7 +118,7 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
         "large": not data.whole or max(data.matrix) > MOST_CELLS,
         "tensor": f"{tensor_key} {all_rows}x{all_cols}",
         "stamp": data.stamp,
-        "enlarged": layout.enlarged,
+        "enlarged": arrangement.enlarged,
     }
 
 
@@ -189,47 +158,20 @@ def plot_quantization_errors(
     """
     if not isinstance(dtype, torch.dtype) or not isinstance(n_bits, int) or not 1 <= n_bits <= 64:
         raise QuantVizError("dtype_wanted", got=dtype, n_bits=n_bits)
-    code_range = (
-        (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1))
-        if dtype.is_signed
-        else (0.0, float((1 << n_bits) - 1))
-    )
-    if result is not None:
-        refuse_other_than_results(result)
-        if not _same_codes(result, quantized):
-            raise QuantVizError("panels.result_of_others")
-    coded = result.scheme if result is not None and result.scheme.number_format.kind != "integer" else None
-    data = picture_panels(original, quantized, dequantized, MOST_PIXELS, scheme=coded, code_range=code_range)
-    if result is not None and data.pixels is None:
-        own = result_panels(result)
-        data = dataclasses.replace(data, blocks=own.blocks, cause=own.cause, format_id=own.format_id)
-        if own.unscaled is not None:
-            data = dataclasses.replace(data, unscaled=own.unscaled, code_range=own.code_range)
-    titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
-    edge = edge_scales(data)
-    one = edge.labels[0] if edge and edge.side == "title" else None
-    if one:
-        notes = [text("panels.notebook.one_scale", scale=one)]
-    elif result is not None:
-        notes = []
+    code_range = (0.0, float((1 << n_bits) - 1))
+    if dtype.is_signed:
+        code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1))
+    if result is None:
+        data = picture_panels(original, quantized, dequantized, MOST_PIXELS, code_range=code_range)
     else:
-        notes = [text("panels.no_result")]
-    note = (
-        " ".join([*notes, *([] if data.pixels is None else [pixel_words(data.pixels, DEFAULT_LANGUAGE)])])
-        or None
-    )
-    figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
+        data = _with_result(original, quantized, dequantized, code_range, result)
+    titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
+    note = _notebook_note(data, result)
+    style = PanelsStyle(hover=True, printed=True)
     # A notebook may be dark, which no setting shows: the light colours bring their own page.
-    page = THEMES["light"]
-    figure.update_layout(
-        paper_bgcolor=page.surface,
-        hoverlabel={
-            "bgcolor": page.surface,
-            "bordercolor": page.line,
-            "font": {"color": page.text},
-            "align": "left",
-        },
-    )
+    page = THEMES[style.theme]
+    figure = panels_figure(data, style, titles=titles, note=note, selected=selected)
+    _put_on_page(figure, page)
     # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left
     # out.
     figure.update_layout(
@@ -241,6 +183,57 @@ def plot_quantization_errors(
     return NotebookFigure(figure.to_dict(), lambda: panels_png(data, titles, ramps, page, note))
 
 
-def _same_codes(result: QuantResult, quantized: Any) -> bool:
+def _with_result(
+    original: Any, quantized: Any, dequantized: Any, code_range: Span, result: QuantResult
+) -> PanelsData:
+    """Return the panels of a notebook's tensors, with blocks and causes of the result."""
+    refuse_other_than_results(result)
     codes = as_plain(quantized)
-    return tuple(codes.shape) == result.shape and bool((codes == result.q).all())
+    if tuple(codes.shape) != result.shape or not (codes == result.q).all():
+        raise QuantVizError("panels.result_of_others")
+    coded = result.scheme if result.scheme.number_format.kind != "integer" else None
+    data = picture_panels(original, quantized, dequantized, MOST_PIXELS, scheme=coded, code_range=code_range)
+    if data.pixels is not None:
+        return data
+    own = result_panels(result)
+    data = dataclasses.replace(data, blocks=own.blocks, cause=own.cause, format_id=own.format_id)
+    if own.unscaled is None:
+        return data
+    return dataclasses.replace(data, unscaled=own.unscaled, code_range=own.code_range)
+
+
+def _notebook_note(data: PanelsData, result: QuantResult | None) -> str | None:
+    """Return the line under a notebook's panels: the one scale, or the lack of any; the cells of a pixel."""
+    notes = []
+    edge = edge_scales(data)
+    if edge and edge.side == "title":
+        notes.append(text("panels.notebook.one_scale", scale=edge.labels[0]))
+    elif result is None:
+        notes.append(text("panels.no_result"))
+    if data.pixels is not None:
+        notes.append(pixel_words(data.pixels, DEFAULT_LANGUAGE))
+    return " ".join(notes) or None
+
+
+def study_figure(study: Study, style: PanelsStyle = USUAL_STYLE, *, note: str | None = None) -> Drawn:
+    """Return the four panels of a tensor under a scheme, on a page of the theme's own colour, with values on
+    hover and in the cells; `note` is a line under them.
+    """
+    style = dataclasses.replace(style, hover=True, printed=True)
+    figure = panels_figure(study_panels(study, style.width), style, note=note)
+    _put_on_page(figure, THEMES[style.theme])
+    figure.update_layout(width=style.width)
+    return figure
+
+
+def _put_on_page(figure: Drawn, page: Theme) -> None:
+    """Give the figure a page of the theme's own colour."""
+    figure.update_layout(
+        paper_bgcolor=page.surface,
+        hoverlabel={
+            "bgcolor": page.surface,
+            "bordercolor": page.line,
+            "font": {"color": page.text},
+            "align": "left",
+        },
+    )

@@ -1,7 +1,8 @@
 """The arrays of the four panels: x, its codes, the dequantized values and the error.
 
-`PanelsData` is all that is drawn; `panels_data` and `result_panels` make it cell by cell, `pooled_panels`
-with pixels that stand for many cells.
+`PanelsData` is all that is drawn: of three tensors (`panels_data`), of a result (`result_panels`), of pixels
+that stand for many cells (`overview_panels`, `picture_panels`), or of a study of any size (`study_panels`).
+`with_value_scale` and `as_picture` change the colours of x and x̂.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.arrangement import BREAKPOINTS, PANELS
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH, pixels_for
 from quantviz.figures.colour_ranges import (
     Array,
     Span,
     around_zero,
     as_float32,
+    greatest_finite,
     range_of_codes,
     range_of_error,
     shown_error,
+    smallest_finite,
     symlog,
     values_range,
 )
@@ -32,19 +35,26 @@ from quantviz.figures.printing import Style, printing_styles
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.recipes import as_scheme
+from quantviz.streaming.frames import Patch
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_plain
 from quantviz.tensors.views import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
-    from quantviz.quantization.result import QParams, QuantResult
+    from quantviz.analysis.study import Study
+    from quantviz.quantization.result import QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-
+    from quantviz.streaming.magnitude_spread import Spread
+    from quantviz.streaming.overview import Overview
 
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
+#: The error views of pixels that stand for many cells.
+POOLED_ERROR_VIEWS = tuple(name for name, view in ERROR_VIEWS.items() if view.pooled)
+#: The share of linear colours that the median magnitude has at least; below it the few largest values take
+#: them all. A normal distribution's has 15 %.
+WASHED_OUT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,45 +288,233 @@ def panels_data(
     q: Any,
     x_hat: Any,
     *,
-    scheme: Scheme | str | None = None,
-    qparams: QParams | None = None,
-    cause: Any = None,
-    view: View | None = None,
     error_view: str = "signed",
-    error_range: float | None = None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """Return the four panels of a tensor (1 to 4 axes), its codes and its dequantized values.
+    """Return the four panels of a tensor, its codes and its dequantized values; of more than two axes the
+    last two, the others at 0. See `result_panels` for block borders, scales and causes.
 
     Args:
         x: A tensor or nested list of 1 to 4 axes.
         q: Its codes, of the same shape.
         x_hat: Its dequantized values, of the same shape.
-        scheme: The scheme of the codes. With `qparams` it adds block borders and scales.
-        qparams: Scale and zero point of each block.
-        cause: The outcome of each cell, as `explanation.causes` returns it.
-        view: The rows and columns that are shown of a tensor of more than two axes; by default the last two.
         error_view: One of `ERROR_VIEWS`.
-        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
-            to the largest error.
-        code_range: The ends of the codes' colours; by default those of the scheme's or of the codes.
+        code_range: The ends of the codes' colours; by default the least and the greatest code.
 
     Raises:
-        QuantVizError: If shapes differ, or if `error_view` needs a scale and there is none.
+        QuantVizError: If shapes differ, or if `error_view` needs a scale.
 
     >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
     >>> data.shape, data.value_range, data.error_held
     ((1, 2), (-2.0, 2.0), False)
     """
-    tensors = of_one_shape(x, q, x_hat)
+    tensors = _of_one_shape(x, q, x_hat)
+    data = _cell_panels(tensors, View.of(tuple(tensors["x"].shape)), error_view)
+    return dataclasses.replace(data, code_range=code_range) if code_range else data
+
+
+def result_panels(
+    result: QuantResult,
+    *,
+    view: View | None = None,
+    error_view: str = "signed",
+    error_range: float | None = None,
+    whole: Shape | None = None,
+    value_range: Span | None = None,
+) -> PanelsData:
+    """Return the four panels of a result, cell by cell.
+
+    Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
+    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` has the row and column that the
+    window begins at, and `value_range` is the least and greatest value of the whole tensor, so that a colour
+    means the same in every window.
+
+    Args:
+        result: The tensor with its codes, or a window of it.
+        view: The rows and columns that are shown; by default the last two axes.
+        error_view: One of `ERROR_VIEWS`.
+        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
+            to the largest error.
+        whole: The shape of the tensor that `result` is a window of.
+        value_range: The ends of the colours of x; by default the least and greatest value shown.
+    """
+    tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
+    part = None if whole is None or view is None else _part_view(result.shape, view)
+    data = _cell_panels(
+        tensors, part or view or View.of(result.shape), error_view, result=result, error_range=error_range
+    )
+    if value_range:
+        data = dataclasses.replace(data, value_range=around_zero(*value_range))
+    return data if whole is None or view is None else _placed(data, result.scheme.layout(whole), whole, view)
+
+
+def overview_panels(
+    overview: Overview,
+    *,
+    scheme: Scheme | None,
+    matrix: tuple[int, int],
+    value_range: Span,
+    error_view: str = "signed",
+    error_range: float | None = None,
+) -> PanelsData:
+    """Return the four panels of a window in which a pixel stands for many cells.
+
+    Args:
+        overview: The pixels of the window.
+        scheme: The scheme of the codes; None if it is not known, and `overview.how` is "largest" then.
+        matrix: Rows and columns of the whole matrix.
+        value_range: The least and greatest value of the whole tensor; the colours of means, which lie closer
+            together, reach to their own ends instead.
+        error_view: One of `POOLED_ERROR_VIEWS`.
+        error_range: The held end of the error's colours.
+    """
+    if error_view not in POOLED_ERROR_VIEWS:
+        raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
+    largest = overview.how == "largest"
+    if overview.how == "rms":
+        error_view = "absolute"  # it has no sign
+    shown = overview.error if ERROR_VIEWS[error_view].signed else np.abs(overview.error)
+    if largest:
+        code_range = range_of_codes(overview.q, scheme)
+    else:
+        value_range, code_range = _ranges_of_means(overview)
+        error_range = None
+    unscaled = None
+    if largest or scheme is None:
+        unscaled = decoded_values(overview.q, scheme)
+    elif scheme.number_format.kind != "integer":
+        unscaled = overview.q  # the means of codes that are no numbers are means of their values
+    place = (int(overview.row_edges[0]), int(overview.col_edges[0]))
+    return PanelsData(
+        x=overview.x,
+        q=overview.q,
+        x_hat=overview.x_hat,
+        error=overview.error,
+        shown_error=shown,
+        error_view=error_view,
+        value_range=around_zero(*value_range),
+        code_range=code_range,
+        error_range=range_of_error(shown, error_view, error_range),
+        error_held=error_range is not None,
+        stamp=content_stamp((*place, *matrix), overview.x, overview.q, overview.x_hat, overview.error),
+        matrix=matrix,
+        top=place[0],
+        left=place[1],
+        pixels=Pixels(
+            overview.row_edges,
+            overview.col_edges,
+            overview.how,
+            overview.x_at if largest else None,
+            overview.error_at if largest else None,
+        ),
+        unscaled=unscaled,
+        format_id=scheme.format if scheme else None,
+    )
+
+
+def _ranges_of_means(overview: Overview) -> tuple[Span, Span]:
+    """Return the ends of the colours of x and of the codes, for pixels that show means."""
+    most = max(greatest_finite(overview.x), greatest_finite(overview.x_hat)) or 1.0
+    most_code = greatest_finite(overview.q)
+    if overview.how == "rms":
+        return (0.0, most), (0.0, most_code or 1.0)
+    least = min(smallest_finite(overview.x), smallest_finite(overview.x_hat))
+    return (least, most), around_zero(smallest_finite(overview.q), most_code)
+
+
+def picture_panels(
+    x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
+) -> PanelsData:
+    """Return `panels_data` of the last two axes; of more than `most` cells a side, a picture of so many
+    pixels. Each pixel shows its cell of largest |x|, and its largest error.
+
+    >>> x = torch.arange(20.0).expand(30, 20)
+    >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
+    ((10, 10), (30, 20))
+    """
+    from quantviz.streaming.overview import overview_of
+
+    tensors = _of_one_shape(x, q, x_hat)
     shape = tuple(tensors["x"].shape)
-    view = view or View.of(shape)
-    scheme = None if scheme is None else as_scheme(scheme)
-    layout = scheme.layout(shape) if scheme else None
-    return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
+    view = View.of(shape)
+    if max(view.matrix(shape)) <= most:
+        return panels_data(x, q, x_hat, code_range=code_range)
+    seen = {name: blocks.matrix(tensor, view.rows, view.cols, view.at) for name, tensor in tensors.items()}
+    overview = overview_of(
+        seen["x"].to(torch.float32), seen["q"], seen["x_hat"].to(torch.float32), (most, most)
+    )
+    data = overview_panels(
+        overview,
+        scheme=scheme,
+        matrix=view.matrix(shape),
+        value_range=(smallest_finite(overview.x), greatest_finite(overview.x)),
+    )
+    return dataclasses.replace(data, code_range=code_range) if code_range and scheme is None else data
 
 
-def of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
+def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
+    """Return the four panels of a whole tensor: its cells, or of a large one a pixel for many, which shows
+    the largest of them. Of a tensor of more than two axes they show the last two, the others at 0.
+    """
+    shape = study.shape
+    view = View.of(study.shape)
+    matrix = view.matrix(shape)
+    ends = (study.facts.lo, study.facts.hi)
+    pixels = pixels_for(width, matrix, matrix)
+    if pixels != matrix:
+        pooled = study.overview(Patch(0, 0, *matrix), pixels, "largest", view)
+        data = overview_panels(pooled, scheme=study.scheme, matrix=matrix, value_range=ends)
+    elif study.result is not None:
+        data = result_panels(study.result, view=view, value_range=ends)
+    else:
+        part = study.part(view.index_of(shape))
+        data = result_panels(part, view=view, whole=shape, value_range=ends)
+    return with_value_scale(data, "auto", study.spread)
+
+
+def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
+    """Return the panels with the colours of x and x̂ spread by `scale`, one of `VALUE_SCALES`; `spread` is the
+    whole tensor's.
+
+    "auto" is "symlog" where a few values would wash out the rest: where linear colours would leave the median
+    magnitude less than `WASHED_OUT` of them. A picture stays linear.
+
+    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile:
+    theirs is taken.
+    """
+    if scale == "auto" and not data.grey and spread.middle < WASHED_OUT * max(map(abs, data.value_range)):
+        scale = "symlog"
+    if scale == "symlog":
+        return dataclasses.replace(data, symlog=spread.middle or None)
+    if scale == "percentile":
+        far = (
+            spread.far
+            if data.pixels is None
+            else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
+        )
+        lo, hi = (min(max(end, -far), far) for end in data.value_range)
+        # Where nearly all is 0 there is no such end.
+        return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
+    return data
+
+
+def as_picture(data: PanelsData, *, symmetric: bool) -> PanelsData:
+    """Return the panels of a picture: x, x̂ and the values of codes in grey, 0 black; with `symmetric` the
+    code 0 means 0.
+    """
+    low, high = data.code_range
+    return dataclasses.replace(
+        data,
+        grey=True,
+        value_range=(0.0, data.value_range[1] if data.value_range[1] > 0 else 1.0),
+        code_range=(max(low, 0.0) if symmetric else low, high),
+    )
+
+
+# ---- cells of tensors --------------------------------------------------------------------------
+
+
+def _of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
     tensors = {"x": as_plain(x), "q": as_plain(q), "x_hat": as_plain(x_hat)}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     shape = shapes["x"]
@@ -329,45 +527,17 @@ def of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def result_panels(
-    result: QuantResult,
-    *,
-    view: View | None = None,
-    error_view: str = "signed",
-    error_range: float | None = None,
-    whole: Shape | None = None,
-    value_range: Span | None = None,
-) -> PanelsData:
-    """Return the four panels of a result, cell by cell; see `panels_data`.
-
-    Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
-    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` has the row and column that the
-    window begins at, and `value_range` is the least and greatest value of the whole tensor, so that a colour
-    means the same in every window.
-    """
-    tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
-    part = None if whole is None or view is None else _part_view(result.shape, view)
-    own = part or view or View.of(result.shape)
-    data = _shown(
-        tensors, own, result.scheme, result.qparams, result.layout, causes(result), error_view, error_range
-    )
-    if value_range:
-        data = dataclasses.replace(data, value_range=around_zero(*value_range))
-    return data if whole is None or view is None else _placed(data, result.scheme.layout(whole), whole, view)
-
-
-def _shown(
+def _cell_panels(
     tensors: dict[str, torch.Tensor],
     view: View,
-    scheme: Scheme | None,
-    qparams: QParams | None,
-    layout: BlockLayout | None,
-    cause: Any,
     error_view: str,
-    error_range: float | None,
-    code_range: Span | None = None,
+    *,
+    result: QuantResult | None = None,
+    error_range: float | None = None,
 ) -> PanelsData:
-    """Return the panels of three tensors, in the part and place that `view` has."""
+    """Return the panels of x, q and x_hat, in the part and place of `view`; the blocks and causes are those
+    of the `result`.
+    """
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
@@ -376,10 +546,10 @@ def _shown(
     # Left-out cells have no error; Inf less Inf is no fault to warn of.
     with np.errstate(invalid="ignore"):
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
-    shape = tuple(tensors["x"].shape)
-    block_map = _block_map(scheme, qparams, layout, shape, view, x) if scheme and qparams and layout else None
+    scheme = result.scheme if result else None
+    block_map = _block_map(result, view, x) if result else None
     shown = shown_error(error, x, block_map.step if block_map else None, error_view)
-    matrix = view.matrix(shape)
+    matrix = view.matrix(tuple(tensors["x"].shape))
     return PanelsData(
         x=x,
         q=seen["q"],
@@ -388,17 +558,37 @@ def _shown(
         shown_error=shown,
         error_view=error_view,
         value_range=values_range(x),
-        code_range=code_range or range_of_codes(seen["q"], scheme),
+        code_range=range_of_codes(seen["q"], scheme),
         error_range=range_of_error(shown, error_view, error_range),
         error_held=error_range is not None,
         stamp=content_stamp((view.top, view.left, *matrix), x, seen["q"], x_hat),
         matrix=matrix,
         top=view.top,
         left=view.left,
-        cause=None if cause is None else _seen(as_plain(cause), view),
+        cause=_seen(as_plain(causes(result)), view) if result else None,
         blocks=block_map,
         unscaled=decoded_values(seen["q"], scheme),
         format_id=scheme.format if scheme else None,
+    )
+
+
+def _block_map(result: QuantResult, view: View, x: Array) -> BlockMap:
+    """Return the blocks of the cells in `view`, whose values are `x`."""
+    layout = result.layout
+    scale = blocks.to_grid(torch.as_tensor(result.qparams.scale), layout)
+    if scale is None:
+        raise QuantVizError(
+            "qparams_count",
+            got=torch.as_tensor(result.qparams.scale).numel(),
+            blocks=layout.block_count,
+            grid=layout.grid_shape,
+        )
+    of_cells = _seen(blocks.expand(scale, layout, result.shape).expand(result.shape), view)
+    return BlockMap(
+        ids=_seen(blocks.block_ids(layout, result.shape), view),
+        scale=of_cells,
+        grid_shape=layout.grid_shape,
+        step=local_step(torch.from_numpy(x), torch.from_numpy(of_cells), result.scheme.number_format).numpy(),
     )
 
 
@@ -460,23 +650,3 @@ def decoded_values(q: Array, scheme: Scheme | None) -> Array | None:
     fmt = scheme.number_format
     values: Array = GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy()
     return values
-
-
-def _block_map(
-    scheme: Scheme, qparams: QParams, layout: BlockLayout, shape: Shape, view: View, x: Array
-) -> BlockMap:
-    scale = blocks.to_grid(torch.as_tensor(qparams.scale), layout)
-    if scale is None:
-        raise QuantVizError(
-            "qparams_count",
-            got=torch.as_tensor(qparams.scale).numel(),
-            blocks=layout.block_count,
-            grid=layout.grid_shape,
-        )
-    of_cells = _seen(blocks.expand(scale, layout, shape).expand(shape), view)
-    return BlockMap(
-        ids=_seen(blocks.block_ids(layout, shape), view),
-        scale=of_cells,
-        grid_shape=layout.grid_shape,
-        step=local_step(torch.from_numpy(x), torch.from_numpy(of_cells), scheme.number_format).numpy(),
-    )

@@ -9,7 +9,7 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.engine_comparison import compare, difference
-from quantviz.figures.outline import outline
+from quantviz.figures.panel_painter import outline
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.schemes.conventions import CONVENTION_GROUPS

@@ -7,10 +7,11 @@ import streamlit as st
 import torch
 
 import quantviz as qv
-from quantviz.figures.panel_captions import panels_alt
+from quantviz.figures.arrangement import PanelsStyle
+from quantviz.figures.panel_painter import panels_alt
 from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 from quantviz.figures.panels_data import result_panels
-from quantviz.ui.components.panels_bridge import bridge_width, chart_bridge, clicked_cell
+from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, chart_bridge, clicked_cell
 
 st.set_page_config(layout="wide", page_icon="🔬")
 shape = [int(n) for n in st.query_params.get("n", "8").split(".")]
@@ -30,26 +31,20 @@ data = result_panels(
     error_range=float(st.query_params["held"]) if "held" in st.query_params else None,
 )
 theme = st.context.theme.type or "light"
-width = bridge_width("bridge")
-chart_bridge(
-    "bridge",
-    "panels",
-    data,
-    selected=st.session_state.get("cell", (1, 2)),
-    width=width,
-    language=language,
-    theme=theme,
-)
-cell = clicked_cell("bridge", data.shape)
+bridge = st.container()
+place = PanelsPlace("panels", bridge, st.container(key="panels"))
+style = PanelsStyle(language, theme, bridge_width(place.bridge))
+with bridge:
+    chart_bridge(place, data, style, selected=st.session_state.get("cell", (1, 2)))
+cell = clicked_cell(place.bridge, data.shape)
 if cell is not None and cell != st.session_state.get("cell"):
     st.session_state["cell"] = cell
     st.rerun()
-with st.container(key="panels"):
-    st.plotly_chart(
-        panels_figure(data, language=language, theme=theme, width=width, tensor_key=str(seed)),
-        theme=None,
-        config=dict(PANELS_CONFIG),
-        key="chart",
-        alt=panels_alt(data, language),
-    )
-st.text(f"cell {st.session_state.get('cell')} width {width:.0f}")
+place.area.plotly_chart(
+    panels_figure(data, style, tensor_key=str(seed)),
+    theme=None,
+    config=dict(PANELS_CONFIG),
+    key="chart",
+    alt=panels_alt(data, language),
+)
+st.text(f"cell {st.session_state.get('cell')} width {style.width:.0f}")

@@ -14,11 +14,10 @@ import quantviz as qv
 from quantviz.browser import FOLDER, read_script
 from quantviz.figures.arrangement import PANELS
 from quantviz.figures.numbers import WRITING, short_number
-from quantviz.figures.panels_data import result_panels
+from quantviz.figures.panels_data import as_picture, result_panels
 from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
 from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
-from quantviz.figures.value_scales import as_picture
 from quantviz.schemes.formats import FORMATS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import moved_by

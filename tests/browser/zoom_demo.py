@@ -10,8 +10,7 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.arrangement import pixels_for
-from quantviz.figures.panels_data import result_panels
-from quantviz.figures.pooled_panels import overview_panels
+from quantviz.figures.panels_data import overview_panels, result_panels
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.quantizer import choose_qparams
 from quantviz.streaming.frames import Patch
@@ -20,7 +19,7 @@ from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell, zoomed_window
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}
@@ -73,13 +72,9 @@ if "map" not in kept:
     kept["map"] = pooled(InMemory(x), Patch(0, 0, rows, cols), minimap_size((rows, cols)))[0]
 show_panels(
     data,
-    key="panels",
-    bridge_area=st.container(),
-    area=st.container(key="panels"),
+    PanelsPlace("panels", st.container(), st.container(key="panels"), clicked, zoomed),
     tensor_key="demo",
     selected=st.session_state.get("cell"),
-    on_cell=clicked,
-    on_window=zoomed,
 )
 show_minimap(kept["map"], matrix=(rows, cols), window=(view.top, view.left, *seen), key="minimap")
 st.text(

@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 import quantviz as qv
-from quantviz.figures.arrangement import MOST_CELLS, PANELS
+from quantviz.figures.arrangement import MOST_CELLS, PANELS, PanelsStyle
 from quantviz.figures.numbers import short_number, text_width
-from quantviz.figures.panel_captions import edge_scales, error_caption, panels_alt
+from quantviz.figures.panel_painter import edge_scales, error_caption, panels_alt
 from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 from quantviz.figures.panels_data import panels_data, result_panels
 from quantviz.figures.theme import THEMES
@@ -29,7 +29,9 @@ from tests.helpers.panels import NOTEBOOK, decoded, normal, result
 @pytest.mark.parametrize("shape", [(1, 1), (7,), (8, 8), (1, 200), (130, 40)])
 def test_the_figure_is_valid_and_serializes(shape, width, theme, language):
     data = result_panels(result(normal(*shape), "int4,asymmetric,per_channel,min_max,course"))
-    figure = panels_figure(data, width=width, theme=theme, language=language, selected=(0, 0), tensor_key="t")
+    figure = panels_figure(
+        data, PanelsStyle(width=width, theme=theme, language=language), selected=(0, 0), tensor_key="t"
+    )
     # The figure is built unchecked; here plotly checks each property of it.
     go.Figure(json.loads(figure.to_json()))
     assert {trace.type for trace in figure.data} == (
@@ -91,7 +93,7 @@ def test_the_errors_range_is_printed(view, language):
     titles = [
         annotation.text
         for annotation in panels_figure(
-            result_panels(r, error_view=view), language=language
+            result_panels(r, error_view=view), PanelsStyle(language=language)
         ).layout.annotations
     ]
     assert len(set(titles)) == 4
@@ -135,7 +137,7 @@ def test_few_scales_are_written_at_the_edge_of_the_codes(granularity, side, coun
 
 @pytest.mark.parametrize("names", [("x",), ("x", "q"), ("x", "q", "x_hat"), ("x", "error")])
 def test_a_figure_shows_some_of_the_panels(names):
-    figure = go.Figure(panels_figure(result_panels(result(NOTEBOOK)).only(names), width=640))
+    figure = go.Figure(panels_figure(result_panels(result(NOTEBOOK)).only(names), PanelsStyle(width=640)))
     assert [trace.name for trace in figure.data] == list(names)
     assert len(figure.layout.annotations) == len(names)
     assert figure.layout.meta["panels"] == list(names) or figure.layout.meta["panels"] == names
@@ -147,7 +149,7 @@ def test_what_is_covered_is_nowhere_in_the_figure_or_the_cells(width):
 
     r = result(NOTEBOOK)
     data = result_panels(r).only(PANELS, {"q", "x_hat", "error", "scale"})
-    figure = go.Figure(panels_figure(data, width=width))
+    figure = go.Figure(panels_figure(data, PanelsStyle(width=width)))
     sent = figure.to_json().encode() + pack_cells(data, "panels", "light")
     for secret in (r.q.numpy(), r.x_hat.numpy(), r.error.numpy()):
         raw = secret.tobytes()
@@ -204,7 +206,7 @@ def test_titles_and_ends_of_colour_bars_fit(width, view, axis, name, language):
         ),
         symlog=0.5,
     )
-    layout = panels_figure(data, width=width, language=language).to_dict()["layout"]
+    layout = panels_figure(data, PanelsStyle(width=width, language=language)).to_dict()["layout"]
     step = width if layout["meta"]["arrangement"] == "single" else None
     starts = [title["x"] * width for title in layout["annotations"]]
     for i, title in enumerate(layout["annotations"]):
@@ -240,7 +242,8 @@ def test_the_ends_of_the_errors_colours_say_that_they_are_fixed():
 
 def test_enlarged_text_is_larger():
     usual, large = (
-        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5)
+        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), PanelsStyle(enlarge=factor)))
+        for factor in (1.0, 1.5)
     )
     assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
     assert large.layout.width == usual.layout.width
@@ -248,7 +251,7 @@ def test_enlarged_text_is_larger():
 
 def test_without_colour_bars_the_cells_have_their_room():
     usual, bare = (
-        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), height=248, bars=bars))
+        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), PanelsStyle(height=248, bars=bars)))
         for bars in (True, False)
     )
     heights = [figure.layout.yaxis.domain[1] - figure.layout.yaxis.domain[0] for figure in (usual, bare)]

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.arrangement import PANELS
-from quantviz.figures.panel_captions import panels_alt
+from quantviz.figures.arrangement import PANELS, PanelsStyle
+from quantviz.figures.panel_painter import panels_alt
 from quantviz.figures.panels import panels_figure, plot_quantization_errors
-from quantviz.figures.panels_data import panels_data, result_panels
-from quantviz.figures.pooled_panels import overview_panels
+from quantviz.figures.panels_data import overview_panels, panels_data, result_panels
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.explanation import CAUSES
 from quantviz.streaming.frames import Patch
@@ -288,7 +287,7 @@ def test_an_overview_is_a_picture_in_the_matrix_places(form, how, language):
         assert data.value_range[1] == pytest.approx(max(np.abs(data.x).max(), np.abs(data.x_hat).max()))
         assert (data.value_range[0] == 0) == (how == "rms")
     assert (data.pixels.x_at is not None) == (how == "largest")
-    figure = go.Figure(json.loads(panels_figure(data, language=language).to_json()))
+    figure = go.Figure(json.loads(panels_figure(data, PanelsStyle(language=language)).to_json()))
     images = [trace for trace in figure.data if trace.type == "image"]
     # The first pixel's middle, and from one to the next.
     assert {(image.x0, image.dx, image.y0, image.dy) for image in images} == {(12, 5, 7.5, 4)}

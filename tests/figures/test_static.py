@@ -13,7 +13,7 @@ from PIL import Image
 
 import quantviz as qv
 from quantviz.figures.panels import MOST_PIXELS
-from quantviz.figures.pooled_panels import picture_panels
+from quantviz.figures.panels_data import picture_panels
 from quantviz.figures.theme import THEMES, rgb
 
 X = torch.tensor([[1.0, -2.0, 0.5], [-0.25, 2.0, 0.0]])

@@ -11,9 +11,8 @@ from quantviz.figures.arrangement import PANELS
 from quantviz.figures.colour_ranges import symlog
 from quantviz.figures.panel_painter import panel_ramp
 from quantviz.figures.panels import panels_figure
-from quantviz.figures.panels_data import panels_data, result_panels
+from quantviz.figures.panels_data import WASHED_OUT, as_picture, panels_data, result_panels, with_value_scale
 from quantviz.figures.theme import GREYS, THEMES, rgb
-from quantviz.figures.value_scales import WASHED_OUT, as_picture, with_value_scale
 from quantviz.streaming.magnitude_spread import Spread
 from quantviz.ui.components.panels_bridge import color_scale
 from tests.helpers.panels import result

@@ -8,13 +8,18 @@ import torch
 import quantviz as qv
 from quantviz.analysis.scheme_comparison import MOST_SCHEMES, judged
 from quantviz.figures.arrangement import SIDE_BY_SIDE, arrange
-from quantviz.figures.compared_panels import COMPARED_VIEWS, compared_panels, strongest_in_pixels
+from quantviz.figures.compared_panels import (
+    COMPARED_VIEWS,
+    compared_panels,
+    strongest_in_pixels,
+    winner_ramp,
+    winner_ticks,
+    winner_values,
+)
 from quantviz.figures.panel_painter import panel_ramp
 from quantviz.figures.panels import panels_figure
-from quantviz.figures.panels_data import result_panels
-from quantviz.figures.pooled_panels import picture_panels
+from quantviz.figures.panels_data import picture_panels, result_panels
 from quantviz.figures.theme import THEMES, stops
-from quantviz.figures.winner_map import winner_ramp, winner_ticks, winner_values
 
 X = torch.randn(12, 20, generator=torch.Generator().manual_seed(0))
 SCHEMES = ("int4_per_tensor", "int4_per_row", "int8_per_column", "nf4_64")

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.panel_captions import panels_alt
+from quantviz.figures.arrangement import PanelsStyle
+from quantviz.figures.panel_painter import panels_alt
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import panels_data
 from quantviz.teaching.bug_handles import HANDLES, frames, value_written
@@ -284,7 +285,7 @@ def test_panels_draw_what_is_not_a_number(bad, shown_error):
         data = panels_data([[1.0, 2.0], [0.0, 3.0]], [[1.0, bad], [0.0, 1.0]], x_hat, error_view=shown_error)
         assert all(math.isfinite(end) for name in data.panels for end in data.panel(name)[1])
         for told in (False, True):
-            assert len(panels_figure(data, hover=told, printed=told).data) == 4
+            assert len(panels_figure(data, PanelsStyle(hover=told, printed=told)).data) == 4
         assert "4" in panels_alt(data) or "2" in panels_alt(data)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.figures.arrangement import PanelsStyle
 from quantviz.figures.histograms import histogram_data, histogram_figure
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
@@ -271,6 +272,6 @@ def test_every_convention_is_told_without_a_hitch(language):
             count += 1
         data = result_panels(r, error_view="steps")
         histogram_figure(histogram_data(r), language=language)
-        panels_figure(data, language=language)
+        panels_figure(data, PanelsStyle(language=language))
         assert torch.isfinite(torch.as_tensor(data.panel("q")[0])).all()
     assert count > 3 * len(qv.CONVENTIONS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantviz.figures.arrangement import USUAL_WIDTH
-from quantviz.ui.components.panels_bridge import Picture, bridge_width, chart_bridge
+from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
+from quantviz.ui.components.panels_bridge import PanelsPlace, Picture, bridge_width, chart_bridge
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
 
@@ -14,81 +15,69 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
+@dataclass(frozen=True)
+class PanelsWords:
+    """The words of panels in place of the usual ones."""
+
+    #: One title a panel.
+    titles: Sequence[str] | None = None
+    #: The hover card's labels and words of its values, see `pack_cells`.
+    card: Mapping[str, Any] = field(default_factory=dict)
+    #: The picture in a sentence, for people who cannot see it.
+    alt: str | None = None
+
+
+_USUAL_WORDS = PanelsWords()
+
+
+def page_style(bridge: str, usual_width: float = USUAL_WIDTH) -> PanelsStyle:
+    """Return the style of panels on this page: the session's language and theme, and the width in pixels that
+    the component `bridge` last reported, the usual one until it has.
+    """
+    width = bridge_width(bridge, usual_width)
+    return PanelsStyle(language(), theme(), width, enlarge=enlarge(width))
+
+
 def show_panels(
     data: PanelsData,
+    place: PanelsPlace,
+    style: PanelsStyle | None = None,
     *,
-    key: str,
-    bridge_area: Any,
-    area: Any,
     tensor_key: str,
     selected: tuple[int, int] | None = None,
-    on_cell: Callable[[], None] | None = None,
-    on_window: Callable[[], None] | None = None,
     first: str | None = None,
-    height: float | None = None,
-    usual_width: float = USUAL_WIDTH,
-    larger: float | None = None,
-    least_digit: float = 0,
-    bars: bool = True,
     picture: Picture | None = None,
-    group: str | None = None,
-    titles: Sequence[str] | None = None,
-    names: Mapping[str, Any] | None = None,
-    alt: str | None = None,
+    words: PanelsWords = _USUAL_WORDS,
 ) -> None:
-    """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
+    """Draw the panels into `place`, in the `page_style` if none is given.
 
-    The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
-    which begins at the panel called `first`, else at the last whose values are shown. `on_window` is run when
-    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
-    figure's where it has its own; `picture` its name and titles when saved. `usual_width` is the width until
-    the browser reports its own, `larger` the enlargement where it is not as on every page, and `least_digit`
-    the least height of a digit in pixels, below which none is printed. Without `bars` there are no colour
-    bars.
-    `group` is the key of the panels that these are zoomed and pointed at with; `titles`, `names` (of the
-    card's values, see `pack_cells`) and `alt` stand in place of the usual ones.
+    Args:
+        data: The arrays of the panels.
+        place: The containers in the page and their callbacks. On a phone the bridge, before the panels, shows
+            the switch between them.
+        style: The figure's language, colours and size.
+        tensor_key: A name of the tensor, with which the zoom stays; see `panels_figure`.
+        selected: Row and column of the cell marked in all panels.
+        first: The panel that a phone shows first; by default the last one whose values are shown.
+        picture: The name and titles of a saved picture.
+        words: Titles and labels in place of the usual ones.
     """
-    from quantviz.figures.panel_captions import panels_alt
+    from quantviz.figures.panel_painter import panels_alt
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 
-    bridge = f"{key}_bridge"
-    words = language()
-    colours = theme()
-    width = bridge_width(bridge, usual_width)
-    larger = enlarge(width) if larger is None else larger
-    with bridge_area:
+    style = style or page_style(place.bridge)
+    with place.bridge_area:
         chart_bridge(
-            bridge,
-            key,
-            data,
-            selected=selected,
-            width=width,
-            language=words,
-            theme=colours,
-            on_cell=on_cell,
-            on_window=on_window,
-            enlarge=larger,
-            first=first,
-            picture=picture,
-            group=group,
-            names=names,
+            place, data, style, selected=selected, first=first, picture=picture, card_words=words.card
         )
-    figure = panels_figure(
-        data,
-        language=words,
-        theme=colours,
-        width=width,
-        height=height,
-        tensor_key=tensor_key,
-        enlarge=larger,
-        titles=titles,
-        least_digit=least_digit,
-        bars=bars,
-    )
     # A double click shows the whole matrix, which plotly does not have.
     config = {**PANELS_CONFIG, "doubleClick": False}
     if picture:
         config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
-    area.plotly_chart(
-        figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words)
+    place.area.plotly_chart(
+        panels_figure(data, style, tensor_key=tensor_key, titles=words.titles),
+        key=f"{place.key}_chart",
+        theme=None,
+        config=config,
+        alt=words.alt or panels_alt(data, style.language),
     )

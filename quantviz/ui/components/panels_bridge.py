@@ -4,10 +4,10 @@
 data and never reports the page's width. A small component in the page (`quantviz/browser/panels_bridge.js`)
 does these things for the chart inside one keyed container:
 
-    width = bridge_width("bridge")
-    chart_bridge("bridge", "panels", data, selected=(0, 2), width=width, on_cell=moved)
-    with st.container(key="panels"):
-        st.plotly_chart(panels_figure(data, width=width, tensor_key="…"), theme=None, config=PANELS_CONFIG)
+    style = PanelsStyle(width=bridge_width("panels_bridge"))
+    place = PanelsPlace("panels", st.container(), st.container(key="panels"), on_cell=moved)
+    chart_bridge(place, data, style, selected=(0, 2))
+    place.area.plotly_chart(panels_figure(data, style, tensor_key="…"), theme=None, config=PANELS_CONFIG)
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quantviz.browser.packing import pack
-from quantviz.figures.arrangement import PANELS, USUAL_WIDTH
+from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, PanelsStyle
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
@@ -50,60 +51,72 @@ class Picture:
     subtitle: str
 
 
+@dataclass(frozen=True)
+class PanelsPlace:
+    """A place for panels in a page, with the callbacks of the events there."""
+
+    #: The key of the container that holds the chart, as in `st.container(key=…)`.
+    key: str
+    #: Where the bridge stands: before the panels, for on a phone it shows the switch between them.
+    bridge_area: Any
+    #: The chart's container, or a place in it.
+    area: Any
+    #: Called before the page runs when a cell was clicked; `clicked_cell(bridge)` returns its place.
+    on_cell: Callable[[], None] | None = None
+    #: Called before the page runs when another part of the matrix is looked at; the next figure is to show
+    #: what `zoomed_window(bridge)` returns. Without it a zoom stays in the browser.
+    on_window: Callable[[], None] | None = None
+    #: The key of the first of several charts that are zoomed, pointed at and switched together.
+    group: str | None = None
+
+    @property
+    def bridge(self) -> str:
+        """Return the key of the component, for `clicked_cell`, `zoomed_window` and `bridge_width`."""
+        return f"{self.key}_bridge"
+
+
 def chart_bridge(
-    key: str,
-    chart_key: str,
+    place: PanelsPlace,
     data: PanelsData,
+    style: PanelsStyle,
     *,
     selected: tuple[int, int] | None = None,
-    width: float = USUAL_WIDTH,
-    language: str = "en",
-    theme: str = "light",
-    group: str | None = None,
-    on_cell: Callable[[], None] | None = None,
-    on_window: Callable[[], None] | None = None,
-    enlarge: float = 1.0,
     first: str | None = None,
     picture: Picture | None = None,
-    names: Mapping[str, Any] | None = None,
+    card_words: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Connect a chart of panels to the page.
-
-    Call it before the container that holds the chart: on a phone the switch between the panels stands here.
+    """Connect the chart of panels in a place to the page: call it before the container that holds the chart.
 
     Args:
-        key: names the component, for `clicked_cell`, `zoomed_window` and `bridge_width`.
-        chart_key: the key of the container, as in `st.container(key=chart_key)`.
-        data: the data of the chart.
-        selected: row and column of the cell marked in all panels.
-        width: the width in pixels that the figure was laid out for.
-        language: of the card's words.
-        theme: "light" or "dark".
-        group: the `chart_key` of the first of several charts that are zoomed and switched together.
-        on_cell: called before the page runs when a cell was clicked; `clicked_cell(key)` returns its place.
-        on_window: called before the page runs when another part of the matrix is looked at; the next figure
-            is to show what `zoomed_window(key)` returns. Without it a zoom stays in the browser.
-        enlarge: how many times as large as usual everything is, for a projector.
-        first: the panel that a phone shows first.
-        picture: the name and titles of a saved picture.
-        names: the card's labels of its values; see `pack_cells`.
+        place: The chart's container and callbacks.
+        data: The data of the chart.
+        style: The style that the figure was laid out in.
+        selected: Row and column of the cell marked in all panels.
+        first: The panel that a phone shows first.
+        picture: The name and titles of a saved picture.
+        card_words: The card's labels and words of its values; see `pack_cells`.
     """
     if data.plain:
-        names = {**(names or {}), "labels": _plain_labels(language)}
-    component(_CELLS, _SCRIPT)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme, names))
+        card_words = {**card_words, "labels": _plain_labels(style.language)}
+    component(_CELLS, _SCRIPT)(
+        key=f"{place.bridge}_cells", data=pack_cells(data, place.key, style.theme, card_words)
+    )
     component(_STATE, _SCRIPT)(
-        key=key,
+        key=place.bridge,
         data={
-            **_state(chart_key, data.breakpoints, selected, width, language, theme, enlarge),
-            "group": group or chart_key,
+            "chart": place.key,
+            "group": place.group or place.key,
+            "selected": None if selected is None else list(selected),
             "first": first,
-            "windows": on_window is not None,
-            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle}
-            if picture
-            else None,
+            "width": style.width,
+            "breakpoints": {name: least * style.enlarge for name, least in data.breakpoints.items()},
+            "windows": place.on_window is not None,
+            "picture": picture and dataclasses.asdict(picture),
+            "labels": _labels(style.language),
+            "colors": _colours(style.theme),
         },
-        **({"on_cell_change": on_cell} if on_cell else {}),
-        **({"on_window_change": on_window} if on_window else {}),
+        **({"on_cell_change": place.on_cell} if place.on_cell else {}),
+        **({"on_window_change": place.on_window} if place.on_window else {}),
     )
 
 
@@ -128,10 +141,12 @@ def bridge_width(key: str, usual: float = USUAL_WIDTH) -> float:
     return usual if width is None else float(min(max(width, 240), 4000))
 
 
-def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str, Any] | None = None) -> bytes:
+def pack_cells(
+    data: PanelsData, chart_key: str, theme: str, words: Mapping[str, Any] = MappingProxyType({})
+) -> bytes:
     """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8.
 
-    `names` are "labels" of the card's values, where they are not the usual ones, and "words" in place of
+    `words` are "labels" of the card's values, where they are not the usual ones, and "words" in place of
     numbers.
     """
     from quantviz.figures.panels_data import ROUNDING
@@ -157,7 +172,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str, names: Mapping[str,
         "open": data.open,
         "told": told,
         "together": data.printed_together,
-        **(names or {}),
+        **words,
     }
     if data.pixels is not None:
         header["how"] = data.pixels.how
@@ -235,30 +250,16 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def _state(
-    chart_key: str,
-    breakpoints: Mapping[str, int],
-    selected: tuple[int, int] | None,
-    width: float,
-    language: str,
-    theme: str,
-    enlarge: float,
-) -> dict[str, Any]:
-    colors = THEMES[theme]
+@cache
+def _colours(theme: str) -> dict[str, str]:
+    colours = THEMES[theme]
     return {
-        "chart": chart_key,
-        "selected": list(selected) if selected is not None else None,
-        "width": width,
-        "breakpoints": {name: least * enlarge for name, least in breakpoints.items()},
-        "labels": _labels(language),
-        "colors": {
-            "text": colors.text,
-            "surface": colors.surface,
-            "line": colors.line,
-            "mark": colors.mark,
-            "halo": colors.mark_halo,
-            "font": colors.font,
-        },
+        "text": colours.text,
+        "surface": colours.surface,
+        "line": colours.line,
+        "mark": colours.mark,
+        "halo": colours.mark_halo,
+        "font": colours.font,
     }
 
 

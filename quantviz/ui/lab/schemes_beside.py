@@ -16,8 +16,14 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Granularity, PerChannel
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.panels import PanelsWords, show_panels
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    Picture,
+    bridge_width,
+    clicked_cell,
+    zoomed_window,
+)
 from quantviz.ui.lab.compared_engines import seen
 from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.lab.tensor_panels import (
@@ -65,28 +71,27 @@ def show_schemes_beside(
     panels = st.container(key=_KEY)
     show_panels(
         data,
-        key=_KEY,
-        bridge_area=bridge,
-        area=panels,
+        PanelsPlace(_KEY, bridge, panels, _clicked, _zoomed, group=PANELS_KEY),
         tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
-        on_cell=_clicked,
-        on_window=_zoomed,
         picture=Picture("quantviz-compared", state.source.title(language()), " · ".join(lettered)),
-        group=PANELS_KEY,
-        titles=[*(_title(found, k, names[k]) for k in which), say("contest.map")],
-        names={
-            "labels": {
-                **{
-                    letters[k].lower(): say("contest.card", letter=letters[k], what=say(f"panels.tab.{what}"))
-                    for k in which
+        words=PanelsWords(
+            titles=[*(_title(found, k, names[k]) for k in which), say("contest.map")],
+            card={
+                "labels": {
+                    **{
+                        letters[k].lower(): say(
+                            "contest.card", letter=letters[k], what=say(f"panels.tab.{what}")
+                        )
+                        for k in which
+                    },
+                    "winner": say("contest.map"),
+                    "lead": say("contest.ahead"),
                 },
-                "winner": say("contest.map"),
-                "lead": say("contest.ahead"),
+                "words": {"winner": [*letters[: len(names)], say("contest.tie"), "–"]},
             },
-            "words": {"winner": [*letters[: len(names)], say("contest.tie"), "–"]},
-        },
-        alt=say("contest.panels_alt", what=words, names=", ".join(lettered[k] for k in which)),
+            alt=say("contest.panels_alt", what=words, names=", ".join(lettered[k] for k in which)),
+        ),
     )
     pooled = "_pooled" if data.pixels is not None else ""
     st.caption(plain(sentences(say(f"contest.held_{what}"), say(f"contest.map_how{pooled}"))))

@@ -88,10 +88,11 @@ def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], Pan
     windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
     asked = windowed and st.session_state.get("picture_whole", False)
     if asked:
+        from quantviz.figures.arrangement import PanelsStyle
         from quantviz.figures.panels import panels_figure
 
         # As the page has it side by side, on a phone too.
-        figure = panels_figure(whole(), language=language(), theme=theme()).to_json()  # type: ignore[no-untyped-call]
+        figure = panels_figure(whole(), PanelsStyle(language(), theme())).to_json()  # type: ignore[no-untyped-call]
     for ending in ("png", "svg"):
         picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), chart, ending, figure)
     if windowed:

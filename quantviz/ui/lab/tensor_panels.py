@@ -14,8 +14,14 @@ from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.choice import choose_field
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.panels import page_style, show_panels
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    Picture,
+    bridge_width,
+    clicked_cell,
+    zoomed_window,
+)
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab import compared_engines
 from quantviz.ui.lab.navigation import show_pool
@@ -56,14 +62,10 @@ def show_tensor_panels(
         data = dataclasses.replace(data, cause=None)
     show_panels(
         compared_engines.lighted(data, lit),
-        key=PANELS_KEY,
-        bridge_area=bridge,
-        area=panels,
+        PanelsPlace(PANELS_KEY, bridge, panels, _clicked, _zoomed),
+        dataclasses.replace(page_style(BRIDGE_KEY), height=_height_on_wall()),
         tensor_key=tensor_key(state),
         selected=state.view.place(state.cell),
-        on_cell=_clicked,
-        on_window=_zoomed,
-        height=_height_on_wall(),
         picture=_picture(study, state),
     )
     return data
@@ -111,7 +113,7 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
     """Return the data of the panels: the cells in view, or, where they are more than the screen has room for,
     a pixel for many.
     """
-    from quantviz.figures.value_scales import as_picture, with_value_scale
+    from quantviz.figures.panels_data import as_picture, with_value_scale
 
     data = _linear_panels(study, state, end, width)
     if state.source.picture:
@@ -121,8 +123,7 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.figures.arrangement import pixels_for
-    from quantviz.figures.panels_data import result_panels
-    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels, result_panels
     from quantviz.streaming.frames import Patch
 
     view = state.view

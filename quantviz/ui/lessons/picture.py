@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
@@ -21,8 +20,8 @@ from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
+from quantviz.ui.components.panels import page_style, show_panels
+from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
@@ -181,8 +180,7 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
 
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:
     """Show the panels, and return their stamp."""
-    from quantviz.figures.panels_data import result_panels
-    from quantviz.figures.value_scales import as_picture
+    from quantviz.figures.panels_data import as_picture, result_panels
 
     data = result_panels(r, view=state.view).only(
         panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
@@ -193,34 +191,35 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     data = replace(data, plain=_SYMBOLS not in known)
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
-    bridge = st.container(key="lesson_bridge")
-    area = st.container(key=_PANELS)
-    larger = _larger()
-    bars = True
-    height: float | None
-    if larger:
+    place = PanelsPlace(
+        _PANELS,
+        st.container(key="lesson_bridge"),
+        st.container(key=_PANELS),
+        on_cell=session.safely(lambda: _clicked(now, state, pointing)),
+    )
+    if larger := _larger():
         lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))
-        height = larger * lower
+        style = replace(
+            page_style(place.bridge, LESSON_WIDTH),
+            height=larger * lower,
+            enlarge=larger,
+            least_digit=LEAST_DIGIT,
+            bars=bars,
+        )
     else:
         # A laptop has room for both, the panels and the ruler below them.
         rows, cols = data.shape
         low = _ABOVE_CURVE if "curve" in now.step.show else _ABOVE_RULER
         low -= _SLIDER * bool({"bits", "group"} & set(now.step.move))
         height = low if "number_line" in now.step.show and 2 * rows >= cols else None
+        style = replace(page_style(place.bridge), height=height)
     show_panels(
         data,
-        key=_PANELS,
-        bridge_area=bridge,
-        area=area,
+        place,
+        style,
         tensor_key=f"{now.id} {now.attempt}",
         selected=state.view.seen(selected, state.source.shape) if selected else None,
-        on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
-        height=height,
-        usual_width=LESSON_WIDTH if larger else USUAL_WIDTH,
-        larger=larger,
-        least_digit=LEAST_DIGIT if larger else 0,
-        bars=bars,
     )
     return data.stamp
 
