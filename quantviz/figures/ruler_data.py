@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.numbers import digits_for, number, short_number
+from quantviz.figures.ruler_detail import GridRow
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation
 from quantviz.quantization.grids import GRIDS

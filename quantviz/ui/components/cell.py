@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.export.cell_words import derivation, sentence
-from quantviz.figures.grid_rows import GridRow
+from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation
+
+#: The values alone, in all detail.
+_PLAIN = RulerDetail()
 #: Pixels of a digit in the cell's place, and around them.
 _DIGIT = 9
 _AROUND = 20
@@ -92,21 +95,20 @@ def show_cell_ruler(
     key: str,
     alone: bool = False,
     larger: float | None = None,
-    rows: tuple[GridRow, ...] = (),
-    bell: tuple[float, float] | None = None,
+    detail: RulerDetail = _PLAIN,
     curve: RangeCurve | None = None,
-    stage: str = "all",
 ) -> None:
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
     left out. `alone` shows no other value, for where their codes are hidden. `larger` is as for `show_ruler`.
-    `rows` are other grids below, `bell` is the normal density behind the dots, and `curve` the error against
-    the range. `stage` is the amount of detail, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    `detail` are the parts besides the values, and `curve` is the error against the range.
     """
     if why.cause == "left_out":
         return
     from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
-    picture = replace(ruler_of_cell(study, why), rows=rows, bell=bell, curve=curve, stage=stage)
+    picture = replace(
+        ruler_of_cell(study, why), rows=detail.rows, bell=detail.bell, stage=detail.stage, curve=curve
+    )
     label = ruler_sentence(why, picture, study.qparams, language())
     show_ruler(picture.alone() if alone else picture, key=key, label=label, larger=larger)
 

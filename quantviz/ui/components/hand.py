@@ -18,7 +18,7 @@ import numpy as np
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
-from quantviz.figures.grid_rows import GridRow
+from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_points
 from quantviz.lab.state import LabState
@@ -28,7 +28,7 @@ from quantviz.schemes.level_count import level_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
 from quantviz.ui.components.component import component, told
-from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
@@ -63,8 +63,8 @@ class Mark:
     #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved besides it.
     asked: bool
 
-    def told(self) -> dict[str, object]:
-        """Return its message to the browser."""
+    def payload(self) -> dict[str, object]:
+        """Return its data for the browser."""
         return {"on": self.on, "at": self.at, "asked": self.asked}
 
 
@@ -74,12 +74,7 @@ class LessonRuler:
 
     #: The handles that can be moved, of `quantviz.teaching.lessons.drags.HANDLES`.
     moves: tuple[str, ...]
-    #: Other grids below the comb.
-    rows: tuple[GridRow, ...]
-    #: Mean and deviation of the normal density behind the dots; none where it is not shown.
-    bell: tuple[float, float] | None
-    #: Amount of detail, of `quantviz.lab.picture_parts.RULER_STAGES`.
-    stage: str
+    detail: RulerDetail
     #: Whether the step shows panels.
     panels: bool
     #: Factor of enlargement on a projector; None elsewhere.
@@ -101,31 +96,50 @@ class LessonRuler:
         """Return the `handles` with whether the step has each: none as long as a mark is to be set."""
         if self.mark and self.mark.asked:
             return dict.fromkeys(handles, False)
-        own = {*self.moves, *(("zero",) if self.holds_codes else ())}
-        return {name: there and name in own for name, there in handles.items()}
+        names = {*self.moves, *(("zero",) if self.holds_codes else ())}
+        return {name: there and name in names for name, there in handles.items()}
 
     @property
     def holds_codes(self) -> bool:
         """Return whether the values go along with the zero point, so that all codes stay."""
         return "held_zero" in self.moves
 
-    def told(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """Return its data for the browser."""
-        mean, deviation = self.bell or (0.0, 0.0)
+        bell = self.detail.bell
         return {
             "phone_bar": False,
             "with_range": True,
             "panels": self.panels,
             "holds_codes": self.holds_codes,
-            "stage": self.stage,
+            "stage": self.detail.stage,
             "room": "tooth" in self.moves,
             # For the grid from before.
             "reserved": 1,
-            "rows": [asdict(row) for row in self.rows],
-            "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
-            "mark": self.mark.told() if self.mark else None,
+            "rows": [asdict(row) for row in self.detail.rows],
+            "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
+            "mark": self.mark.payload() if self.mark else None,
             "snap": self.snap,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class HandRuler:
+    """The ruler under a hand: a state's tensor, and the panels that follow the hand."""
+
+    #: The state's tensor under its scheme.
+    study: Study
+    state: LabState
+    #: The key of the panels' container.
+    chart: str
+    #: The checksum of the panels that show this state.
+    stamp: int
+    #: The ruler in a sentence, for people who cannot see it.
+    label: str
+    #: The error against the range, where it is drawn too.
+    curve: HandCurve | None = None
+    #: Whether nothing may be moved.
+    locked: bool = False
 
 
 def fits_hand(state: LabState) -> bool:
@@ -140,15 +154,9 @@ def has_program(scheme: Scheme) -> bool:
 
 
 def show_hand(
-    study: Study,
-    state: LabState,
+    ruler: HandRuler,
     *,
     key: str,
-    chart: str,
-    stamp: int,
-    label: str,
-    curve: HandCurve | None,
-    locked: bool,
     on_release: Callable[[], None],
     lesson: LessonRuler | None = None,
     pays: bool = False,
@@ -156,53 +164,36 @@ def show_hand(
     """Show the ruler of the selected cell's block, whose handles change the scheme or a value.
 
     Args:
-        study: The state's tensor under its scheme, small enough: see `fits_hand`.
-        state: The Lab's state.
+        ruler: The ruler, of a tensor that is small enough: see `fits_hand`.
         key: Names the component, for `released`.
-        chart: The key of the panels' container, which follow the hand.
-        stamp: The checksum of the panels that show this state.
-        label: The ruler in a sentence, for people who cannot see it.
-        curve: The error against the range, where it is drawn too.
-        locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` returns the change.
         lesson: Settings of the ruler in a lesson's step.
         pays: Whether a line below the ruler shows the cost to the other cells during a drag of the value.
     """
     component(_COMPONENT, _SCRIPT)(
-        key=key,
-        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, lesson, pays)),
-        on_release_change=on_release,
+        key=key, data=pack(*_small_payload(ruler, lesson, pays)), on_release_change=on_release
     )
 
 
 def show_far_hand(
-    study: Study,
-    state: LabState,
+    ruler: HandRuler,
     why: Explanation,
     *,
     key: str,
-    chart: str,
-    stamp: int,
-    label: str,
-    curve: HandCurve | None,
-    locked: bool,
+    on_release: Callable[[], None],
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
-    on_release: Callable[[], None],
 ) -> None:
     """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
-    `why` explains the selected cell, `curve` is the error against the range, where it is shown, `figures` are
-    the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` returned;
-    else as `show_hand`.
+    `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried`
+    those under the range that `asked(key)` returned; else as `show_hand`.
     """
-    component(_COMPONENT, _SCRIPT)(
-        key=key,
-        data=pack(
-            *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
-        ),
-        on_release_change=on_release,
-    )
+    header, arrays = _large_payload(ruler, why)
+    drag = asked(key)
+    header["figures"] = dict(figures)
+    header["tried"] = {"number": drag["number"], "figures": dict(tried)} if drag and tried else None
+    component(_COMPONENT, _SCRIPT)(key=key, data=pack(header, arrays), on_release_change=on_release)
 
 
 def asked(key: str) -> Mapping[str, Any] | None:
@@ -217,75 +208,91 @@ def released(key: str) -> Mapping[str, Any] | None:
     return message
 
 
-def _told_browser(
-    study: Study,
-    state: LabState,
-    chart: str,
-    stamp: int,
-    label: str,
-    curve: HandCurve | None,
-    locked: bool,
-    lesson: LessonRuler | None,
-    pays: bool,
-) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    from quantviz.compiled.javascript import packed_together
+def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a tensor that the browser quantizes by itself."""
     from quantviz.figures.panels_data import shown_places
 
-    result = study.result
-    scheme = state.scheme
-    shape = state.source.shape
+    state = ruler.state
+    result = ruler.study.result
     assert result is not None
-    choices = HandChoices.none() if locked else hand_choices(state)
+    choices = HandChoices.none() if ruler.locked else hand_choices(state)
+    handles = _handles(state, ruler.locked)
+    larger = enlarge_ruler()
     if lesson:
         choices = lesson.of(choices)
-    schemes = list(dict.fromkeys((scheme, *choices.formats.schemes, *choices.sizes.schemes)))
-    # Each as it is for the dtype of the tensor.
-    own = {each: each.on_input(study.x.dtype) for each in schemes}
-    programs = {each: program for each in schemes if (program := _program(own[each]))}
-    places = {each: i for i, each in enumerate(programs)}
-    sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
+        handles = lesson.handles(handles)
+        larger = lesson.enlarge
+    seen = shown_places(state.view, state.source.shape)
     header: dict[str, Any] = {
-        **_common(state, chart, stamp, label),
-        "shape": shape,
-        "selected": int(np.ravel_multi_index(state.cell, shape)),
+        **_common(ruler),
+        "shape": state.source.shape,
+        "selected": int(np.ravel_multi_index(state.cell, state.source.shape)),
+        "seen": seen.shape,
         # The numbers of a slice are not those of the whole tensor, which the browser has.
         "whole": scope_of(state) == "tensor",
-        **packed_together(programs.values()),
-        "variants": [_variant(own[each], shape, i, sizes.get(each)) for each, i in places.items()],
-        "current": places[scheme],
-        "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
-        "groups": _with_present(
-            [places[each] for each in choices.sizes.schemes if each in places], places[scheme]
-        ),
-        "handles": lesson.handles(_handles(state, locked)) if lesson else _handles(state, locked),
+        **_variants(ruler, choices),
+        "handles": handles,
         "curve": None,
-        **(lesson.told() if lesson else {}),
+        **(lesson.payload() if lesson else {}),
     }
     if pays:
-        # The value alone can be dragged: the ends of the range lie where the largest one does.
-        header |= {"bits": [], "groups": [], "with_range": True, "room": True}
-        header["handles"] = {name: name == "value" and free for name, free in header["handles"].items()}
-        filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
-        header["pays"] = {
-            "hint": say("hand.pays_hint"),
-            "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
-        }
-    larger = lesson.enlarge if lesson else enlarge_ruler()
+        header |= _pays(handles)
     header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger)}
-    seen = shown_places(state.view, shape)
-    header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
-    if curve is not None and range_counts(scheme):
-        header["curve"], points = curve.told()
+    if ruler.curve is not None and range_counts(state.scheme):
+        header["curve"], points = ruler.curve.payload()
         arrays |= points
-    found = _found(result)
-    if found:
-        header["found"] = {"id": "params" if result.range is None else "ranges", "names": list(found)}
-        arrays |= {f"found_{name}": grid.flatten().double().numpy() for name, grid in found.items()}
+    if grids := _searched(result):
+        header["found"] = {"id": "params" if result.range is None else "ranges", "names": list(grids)}
+        arrays |= {f"found_{name}": grid.flatten().double().numpy() for name, grid in grids.items()}
     return header, arrays
 
 
-def _found(result: QuantResult) -> NamedTensors:
+def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
+    """Return the schemes that handles go through and their programs, with the places of those of each
+    handle: the bits, and the sizes of groups.
+    """
+    from quantviz.compiled.javascript import packed_together
+
+    present = ruler.state.scheme
+    schemes = list(dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes)))
+    # Each as it is for the dtype of the tensor.
+    on_input = {each: each.on_input(ruler.study.x.dtype) for each in schemes}
+    programs = {each: program for each in schemes if (program := _program(on_input[each]))}
+    places = {each: i for i, each in enumerate(programs)}
+    sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
+    groups = [places[each] for each in choices.sizes.schemes if each in places]
+    if groups and places[present] not in groups:
+        groups.append(places[present])  # beyond the largest size are the blocks as they are
+    shape = ruler.state.source.shape
+    return {
+        **packed_together(programs.values()),
+        "variants": [_variant(on_input[each], shape, i, sizes.get(each)) for each, i in places.items()],
+        "current": places[present],
+        "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
+        "groups": groups,
+    }
+
+
+def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
+    """Return the settings of a ruler on which the value alone can be dragged, with its cost to other cells:
+    the ends of the range lie where the largest one does.
+    """
+    filled_in = ("before", "value", "zeroed_before", "zeroed", "times", "count")
+    return {
+        "bits": [],
+        "groups": [],
+        "with_range": True,
+        "room": True,
+        "handles": {name: name == "value" and free for name, free in handles.items()},
+        "pays": {
+            "hint": say("hand.pays_hint"),
+            "told": say("hand.pays", **{name: f"{{{name}}}" for name in filled_in}),
+        },
+    }
+
+
+def _searched(result: QuantResult) -> NamedTensors:
     """Return the tensors of a search, which the browser does not do: ranges, or scales and zero points."""
     from quantviz.quantization.result import block_values
 
@@ -297,78 +304,63 @@ def _found(result: QuantResult) -> NamedTensors:
     return {"lo": result.range.lo, "hi": result.range.hi}
 
 
-def _with_present(groups: list[int], present: int) -> list[int]:
-    """Return the variants of the handle of a group's size: beyond the largest are the blocks as they are."""
-    return groups if not groups or present in groups else [*groups, present]
-
-
-def _told_of_large(
-    study: Study,
-    state: LabState,
-    why: Explanation,
-    chart: str,
-    stamp: int,
-    label: str,
-    curve: HandCurve | None,
-    locked: bool,
-    figures: Mapping[str, str],
-    tried: Mapping[str, str] | None,
-    question: Mapping[str, Any] | None,
-) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a large tensor: its ends and the selected cell, as one block, which
+    is enough for the comb that a range gives.
+    """
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.ruler_data import ruler_of_cell
 
-    # The ends of the tensor and the selected cell, as one block: enough for the comb that a range gives.
+    study = ruler.study
     scheme = study.scheme
-    shape = _THREE
     lo, hi = why.range or (study.facts.lo, study.facts.hi)
-    bars = ruler_of_cell(study, why).histogram
     program = _program(scheme)
     assert program is not None
-    handles = {**_handles(state, True), "range": not locked and range_counts(scheme)}
     header: dict[str, Any] = {
-        **_common(state, chart, stamp, label),
+        **_common(ruler),
         "far": True,
         "whole": False,
-        "shape": shape,
+        "shape": _THREE,
         "selected": 2,
         **packed_together([program]),
-        "variants": [_variant(scheme, shape, 0, None)],
+        "variants": [_variant(scheme, _THREE, 0, None)],
         "current": 0,
         "bits": [],
         "groups": [],
-        "handles": handles,
+        "handles": {
+            **_handles(ruler.state, True),
+            "range": not ruler.locked and range_counts(scheme),
+        },
         "curve": None,
-        "figures": dict(figures),
-        "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
     }
-    arrays: dict[str, np.ndarray[Any, Any]] = {
+    arrays: Arrays = {
         "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
         "places": np.zeros(0, np.int32),
         "found_lo": np.array([lo], np.float64),
         "found_hi": np.array([hi], np.float64),
     }
-    if curve is not None:
-        header["curve"], points = curve.told(scheme.number_format.bits)
+    if ruler.curve is not None:
+        header["curve"], points = ruler.curve.payload(scheme.number_format.bits)
         arrays |= points
+    bars = ruler_of_cell(study, why).histogram
     if bars is not None:
         arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
     return header, arrays
 
 
-def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, Any]:
+def _common(ruler: HandRuler) -> dict[str, Any]:
     """Return the data of a tensor of any size for the browser."""
     from quantviz.compiled.javascript import write_metrics
 
-    own = THEMES[theme()]
+    colours = THEMES[theme()]
     refusals = {
         name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}") for name in (*_REFUSALS, "other")
     }
     return {
-        "chart": chart,
-        "stamp": stamp,
-        "label": label,
-        "symmetric": state.scheme.mode == "symmetric",
+        "chart": ruler.chart,
+        "stamp": ruler.stamp,
+        "label": ruler.label,
+        "symmetric": ruler.state.scheme.mode == "symmetric",
         "phone_bar": True,
         "panels": True,
         "with_range": False,
@@ -384,7 +376,12 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "metrics": write_metrics().packed(),
         "settings": {
             **ruler_settings(theme(), language()),
-            "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},
+            "colours": {
+                "border": colours.border,
+                "font": colours.font,
+                "text": colours.text,
+                "surface": colours.surface,
+            },
             "all_blocks": say("hand.all_blocks", count="{count}"),
             "refusals": refusals,
         },

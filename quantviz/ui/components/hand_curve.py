@@ -38,12 +38,16 @@ class CurveMark:
     #: Whether none has a smaller error: its name is written first.
     best: bool = False
 
-    def told(self, locked: bool) -> dict[str, object]:
-        """Return its message to the browser; `locked` marks cannot be taken."""
-        take = None if locked else {"kind": "scheme", "scheme": self.scheme}
-        told = say("stage.range.take", what=self.name)
-        own = {"at": self.at, "mse": self.mse, "label": self.label, "best": self.best}
-        return {**own, "told": told, "take": take}
+    def payload(self, locked: bool) -> dict[str, object]:
+        """Return its data for the browser; `locked` marks cannot be taken."""
+        return {
+            "at": self.at,
+            "mse": self.mse,
+            "label": self.label,
+            "best": self.best,
+            "told": say("stage.range.take", what=self.name),
+            "take": None if locked else {"kind": "scheme", "scheme": self.scheme},
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +65,8 @@ class HandCurve:
     #: Whether it is against the lower end alone, while the upper one stays.
     lower: bool = False
 
-    def told(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
-        """Return its message to the browser, with the points of `bits` if that cannot make them by itself."""
+    def payload(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
+        """Return its data for the browser, with the points of `bits` if that cannot make them by itself."""
         others = list(self.estimates.items())
         header: dict[str, Any] = {
             "key": self.key,
@@ -90,7 +94,7 @@ def complete_curve(
 
     A tap on one of the `marks` takes it unless `locked`; `points` are the exact ones of a large tensor.
     """
-    header: dict[str, Any] = {"key": key, "chart": chart, "marks": [mark.told(locked) for mark in marks]}
+    header: dict[str, Any] = {"key": key, "chart": chart, "marks": [mark.payload(locked) for mark in marks]}
     arrays: Arrays = {}
     if points is not None:
         header["points"] = {}

@@ -47,19 +47,13 @@ def show_lab_ruler(
         show_cell_ruler(why, study, key="cell_ruler")
     elif study.result is not None and hand.fits_hand(state):
         hand.show_hand(
-            study,
-            state,
+            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed),
             key=_HAND_KEY,
-            chart=PANELS_KEY,
-            stamp=panels.stamp,
-            label=label,
-            curve=curve,
-            locked=fixed,
             on_release=session.safely(_let_go),
             pays=pays,
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(study, why, state, panels.stamp, label, fixed, curve)
+        _show_far(hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed), why)
     else:
         show_cell_ruler(why, study, key="cell_ruler")
 
@@ -78,32 +72,18 @@ def _sentence(study: Study, why: Any) -> str:
 
 
 @fragment
-def _show_far(
-    study: Study,
-    why: Any,
-    state: LabState,
-    stamp: int,
-    label: str,
-    fixed: bool,
-    curve: HandCurve | None,
-) -> None:
+def _show_far(ruler: hand.HandRuler, why: Any) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
-    if session.state() != state:
+    if session.state() != ruler.state:
         st.rerun()  # The hand let go: the whole page follows.
     question = hand.asked(_HAND_KEY)
     hand.show_far_hand(
-        study,
-        state,
+        ruler,
         why,
         key=_HAND_KEY,
-        chart=PANELS_KEY,
-        stamp=stamp,
-        label=label,
-        curve=curve,
-        locked=fixed,
-        figures=metric_texts(study.measured.metrics),
-        tried=_tried(study, state, question) if question else None,
         on_release=session.safely(_let_go),
+        figures=metric_texts(ruler.study.measured.metrics),
+        tried=_tried(ruler.study, ruler.state, question) if question else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.grid_rows import GridRow
+from quantviz.figures.ruler_detail import GridRow, RulerDetail
 from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
@@ -94,21 +94,14 @@ def show_hand_ruler(
     if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
         picture = replace(ruler_of_cell(study, why), stage=now.step.ruler)
         label = ruler_sentence(why, picture, study.qparams, language())
+    curve = HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None
     hand.show_hand(
-        study,
-        state,
+        hand.HandRuler(study, state, chart, stamp, label, curve),
         key=_HAND,
-        chart=chart,
-        stamp=stamp,
-        label=label,
-        curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
-        locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
             now.step.move,
-            grid_rows(now),
-            bell_of(now) if "bell" in shown else None,
-            now.step.ruler,
+            ruler_detail(now, shown),
             panels,
             larger,
             _mark(now),
@@ -196,7 +189,12 @@ def bell_of(now: Now) -> tuple[float, float]:
 # ---- other grids --------------------------------------------------------------------------------
 
 
-def grid_rows(now: Now) -> tuple[GridRow, ...]:
+def ruler_detail(now: Now, shown: Collection[str]) -> RulerDetail:
+    """Return the parts of the step's ruler besides the values, of those that are `shown`."""
+    return RulerDetail(_grid_rows(now), bell_of(now) if "bell" in shown else None, now.step.ruler)
+
+
+def _grid_rows(now: Now) -> tuple[GridRow, ...]:
     """Return the rows below the ruler's comb: the grid from before, a wrong answer, and the right one."""
     rows = tuple(_rows(now))
     if RULER_STAGES.index(now.step.ruler) < RULER_STAGES.index("codes"):

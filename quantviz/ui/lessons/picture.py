@@ -26,8 +26,7 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
-    bell_of,
-    grid_rows,
+    ruler_detail,
     scene_in_hand,
     show_bits_in_hand,
     show_hand_ruler,
@@ -327,10 +326,8 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
             key="lesson_ruler",
             larger=larger,
             alone=bool(now.covered & set(PANEL_PARTS)),
-            rows=grid_rows(now),
-            bell=bell_of(now) if "bell" in show else None,
+            detail=ruler_detail(now, show),
             curve=range_curve(study) if "curve" in show else None,
-            stage=now.step.ruler,
         )
     if "number_line" in show and (now.place.lesson, now.place.step) == legend_home():
         _legend()
