@@ -12,8 +12,8 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.lab import sheet
-from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.turning import turn_to

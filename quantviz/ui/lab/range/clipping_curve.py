@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MinMax
 from quantviz.ui.components.hand_curve import HandCurve, complete_curve
-from quantviz.ui.lab.range_tab import block_asked_for, curve_marks, has_curve, is_far
+from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
+from quantviz.ui.lab.range.range_tab import block_asked_for, curve_marks, has_curve, is_far
 from quantviz.ui.lab.tensor import ask_study_of, kept
-from quantviz.ui.lab.tensor_panels import PANELS_KEY
 from quantviz.ui.shell.classroom import locked
 
 if TYPE_CHECKING:

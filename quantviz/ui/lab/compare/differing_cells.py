@@ -10,7 +10,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.ui.components.scheme_words import field_name, value_words
-from quantviz.ui.lab.compared_engines import Shown, engine_name, lit_cells, rule_name
+from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, lit_cells, rule_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import number, plain, say, sentences

@@ -14,8 +14,8 @@ from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab.folder import choose_dtype, choose_tensor, first_readable, label_of
-from quantviz.ui.lab.nonfinite import show_choice, take
+from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
+from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import keep_upload
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import say, say_error

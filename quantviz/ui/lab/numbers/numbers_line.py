@@ -9,8 +9,8 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.learning import learn_address, terms_of
+from quantviz.ui.lab.numbers.tiles import Tile, change_against, tile_name, tiles
 from quantviz.ui.lab.tensor import study_of
-from quantviz.ui.lab.tiles import Tile, change_against, tile_name, tiles
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import say
 

@@ -14,9 +14,9 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
+from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.lab.tensor_panels import PANELS_KEY
-from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment

@@ -10,7 +10,7 @@ from quantviz.evaluation.tables import metrics_csv
 from quantviz.export.files import scope_of
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
-from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.tensor import kept
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, say, theme

@@ -12,7 +12,7 @@ from quantviz.lab.state import LabState
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.typed import Typed
 from quantviz.ui.components.component import written
-from quantviz.ui.lab.nonfinite import show_choice, take
+from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked

@@ -17,7 +17,7 @@ from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab.nonfinite import show_choice, take
+from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS

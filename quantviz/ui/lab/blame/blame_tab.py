@@ -27,9 +27,9 @@ from quantviz.ui.components.phone_tables import (
     table_height,
 )
 from quantviz.ui.components.scheme_words import part_words
-from quantviz.ui.lab.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme

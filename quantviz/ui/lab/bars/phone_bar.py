@@ -12,8 +12,8 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.lab import sheet
-from quantviz.ui.lab.scheme_bar import (
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.scheme_bar import (
     button_words,
     choices,
     chosen,

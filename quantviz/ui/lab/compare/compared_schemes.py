@@ -22,10 +22,10 @@ from quantviz.ui.components.choice import choose, widen_list
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
 from quantviz.ui.components.scheme_words import convention_option, part_words
-from quantviz.ui.lab.navigation import block_words, clicked_line
-from quantviz.ui.lab.schemes_beside import choose_beside, show_schemes_beside
+from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
+from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number as shown

@@ -17,9 +17,9 @@ from quantviz.ui.components.choice import choose_field
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab import compared_engines
-from quantviz.ui.lab.navigation import show_pool
-from quantviz.ui.lab.tiles import measured
+from quantviz.ui.lab.compare import compared_engines
+from quantviz.ui.lab.numbers.tiles import measured
+from quantviz.ui.lab.picture.navigation import show_pool
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text

@@ -14,7 +14,13 @@ from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab.folder import MOST_OFFERED, allow_long_names, choose_tensor, first_readable, tensor_label
+from quantviz.ui.lab.sidebar.folder import (
+    MOST_OFFERED,
+    allow_long_names,
+    choose_tensor,
+    first_readable,
+    tensor_label,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.startup import turns

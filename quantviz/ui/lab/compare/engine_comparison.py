@@ -21,7 +21,7 @@ from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import engines_found, part_words
-from quantviz.ui.lab.compared_engines import (
+from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
     LIGHTS,
     Shown,
@@ -33,7 +33,7 @@ from quantviz.ui.lab.compared_engines import (
     measures_of,
     rule_name,
 )
-from quantviz.ui.lab.differing_cells import show_difference, show_differing_cells
+from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked, visible

@@ -30,10 +30,10 @@ from quantviz.ui.components.phone_tables import (
 )
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
-from quantviz.ui.lab.navigation import block_words, clicked_line
-from quantviz.ui.lab.scheme_bar import other_granularities
+from quantviz.ui.lab.bars.scheme_bar import other_granularities
+from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences

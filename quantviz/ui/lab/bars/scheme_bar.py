@@ -33,9 +33,9 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name
-from quantviz.ui.lab import sheet
-from quantviz.ui.lab.changed_along import show_what_changed_along
-from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.changed_along import show_what_changed_along
+from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked

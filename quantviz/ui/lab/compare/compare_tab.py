@@ -23,12 +23,12 @@ from quantviz.ui.components.phone_tables import (
     table_height,
 )
 from quantviz.ui.components.refusals import show_refused
-from quantviz.ui.lab import compared_engines, compared_schemes, engine_comparison
-from quantviz.ui.lab.engine_controls import group_of
-from quantviz.ui.lab.navigation import clicked_line
-from quantviz.ui.lab.rate_plot import show_rate_plot
+from quantviz.ui.lab.bars.engine_controls import group_of
+from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
+from quantviz.ui.lab.compare.rate_plot import show_rate_plot
+from quantviz.ui.lab.picture.navigation import clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences

@@ -18,9 +18,8 @@ from quantviz.ui.components.cell import select
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
-from quantviz.ui.lab.compared_engines import seen
-from quantviz.ui.lab.tensor import study_of
-from quantviz.ui.lab.tensor_panels import (
+from quantviz.ui.lab.compare.compared_engines import seen
+from quantviz.ui.lab.picture.tensor_panels import (
     BRIDGE_KEY,
     PANELS_KEY,
     error_end,
@@ -28,6 +27,7 @@ from quantviz.ui.lab.tensor_panels import (
     panels_of,
     tensor_key,
 )
+from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, plain, say, sentences
