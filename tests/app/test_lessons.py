@@ -30,7 +30,7 @@ from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, hint
@@ -584,7 +584,7 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
             return healthy(at.run())
 
     def let_go(now, *_, **__):
-        session.safely(lambda: moving._let_go(now))()
+        errors.safely(lambda: moving._let_go(now))()
 
     tapped()
     ((_, where),) = at.session_state["lesson_marks"].items()
