@@ -16,6 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, cast, get_type_hints
 
+from quantviz.door import plain_type
 from quantviz.errors import QuantVizError
 
 #: Each digit can be read in one way only: else a long one that ends in a letter is tried in all of them.
@@ -152,7 +153,9 @@ def _fields_of(kind: Any) -> Mapping[str, Any]:
     the time of reading a form.
     """
     kinds = get_type_hints(kind)
-    return MappingProxyType({f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"})
+    return MappingProxyType(
+        {f.name: plain_type(kinds[f.name]) for f in dataclasses.fields(kind) if f.name != "id"}
+    )
 
 
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:
