@@ -161,9 +161,17 @@ def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
 
 
 @functools.cache
+def field_types(kind: Hashable) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields. They are resolved once, which takes most of the time of
+    reading a text form.
+    """
+    return types.MappingProxyType(typing.get_type_hints(kind))
+
+
+@functools.cache
 def _wanted(kind: Hashable) -> dict[str, tuple[Any, str]]:
     """Return the types of a dataclass's fields and these types as text, by the fields' names."""
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     wanted = {}
     for field in dataclasses.fields(cast("type[Any]", kind)):
         plain = plain_type(hints[field.name])

@@ -10,9 +10,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import get_type_hints
 
-from quantviz.door import public_class, unfit_fields
+from quantviz.door import field_types, public_class, unfit_fields
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
@@ -268,11 +267,9 @@ FIELDS: tuple[str, ...] = (
 
 def _choices() -> Iterator[tuple[str, tuple[object, ...]]]:
     """Yield each field whose type names all its values, with these."""
-    kinds = get_type_hints(Arithmetic) | {
-        f"scale.{name}": kind for name, kind in get_type_hints(ScaleSpec).items()
-    }
     for name in FIELDS:
-        values = values_of(kinds[name])
+        owner = ScaleSpec if name.startswith("scale.") else Convention
+        values = values_of(field_types(owner)[name.removeprefix("scale.")])
         if values is not None:
             yield name, values
 
