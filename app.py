@@ -19,6 +19,7 @@ from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
+from quantviz.ui.shell.base_address import ProbeAnswers
 from quantviz.ui.shell.connection_words import watch_connection
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
@@ -100,4 +101,5 @@ def show_page() -> None:
 if __name__ == "__main__":
     show_page()
 else:
-    app = st.App(__file__, lifespan=starting(AHEAD), middleware=[Middleware(Announced)])
+    middleware = [Middleware(Announced), Middleware(ProbeAnswers)]
+    app = st.App(__file__, lifespan=starting(AHEAD), middleware=middleware)

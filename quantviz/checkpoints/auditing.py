@@ -253,7 +253,7 @@ class _Run:
             record = kept.get(key or "")
             found = None if record is None else audit_rows.read(record, pair)
             if found is not None:
-                self._found[at] = of_pair(found, pair, self._models[0])
+                self._found[at] = of_pair(found, pair, *self._models)
         if self._found:
             self._report(len(self._found), len(self._pairs))
 

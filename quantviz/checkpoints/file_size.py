@@ -87,6 +87,15 @@ def _as_written(name: str, shape: Shape, dtype: str, scheme: Scheme, given: int,
     return given
 
 
+def size_words(profile: Profile | None) -> str:
+    """Return the end of the key of the sentence on the basis of a size: a tool's files, their tensors alone,
+    or the recipes' own bits.
+    """
+    if profile is None or profile.files is None:
+        return "own_bits"
+    return "files_of" if profile.files.entry else "tensors_of"
+
+
 def has_header(entries: Sequence[Entry], files: Files) -> bool:
     """Return whether sizes have the header: it follows from the tensors, or is that of the file at hand."""
     return bool(files.entry) or _is_own(entries, files)

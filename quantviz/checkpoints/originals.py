@@ -74,6 +74,16 @@ class Original:
         x = x if self.of_columns is None else x * self.of_columns
         return x if self.of_rows is None else x / self.of_rows[start:stop].unsqueeze(1)
 
+    def as_stored(self, start: int, stop: int) -> torch.Tensor:
+        """Return the same values in the dtype in which they are stored, where they only changed places."""
+        if self.turned or self.shift or self.of_columns is not None or self.of_rows is not None:
+            return self.read(start, stop)
+        if self.rows is None:
+            return self.stored.rows_as_stored(start, stop)
+        at = self.rows[start:stop]
+        first = int(at.min())
+        return self.stored.rows_as_stored(first, int(at.max()) + 1)[at - first]
+
     def _lines(self, start: int, stop: int) -> torch.Tensor:
         lines = slice(start, stop)
         if self.turned:

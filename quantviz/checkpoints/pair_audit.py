@@ -47,10 +47,10 @@ def audited(
         threads: How many threads compare; the answer has the same bits for any.
     """
     found = _compared(pair, quantized.tensors, original.tensors, threads)
-    return of_pair(found, pair, quantized)
+    return of_pair(found, pair, quantized, original)
 
 
-def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel) -> TensorAudit:
+def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
     """Return the audit of a pair, with the facts that follow from its files alone."""
     # The number of values behind codes in an unknown layout comes from the original.
     known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
@@ -60,6 +60,9 @@ def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel) -> TensorAudit
     if pair.match:
         changes["matched"] = pair.match.how
         changes["match"] = pair.match
+        if len(pair.partners) == 1:
+            name = tensor_of(original.files, pair.partners[0].name)[0]
+            changes["original_file"] = original.files.get(name, "")
     if pair.item:
         parts = (part for part in pair.item.parts if part in quantized.files)
         changes["stored_bytes"] = sum(quantized.tensors.file.stored_bytes(part) for part in parts)

@@ -45,7 +45,7 @@ from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.stores.addresses import shown
+from quantviz.sources.stores.addresses import is_address, shown
 from quantviz.text import DEFAULT_LANGUAGE
 
 #: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
@@ -304,7 +304,7 @@ class Results:
                         number,
                         at,
                         stored_text(e.name),
-                        stored_text(shown(e.file)),
+                        stored_text(_whole_path(e.file)),
                         e.dtype,
                         json.dumps(shape_form(e)),
                         e.size,
@@ -409,6 +409,13 @@ class Results:
 def stored_text(name: str) -> str:
     """Return a tensor's name as SQLite takes it: a file may hold halves of characters."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _whole_path(file: str) -> str:
+    """Return the path of a file for any process, whatever its working folder, or its address without the
+    signature.
+    """
+    return shown(file) if is_address(file) else os.path.abspath(file)
 
 
 def _in(reason: Mapping[str, str] | None, language: str) -> str | None:

@@ -17,7 +17,7 @@ from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.importance import by_tensor, importances
 from quantviz.checkpoints.listing import Entry, Listing, Unmeasured
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
-from quantviz.checkpoints.profiles.presets import types_of
+from quantviz.checkpoints.profiles.presets import own_name, types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.recipes import recipe_id, refusal_of
 from quantviz.checkpoints.tensor_kinds import Kind, kind_of_tensor
@@ -82,7 +82,7 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
         # A file of vectors alone: these are measured, or the scan would be empty.
         aside = {at: why for at, why in aside.items() if why.key == "checkpoint.excluded"}
     profile = selection.profile
-    mixed = _mixed(profile, entries, named)
+    mixed = _mixed(profile, entries, named, has_importance=bool(selection.imatrix))
     changed = []
     for at, entry in enumerate(entries):
         if at in aside:
@@ -94,7 +94,10 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
     found = replace(listing, entries=tuple(changed), account=_without(listing.account, reasons))
-    return _weighed(found, selection, named) if selection.imatrix else found
+    if selection.imatrix:
+        found = _weighed(found, selection, named)
+    _check_importance(found, selection, named)
+    return found
 
 
 def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
@@ -190,8 +193,39 @@ def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) ->
             raise QuantVizError("checkpoint.preset_of", got=name, engine=engine)
 
 
+def _check_importance(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> None:
+    """Raise an error if a mixture of types has one for a tensor that its tool refuses without importance."""
+    presets = selection.profile.presets if selection.profile else {}
+    needing = {at: presets[name] for at, (name, _) in enumerate(named) if name in presets}
+    needing = {at: preset for at, preset in needing.items() if preset.needs_importance}
+    if not needing:
+        return
+    names = gguf_names([entry.name for entry in listing.entries])
+    schemes = [scheme for _, scheme in named]
+    for at, preset in needing.items():
+        without = []
+        for entry in listing.entries:
+            scheme = entry.schemes(schemes)[at]
+            if entry.unmeasured is None and entry.importance is None and scheme is not None:
+                name = own_name(entry.name, names)
+                if preset.refuses_without_importance(recipe_id(scheme), name):
+                    without.append(entry.name)
+        if without:
+            raise QuantVizError(
+                "checkpoint.preset_needs_importance",
+                got=named[at][0],
+                engine=selection.profile.name if selection.profile else "",
+                count=len(without),
+                names=", ".join(without),
+            )
+
+
 def _mixed(
-    profile: Profile | None, entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]]
+    profile: Profile | None,
+    entries: Sequence[Entry],
+    named: Sequence[tuple[str, Scheme]],
+    *,
+    has_importance: bool,
 ) -> dict[str, dict[str, Scheme]]:
     """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
     asked = [name for name, _ in named if profile is not None and name in profile.presets]
@@ -202,7 +236,9 @@ def _mixed(
     return {
         preset: {
             tensor: ALL_RECIPES[recipe]
-            for tensor, recipe in types_of(profile.presets[preset], shapes, names).items()
+            for tensor, recipe in types_of(
+                profile.presets[preset], shapes, names, has_importance=has_importance
+            ).items()
         }
         for preset in asked
     }

@@ -111,6 +111,8 @@ class TensorAudit(Picklable):
     is_weight: bool = False
     elements: int = 0
     stored_bytes: int = 0
+    #: The file, with its folder, of its partner; "" where it has none, or several.
+    original_file: str = ""
     #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
     oddities: tuple[str, ...] = ()
 
@@ -134,11 +136,16 @@ class _Seen:
             if not x.numel():
                 return
             low, high = torch.aminmax(x)
-        self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+        self.widen(float(low), float(high))
+
+    def widen(self, low: float, high: float) -> None:
+        """Take values, all of them finite, by the least and the largest."""
+        self._low = min(self._low, low)
+        self._high = max(self._high, high)
 
     def join(self, other: _Seen) -> None:
         """Add the values of another one."""
-        self._low, self._high = min(self._low, other._low), max(self._high, other._high)
+        self.widen(other._low, other._high)
         self.finite = self.finite and other.finite
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
@@ -161,14 +168,15 @@ def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band
     if weight.scheme is None:
         raise QuantVizError("audit.no_codes", name=weight.name)
     coded = weight.coded(start, stop)
-    own = x.read(start, stop)
+    own = x.as_stored(start, stop)
     own = own if weight.columns is None else own[:, weight.columns]
     folded = x.of_columns is not None or x.of_rows is not None
     # llama.cpp computes in float32.
     of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
     if folded:
         of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
-    return Band(weight.scheme, own, coded.q, coded.x_hat, coded.scale, coded.zero_point, (_SLACK_STEPS, of_x))
+    slack = (_SLACK_STEPS, of_x)
+    return Band(weight.scheme, own, coded.q, coded.given, coded.scale, coded.zero_point, slack)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +192,13 @@ class _Part:
 def _part_of(band: Band, count: int) -> _Part:
     values = _Seen()
     originals = _Seen()
-    values.take(band.x_hat)
-    originals.take(band.x)
-    found = compared(band, finite=values.finite and originals.finite, count=count)
+    found = compared(band, count=count)
+    if found.ends is None:
+        originals.take(band.x)
+        values.take(band.x_hat)
+    else:
+        originals.widen(*found.ends[0])
+        values.widen(*found.ends[1])
     return _Part(found, values, originals, _is_middle(band))
 
 

@@ -57,6 +57,13 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
     help="With --for: also take recipes that were measured by other arithmetic than the tool's.",
 )
 @click.option(
+    "--files-of",
+    "engine",
+    metavar="NAME",
+    help="Count the files that this engine's tool writes: llama.cpp, vllm, mlx, … --for counts those of its "
+    "tool. Without either: the recipes' codes and scales.",
+)
+@click.option(
     "--remeasure",
     "checkpoint",
     type=click.Path(),
@@ -78,6 +85,7 @@ def allocate(
     alpha: str | None,
     tool: str | None,
     other_arithmetic: bool,
+    engine: str | None,
     checkpoint: str | None,
     frontier: bool,
     output: Output,
@@ -91,14 +99,19 @@ def allocate(
     from quantviz.checkpoints.allocation import allocate as choose
     from quantviz.checkpoints.frontier import frontier_of
     from quantviz.checkpoints.table_files import read_table
-    from quantviz.export.allocations import export_allocation, suited
+    from quantviz.export.allocations import counted_as, export_allocation, suited
 
     if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
         raise QuantVizError("allocate.yaml_for_tools")
+    if engine is not None and tool is not None:
+        raise QuantVizError("allocate.files_of_tool", tool=tool, engine=engine)
     read = read_table(table)
     if checkpoint is not None:
         read = _measured_again(checkpoint, read, tool)
-    own = suited(read, tool or "json", other_arithmetic=other_arithmetic)
+    if engine is None:
+        own = suited(read, tool or "json", other_arithmetic=other_arithmetic)
+    else:
+        own = counted_as(read, engine)
     found = choose(
         read,
         budget_bits=budget_bits,
@@ -113,7 +126,12 @@ def allocate(
         files_of=own.engine,
     )
     if own.dropped:
-        say("cli.allocate.dropped", tool=tool, recipes=", ".join(own.dropped), own=", ".join(own.recipes))
+        say(
+            "cli.allocate.dropped",
+            tool=tool or engine,
+            recipes=", ".join(own.dropped),
+            own=", ".join(own.recipes),
+        )
     if tool:
         put(output, export_allocation(found, tool, other_arithmetic=other_arithmetic))
     elif frontier:
@@ -121,7 +139,7 @@ def allocate(
         write(output, [point.record() for point in (*shown.points, *shown.uniform)])
     else:
         write(output, [{"tensor": tensor, "recipe": recipe} for tensor, recipe in found.choice.items()])
-    _tell(found)
+    _tell(found, own.engine)
 
 
 def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
@@ -151,14 +169,20 @@ def _pin(pin: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _tell(found: Allocation) -> None:
-    """Print the allocation, its error and the next change on stderr."""
+def _tell(found: Allocation, engine: str | None) -> None:
+    """Print the allocation, the basis of its size, its error and the next change on stderr."""
+    from quantviz.checkpoints.file_size import size_words
+    from quantviz.checkpoints.profiles import PROFILES
+
+    profile = PROFILES[engine] if engine else None
     proven = "cli.allocate.found" if found.is_optimal else "cli.allocate.found_within"
     say(proven, gap=f"{found.gap_db:.1g}", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
     per_weight = found.bits_per_weight
     if per_weight is not None:
         whole = found.bits + found.choices.kept_bits
         say("cli.allocate.model", bits_per_weight=f"{per_weight:.4g}", gigabytes=f"{whole / 8e9:.4g}")
+        names = ", ".join(each.name for each in PROFILES.values())
+        say(f"cli.allocate.{size_words(profile)}", engine=profile.name if profile else "", engines=names)
     say(f"cli.allocate.{_error(found)}", cost=f"{found.cost:.4g}", sqnr_db=f"{found.sqnr_db:.4g}")
     following = found.next_change()
     if following is None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quantviz.cli.context import FOUND, INTERRUPTED, language
+from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.own_process import keep_memory
 from quantviz.quoting import shell_command
 from quantviz.text import text, visible
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.auditing import Audit
 
 #: The columns that a person is shown.
 _SHOWN = (
@@ -42,6 +47,7 @@ _SHOWN = (
     help="Compare on the workers of a Dask scheduler, such as tcp://10.0.0.5:8786.",
 )
 @takes_progress
+@takes_app
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
 def compare(
@@ -52,6 +58,7 @@ def compare(
     verify: bool,
     scheduler: str | None,
     progress: bool,
+    app: str | None,
     outputs_axis: dict[str, tuple[int, ...]],
     output: Output,
 ) -> None:
@@ -89,11 +96,16 @@ def compare(
     rows = found.rows(language())
     for sentence in found.messages(language()):
         click.echo(visible(sentence), err=True)
-    if output.format in ("html", "markdown"):
-        from quantviz.export.audit_report import audit_html, audit_markdown
+    links = {} if app is None else lab_links(app, _worst(found))
+    say_links(links)
+    if output.format == "html":
+        from quantviz.export.audit_report import audit_html
 
-        page = audit_html if output.format == "html" else audit_markdown
-        put(output, page(found, title=Path(quantized).name, language=language()))
+        put(output, audit_html(found, title=Path(quantized).name, language=language(), links=links))
+    elif output.format == "markdown":
+        from quantviz.export.audit_report import audit_markdown
+
+        put(output, audit_markdown(found, title=Path(quantized).name, language=language()))
     elif output.format == "table":
         write(output, [_shown(row) for row in rows])
     else:
@@ -105,6 +117,15 @@ def compare(
         say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=fail_under)
     if low or not found.is_sound:
         raise click.exceptions.Exit(FOUND)
+
+
+def _worst(found: Audit) -> Iterator[Shown]:
+    """Yield the originals of the worst tensors, each under the scheme of its quantized file."""
+    from quantviz.export.audit_report import worst_tensors
+
+    for each in worst_tensors(found):
+        if each.original_file and each.scheme is not None:
+            yield Shown(each.tensor, each.original_file, each.original, each.scheme)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

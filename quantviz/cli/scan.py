@@ -7,7 +7,7 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli.context import FOUND, INTERRUPTED, language
+from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
 from quantviz.cli.progress_line import ProgressLine, takes_progress
 from quantviz.cli.tensors import takes_outputs_axes
-from quantviz.errors import QuantVizError
 from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
@@ -94,12 +94,7 @@ _FOR_PEOPLE = (
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @takes_progress
-@click.option(
-    "--app",
-    metavar="ADDRESS",
-    help="Where the app is, such as http://localhost:8501/: also print the addresses of the worst tensors in "
-    "its Lab, and link them in a report.",
-)
+@takes_app
 @takes_outputs_axes
 @with_output(html=".html")
 def scan(
@@ -163,14 +158,15 @@ def scan(
 
     rows: Any = found.to_dict("records")
     summary = summary_of(found, language())
-    links = {} if app is None else _lab_links(summary, rows, app)
+    links = {} if app is None else lab_links(app, _worst(summary, rows))
     if output.format == "html":
         put(output, report(found, title=Path(path).name, language=language(), links=links))
     elif output.format == "table":
         write(output, _worst_first(rows), for_people=_FOR_PEOPLE)
     else:
         write(output, summarized(found, scanned.coverage[language()]))
-    _say_worst(summary, links)
+    _say_worst(summary)
+    say_links(links)
     constant = {row["tensor"]: None for row in rows if is_constant(row)}
     if constant:
         say("report.constant", count=len(constant), names=", ".join([*constant][:_NAMED]))
@@ -207,8 +203,8 @@ def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(shown or rows, key=lambda row: -math.inf if math.isnan(row["sqnr_db"]) else row["sqnr_db"])
 
 
-def _say_worst(summary: ScanSummary, links: Mapping[str, str]) -> None:
-    """Name the worst tensors under each recipe, and their addresses in the Lab."""
+def _say_worst(summary: ScanSummary) -> None:
+    """Name the worst tensors under each recipe."""
     for each in summary.recipes:
         worst = summary.worst(each.recipe, _NAMED)
         named = (
@@ -217,39 +213,18 @@ def _say_worst(summary: ScanSummary, links: Mapping[str, str]) -> None:
         if worst:
             names = text("report.between", language()).join(named)
             say("cli.scan.worst", recipe=each.recipe, names=names)
-    for address in [*links.values()][:_NAMED]:
-        click.echo(address, err=True)
 
 
-def _lab_links(summary: ScanSummary, rows: list[dict[str, Any]], app: str) -> dict[str, str]:
-    """Return the Lab's addresses of the worst tensors under the first recipe, each at its largest error; of
-    those that the app opens, because their files lie in its folder of data.
-
-    A sentence names that folder where the app would have to offer another one.
-    """
-    from quantviz.cli.lab_source import lab_source
-    from quantviz.cli.link import lab_address
+def _worst(summary: ScanSummary, rows: list[dict[str, Any]]) -> Iterator[Shown]:
+    """Yield the worst tensors under the first recipe, each at its largest error."""
     from quantviz.export.report import WORST
-    from quantviz.sources.local import FOLDER
 
     recipe = summary.recipes[0].recipe
     under = {row["tensor"]: row for row in rows if row["recipe"] == recipe}
-    links: dict[str, str] = {}
-    elsewhere: dict[str, None] = {}
     for each in summary.worst(recipe, WORST):
         row = under[each.tensor]
         cell = ",".join(map(str, row["max_error_at"]))
-        try:
-            source, folder = lab_source(row["file"], each.tensor)
-        except QuantVizError:
-            continue  # the Lab does not open it: a link would lead nowhere
-        if folder is None:
-            links[each.tensor] = lab_address(app, source, row["scheme"], cell)
-        else:
-            elsewhere[folder] = None
-    if elsewhere:
-        say("cli.scan.no_links", variable=FOLDER, folder=", ".join(elsewhere))
-    return links
+        yield Shown(each.tensor, row["file"], each.tensor, row["scheme"], cell)
 
 
 class _Cancelling:

@@ -82,16 +82,6 @@ def _store_apart(of: types.Type, name: str) -> Any:
     return one
 
 
-@intrinsic
-def _half_by_hand(typing, x):
-    """Round to float16, half to even."""
-
-    def generate(context, builder, signature, args):
-        return builder.fpext(builder.fptrunc(args[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(x), generate
-
-
 rint = np.rint
 floor = np.floor
 ceil = np.ceil
@@ -153,7 +143,7 @@ def fma(x, y, z):
 
 
 @inline_part
-def _half_plain(x):
+def half(x):
     """Round to float16, half to even."""
     raw = i8(bits(fabs(x)))
     usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
@@ -161,9 +151,6 @@ def _half_plain(x):
     subnormal = f4(f4(fabs(x) + f4(0.5)) - f4(0.5))
     rounded = select(fabs(x) < f4(2.0**-14), subnormal, select(usual < f4(65536.0), usual, f4(np.inf)))
     return select(x != x, x, copysign(rounded, x))
-
-
-half = _half_by_hand if by_hand("half") else _half_plain
 
 
 @inline_part

@@ -23,8 +23,12 @@ _STORES = (
     "store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))",
 )
 STORES_OF_ERRORS = ("store_error(error, at, {error})",)
-#: The same with steps in place of errors in steps.
-STORES_WITH_STEPS = (*_STORES[:4], "store_f8(steps, at, f8({step}))")
+#: Errors and steps, which lie in place of values, and inverses of steps in place of errors in steps.
+STORES_WITH_STEPS = (
+    "store_x_hat(x_hat, at, f4({step}))",
+    *_STORES[2:4],
+    "store_f8(steps, at, {inverse_step})",
+)
 #: The loop around a cell's lines: a chunk of cells, block after block. Arguments are numbers and addresses of
 #: arrays.
 _TEMPLATE = """
@@ -132,6 +136,9 @@ def source_of_cells(code: CellCode, by_element: bool, stores: tuple[str, ...] = 
     of_cell = [*index, *map(_renamed, code.of_cell)]
     results = {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
     results["step"] = _renamed(code.results["step"])
+    results["inverse_step"] = (
+        "inverse_step" if code.step_of_block else f"f8(1.0) / f8({code.results['step']})"
+    )
     results["in_steps"] = (
         "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
     )

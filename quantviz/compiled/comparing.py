@@ -8,105 +8,199 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.compiled.cell_functions import bits, fabs, plus, plus_product, select
-from quantviz.compiled.driving import CELLS_TOGETHER, put
-from quantviz.compiled.machine_code import f4, f8, i8, jit
+from quantviz.compiled.decoding import BRAIN, SINGLE, decode_brain, decode_half
+from quantviz.compiled.driving import put
+from quantviz.compiled.machine_code import f4, f8, i4, i8, jit
+from quantviz.compiled.result_sums import SUMS, TABLES
 
-#: The sums, in the order in which they are put down: of x to its fourth power, values, products, errors, and
-#: of error² and the same in steps, of cells that were not clipped and of those that were; how many were
-#: clipped, x that are 0, other x of which the value is 0.
-SUMS = (
-    *("x", "x2", "x3", "x4", "x_hat2", "x_x_hat", "e", "abs_e"),
-    *("kept_e2", "clipped_e2", "kept_steps2", "clipped_steps2", "clipped", "zeros", "zeroed"),
-)
-#: Tables that codes are counted in, in turn, so that one code after the same waits for nothing.
-TABLES = 4
+#: The places of the last three, which are counted.
+CLIPPED, ZEROS, ZEROED = range(len(SUMS) - 3, len(SUMS))
+#: Cells that are decoded and compared at a time: all that is made of them stays in a core's first cache.
+TILE = 1024
+#: How values follow from codes: they are given; (code − zero point) · scale; code · scale + zero point.
+GIVEN, SHIFTED, ADDED = range(3)
+#: The places of the extremes that are met: the keys of the least and largest x and value, whose order is
+#: that of the numbers; the bits of the largest error, and of the largest error of the nearest codes.
+LEAST_X, MOST_X, LEAST_VALUE, MOST_VALUE, LARGEST, OF_NEAREST = range(6)
 
 
 @jit
-def compare(cells, x, x_hat, q, place, of_blocks, arrays, slack, apart, code_min, near, hit, counts, sums):
-    """Compare a run of cells, all of which are finite, and return the bits of the largest error, and of the
-    largest error of the nearest codes.
+def compare(cells, originals, rule, q, place, of_blocks, tile, slack, apart, code_min, found):
+    """Compare a run of cells, decoding them a tile at a time. Sums that are not finite mean that a number is
+    not.
 
-    `cells` is the address of compiled arithmetic that puts steps where others put errors in steps; `x_hat`
-    and `q` are the values and codes of the file, `q` bytes. A code counts as nearest up to `slack[0]` steps
-    and `slack[1]` of x; `apart` marks the cells to leave out, or is empty. `near` counts nearest codes by
-    columns, `hit` marks blocks in which saturation changed a code, `counts` counts codes.
+    `cells` is the address of compiled arithmetic that puts steps and their inverses. `originals` are the
+    stored words, how they are stored, or the values where those are float32; `rule` says how values follow
+    from codes, by block, or gives them; `q` are the codes of the file, bytes, the least `code_min`. A code
+    counts as nearest up to `slack[0]` steps and `slack[1]` of x; `apart` marks the cells to leave out, or is
+    empty. Of what is `found`, `near` counts nearest codes by columns, `hit` marks blocks in which saturation
+    changed a code, `counts` counts codes.
     """
-    largest = np.int32(0)
-    of_nearest = np.int32(0)
+    words, stored, singles = originals
+    how, given, scale, zero_point = rule
+    decoded, decoded_bits, values, arrays = tile
+    near, hit, counts, sums, extremes = found
+    _, of_steps, errors, clipped, inverses = arrays
     _, length, width, _, bases = place
-    _, _, errors, clipped, steps = arrays
-    for start in range(0, x.size, CELLS_TOGETHER):
-        n = min(CELLS_TOGETHER, x.size - start)
-        put(cells, x, start, n, i8(0), place, of_blocks, arrays, i8(0))
-        own = x[start : start + n]
-        values = x_hat[start : start + n]
-        found, nearest = _add(own, values, errors[:n], clipped[:n], steps[:n], sums)
-        largest = max(largest, found)
-        of_nearest = max(of_nearest, nearest)
+    for start in range(0, q.size, TILE):
+        n = min(TILE, q.size - start)
         codes = q[start : start + n]
+        if stored == SINGLE:
+            own = singles[start : start + n]
+        else:
+            own = decoded[:n]
+            if stored == BRAIN:
+                decode_brain(words[start : start + n], decoded_bits[:n])
+            else:
+                decode_half(words[start : start + n], decoded_bits[:n])
+        if how == GIVEN:
+            x_hat = given[start : start + n]
+        else:
+            x_hat = values[:n]
+            _follow(codes, start, place, how, code_min < 0, scale, zero_point, x_hat)
+        put(cells, own, i8(0), n, i8(start), place, of_blocks, arrays, i8(0))
+        _add(own, x_hat, clipped[:n], inverses[:n], sums)
         for k in range(n):
             counts[k & (TABLES - 1), (i8(codes[k]) - code_min) & 255] += 1
+        saturated = sums[CLIPPED]
         done = 0
         while done < n:
-            line = (start + done) // length
             column = (start + done) % length
-            size = min(n - done, length - column)
-            lines = near[column : column + size]
-            _near(own[done:], values[done:], errors[done:], steps[done:], slack, lines)
+            last = min(done + length - column, n)
+            lines = near[column : column + last - done]
+            of_line = (own[done:last], x_hat[done:last], errors[done:last], of_steps[done:last])
+            _look(of_line, clipped[done:last], slack, lines, sums, extremes)
             if apart.size:
-                for k in range(size):
+                for k in range(done, last):
                     # It was counted already where it is near.
-                    if apart[start + done + k] and not _is_near(
-                        own[done + k], values[done + k], errors[done + k], steps[done + k], slack
-                    ):
-                        lines[k] += 1
-            for k in range(size):
-                if clipped[done + k]:
-                    hit[bases[line] + (column + k) // width] = True
-            done += size
-    return largest, of_nearest
+                    if apart[start + k] and not _is_near(own[k], x_hat[k], errors[k], of_steps[k], slack):
+                        lines[k - done] += 1
+            done = last
+        if sums[CLIPPED] > saturated:
+            _mark(clipped[:n], start, length, width, bases, hit)
 
 
 @jit
-def holds(errors, held, x_hat, x):
-    """Return whether a run's errors are those that are held, and these what its values are off by."""
-    others = 0
-    for k in range(x.size):
-        others += (errors[k] != held[k]) | (f4(x_hat[k] - x[k]) != held[k])
-    return others == 0
+def _follow(codes, start, place, how, signed, scale, zero_point, values):
+    """Put the values that follow from codes by the scales and zero points of their blocks."""
+    _, length, width, _, bases = place
+    done = 0
+    line = start // length
+    column = start % length
+    while done < codes.size:
+        block = bases[line] + column // width
+        end = min(done + length - column, codes.size)
+        last = done + width - column % width
+        while done < end:
+            last = min(last, end)
+            of_block = codes[done:last]
+            made = values[done:last]
+            if signed:
+                _decode(of_block.view(np.int8), how, scale[block], zero_point[block], made)
+            else:
+                _decode(of_block, how, scale[block], zero_point[block], made)
+            done = last
+            last += width
+            block += 1
+        line += 1
+        column = 0
+
+
+@jit
+def _decode(codes, how, scale, zero_point, values):
+    """Put the values of a block's codes."""
+    if how == SHIFTED:
+        for k in range(values.size):
+            values[k] = f4(f4(codes[k]) - zero_point) * scale
+    else:
+        for k in range(values.size):
+            values[k] = f4(f4(codes[k]) * scale) + zero_point
+
+
+@jit
+def _any(flags):
+    """Return whether a flag is set."""
+    found = np.uint8(0)
+    for flag in flags.view(np.uint8):
+        found |= flag
+    return found != 0
+
+
+@jit
+def _mark(clipped, start, length, width, bases, hit):
+    """Mark the blocks with a cell that saturation changed."""
+    done = 0
+    line = start // length
+    column = start % length
+    while done < clipped.size:
+        block = bases[line] + column // width
+        end = min(done + length - column, clipped.size)
+        last = done + width - column % width
+        while done < end:
+            last = min(last, end)
+            hit[block] |= _any(clipped[done:last])
+            done = last
+            last += width
+            block += 1
+        line += 1
+        column = 0
 
 
 @jit
 def _is_near(x, x_hat, nearest, step, slack):
-    allowed = f4(f4(slack[0] * f4(step)) + f4(slack[1] * fabs(x)))
+    allowed = f4(f4(slack[0] * step) + f4(slack[1] * fabs(x)))
     return not fabs(f4(x_hat - x)) > f4(fabs(nearest) + allowed)
 
 
 @jit
-def _near(x, x_hat, nearest, steps, slack, near):
+def _look(cells, clipped, slack, near, sums, extremes):
+    """Count what a part of a line has, and take its extremes."""
+    x, x_hat, nearest, steps = cells
+    outs = zeros = zeroed = i4(0)
+    least = least_value = i4(0x7FFFFFFF)
+    most = most_value = i4(-0x80000000)
+    largest = of_nearest = i4(0)
     for k in range(near.size):
-        near[k] += _is_near(x[k], x_hat[k], nearest[k], steps[k], slack)
+        a = x[k]
+        b = x_hat[k]
+        near[k] += i4(_is_near(a, b, nearest[k], steps[k], slack))
+        outs += i4(clipped[k])
+        zeros += i4(a == f4(0.0))
+        zeroed += i4((a != f4(0.0)) & (b == f4(0.0)))
+        key = bits(a)
+        key = i4(key ^ ((key >> i4(31)) & i4(0x7FFFFFFF)))
+        least = min(least, key)
+        most = max(most, key)
+        key = bits(b)
+        key = i4(key ^ ((key >> i4(31)) & i4(0x7FFFFFFF)))
+        least_value = min(least_value, key)
+        most_value = max(most_value, key)
+        largest = max(largest, bits(fabs(f4(b - a))))
+        of_nearest = max(of_nearest, bits(fabs(nearest[k])))
+    sums[CLIPPED] += outs
+    sums[ZEROS] += zeros
+    sums[ZEROED] += zeroed
+    extremes[LEAST_X] = min(extremes[LEAST_X], least)
+    extremes[MOST_X] = max(extremes[MOST_X], most)
+    extremes[LEAST_VALUE] = min(extremes[LEAST_VALUE], least_value)
+    extremes[MOST_VALUE] = max(extremes[MOST_VALUE], most_value)
+    extremes[LARGEST] = max(extremes[LARGEST], largest)
+    extremes[OF_NEAREST] = max(extremes[OF_NEAREST], of_nearest)
 
 
 @jit
-def _add(x, x_hat, nearest, clipped, steps, sums):
-    """Add up some cells; return the bits of the largest error, and of the largest of the nearest codes."""
+def _add(x, x_hat, clipped, inverse_steps, sums):
+    """Add up some cells."""
     x1 = x2 = x3 = x4 = values = products = bias = sizes = 0.0
-    kept = lost = kept_steps = lost_steps = outs = zeros = zeroed = 0.0
-    largest = np.int32(0)
-    of_nearest = np.int32(0)
+    kept = lost = kept_steps = lost_steps = 0.0
     for k in range(x.size):
         a = f8(x[k])
         b = f8(x_hat[k])
-        error = f4(x_hat[k] - x[k])
-        e = f8(error)
+        e = f8(f4(x_hat[k] - x[k]))
         square = a * a
-        out = f8(clipped[k])
-        step = select(e == 0.0, f8(0.0), e / steps[k])
+        step = select(e == 0.0, f8(0.0), e * inverse_steps[k])
         e2 = e * e
         steps2 = step * step
-        zero = f8(a == 0.0)
         x1 = plus(x1, a)
         x2 = plus(x2, square)
         x3 = plus_product(x3, square, a)
@@ -119,15 +213,8 @@ def _add(x, x_hat, nearest, clipped, steps, sums):
         lost = plus(lost, select(clipped[k], e2, f8(0.0)))
         kept_steps = plus(kept_steps, select(clipped[k], f8(0.0), steps2))
         lost_steps = plus(lost_steps, select(clipped[k], steps2, f8(0.0)))
-        outs = plus(outs, out)
-        zeros = plus(zeros, zero)
-        zeroed = plus(zeroed, select(a == 0.0, f8(0.0), f8(b == 0.0)))
-        largest = max(largest, bits(fabs(error)))
-        of_nearest = max(of_nearest, bits(fabs(nearest[k])))
     made = (
-        x1, x2, x3, x4, values, products, bias, sizes,
-        kept, lost, kept_steps, lost_steps, outs, zeros, zeroed,
+        x1, x2, x3, x4, values, products, bias, sizes, kept, lost, kept_steps, lost_steps,
     )  # fmt: skip
     for i, total in enumerate(made):
         sums[i] += total
-    return largest, of_nearest

@@ -91,7 +91,7 @@ class Compiler:
         return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
 
     def steps(self, code: CellCode, by_element: bool) -> int:
-        """Return the address of a cell's arithmetic that stores steps in place of errors in steps."""
+        """Return the address of a cell's arithmetic that stores errors, steps and their inverses."""
         return self._address(source_of_cells(code, by_element, STORES_WITH_STEPS))
 
     def sums(self, code: CellCode, by_element: bool, *, counted: bool = False) -> tuple[int, int]:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.compiled.driving import put
-from quantviz.compiled.hand_written import by_hand
-from quantviz.compiled.lanes import WIDTH
 from quantviz.compiled.machine_code import jit, kernel_part
-from quantviz.compiled.vector_maxima import largest_of_stretches
 from quantviz.evaluation.histogram_bins import ERROR_BINS
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf
@@ -40,14 +37,7 @@ def _up_to(edges, place):
 
 
 @kernel_part
-def _stretches_by_hand(columns, begin, most, near, far):
-    largest_of_stretches(
-        columns.ctypes.data, begin.ctypes.data, most.size, most.ctypes.data, near.ctypes.data, far.ctypes.data
-    )
-
-
-@kernel_part
-def _stretches_plain(columns, begin, most, near, far):
+def _find_stretches(columns, begin, most, near, far):
     """Find the largest of each stretch of `columns`, from begin[j] to before begin[j + 1].
 
     `near` and `far` take the places of the first and the last that is as large.
@@ -65,9 +55,6 @@ def _stretches_plain(columns, begin, most, near, far):
         far[j] = last
 
 
-_stretches = _stretches_by_hand if by_hand("stretches") else _stretches_plain
-
-
 @jit
 def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found_at):
     """Add a run, as the bits of its values: `found` are those of the cell of largest magnitude of each pixel,
@@ -82,7 +69,7 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
     begin = np.empty(count + 1, dtype=np.int32)
     for j in range(count + 1):
         begin[j] = min(max(cell_edges[first + j], cells[0]), cells[1]) - cells[0]
-    columns = np.empty(stride + WIDTH, dtype=np.int32)
+    columns = np.empty(stride, dtype=np.int32)
     i = _up_to(line_edges, lines[0]) - 1
     tallest = 0
     k = i
@@ -100,8 +87,8 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
         bottom = min(line_edges[i + 1], lines[1])
         start = (top - lines[0]) * stride
         tall = bottom - top
-        _largest_of_lines(bits, start, stride, tall, groups, columns[:stride])
-        _stretches(columns, begin, most, near, far)
+        _largest_of_lines(bits, start, stride, tall, groups, columns)
+        _find_stretches(columns, begin, most, near, far)
         _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
         down = top - line_edges[i]
         whole = line_edges[i + 1] - line_edges[i]

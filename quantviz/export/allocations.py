@@ -18,7 +18,7 @@ from quantviz.checkpoints.allocation import Allocation
 from quantviz.checkpoints.fused import fused_groups
 from quantviz.checkpoints.gguf_names import gguf_names
 from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.profiles import PRESETS, profile_of_export
+from quantviz.checkpoints.profiles import PRESETS, has_recipe, profile_named, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.recipes import scheme_named
 from quantviz.checkpoints.selection import kept_by
@@ -105,8 +105,29 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
         raise QuantVizError(
             "allocate.none_of_tool", tool=profile.name, got=", ".join(recipes), own=", ".join(profile.recipes)
         )
+    return _suited(rows, profile, own)
+
+
+def counted_as(table: Any, engine: str) -> Suited:
+    """Return the recipes and tensors of a table whose size in the files of an engine's tool is known.
+
+    Raises:
+        QuantVizError: There is no such engine, or it has none of the recipes.
+    """
+    rows = Rows.of(table)
+    profile = profile_named(engine)
+    own = tuple(name for name in dict.fromkeys(rows.recipes) if has_recipe(profile, name))
+    if not own:
+        got = ", ".join(dict.fromkeys(rows.recipes))
+        raise QuantVizError(
+            "allocate.none_of_engine", engine=profile.name, got=got, own=", ".join(profile.recipes)
+        )
+    return _suited(rows, profile, own)
+
+
+def _suited(rows: Rows, profile: Profile, own: tuple[str, ...]) -> Suited:
+    dropped = tuple(name for name in dict.fromkeys(rows.recipes) if name not in own)
     kept = tuple(kept_by(profile, rows.shapes()))
-    dropped = tuple(name for name in recipes if name not in own)
     return Suited(own, dropped, kept, profile.joins, profile.id)
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quantviz.checkpoints.account import BECAME, Side
 from quantviz.checkpoints.coverage_words import percent
-from quantviz.export.html_page import escaped, html_page
+from quantviz.export.html_page import escaped, html_page, linked
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.auditing import Audit
+    from quantviz.checkpoints.tensor_audit import TensorAudit
 
 #: Tensors that a table lists.
 _MOST_UNREAD = 50
 _WORST = 20
+#: Statuses of tensors whose errors are known.
+_COMPARED = ("ok", "not_same")
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 _STYLE = """
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -38,24 +41,43 @@ class _Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int = 0
+    #: Addresses to which rows lead, each from its first cell; "" where to none.
+    links: tuple[str, ...] = ()
 
 
 #: Columns of numbers.
 _NUMBERS = frozenset(("tensors", "weights", "values", "bytes", "sqnr", "cosine", "bits"))
 
 
-def audit_html(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return an audit as one page of HTML that needs no other file; names are text, whatever is in them."""
+def audit_html(
+    audit: Audit,
+    *,
+    title: str | None = None,
+    language: str = DEFAULT_LANGUAGE,
+    links: Mapping[str, str] | None = None,
+) -> str:
+    """Return an audit as one page of HTML that needs no other file; names are text, whatever is in them.
+
+    Args:
+        audit: The audit.
+        title: The page's heading.
+        language: "en" or "zh".
+        links: Addresses by tensor, to which the largest errors lead.
+    """
     heading = title or text("audit_report.title", language)
     verdict, *others = audit.messages(language)
     body = [f"<h1>{escaped(heading)}</h1>", f'<p class="verdict">{escaped(verdict)}</p>']
     body += [f"<p>{escaped(sentence)}</p>" for sentence in others]
-    for table in _tables(audit, language):
+    for table in _tables(audit, language, links or {}):
         head = "".join(
             f'<th scope="col"{_class(name)}>{escaped(text(f"audit_report.column.{name}", language))}</th>'
             for name in table.columns
         )
-        rows = "".join(f"<tr>{_cells(table.columns, row)}</tr>\n" for row in table.rows)
+        addresses = table.links or ("",) * len(table.rows)
+        rows = "".join(
+            f"<tr>{_cells(table.columns, row, address)}</tr>\n"
+            for row, address in zip(table.rows, addresses, strict=True)
+        )
         body += [
             f"<h2>{escaped(text(f'audit_report.heading.{table.id}', language))}</h2>",
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>',
@@ -66,12 +88,12 @@ def audit_html(audit: Audit, *, title: str | None = None, language: str = DEFAUL
 
 
 def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return an audit as Markdown: sentences, then tables."""
+    """Return an audit as Markdown: sentences, then tables. It has no links."""
     verdict, *others = audit.messages(language)
     parts = [f"# {_plain(title or text('audit_report.title', language))}", f"**{_plain(verdict)}**"]
     if others:
         parts.append("\n".join(f"- {_plain(sentence)}" for sentence in others))
-    for table in _tables(audit, language):
+    for table in _tables(audit, language, {}):
         head = (text(f"audit_report.column.{name}", language) for name in table.columns)
         under = ("--:" if name in _NUMBERS else "---" for name in table.columns)
         lines = [_line(head), _line(under), *(_line(map(_plain, row)) for row in table.rows)]
@@ -81,7 +103,13 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
     return "\n\n".join(parts) + "\n"
 
 
-def _tables(audit: Audit, language: str) -> Iterator[_Table]:
+def worst_tensors(audit: Audit) -> list[TensorAudit]:
+    """Return the tensors of the largest errors, as a report lists them."""
+    compared = [each for each in audit.tensors if each.status in _COMPARED]
+    return sorted(compared, key=lambda each: _low(each.metrics["sqnr_db"]))[:_WORST]
+
+
+def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_Table]:
     yield _coverage(audit, language)
     rows = audit.rows(language)
     unread = [row for row in rows if row["coverage"] == "not_read"]
@@ -95,8 +123,7 @@ def _tables(audit: Audit, language: str) -> Iterator[_Table]:
             ),
             max(0, len(unread) - _MOST_UNREAD),
         )
-    compared = [each for each in audit.tensors if each.status in ("ok", "not_same")]
-    worst = sorted(compared, key=lambda each: _low(each.metrics["sqnr_db"]))[:_WORST]
+    worst = worst_tensors(audit)
     if worst:
         yield _Table(
             "worst",
@@ -114,7 +141,8 @@ def _tables(audit: Audit, language: str) -> Iterator[_Table]:
                 )
                 for each in worst
             ),
-            len(compared) - len(worst),
+            sum(each.status in _COMPARED for each in audit.tensors) - len(worst),
+            tuple(links.get(each.tensor, "") for each in worst),
         )
 
 
@@ -158,8 +186,10 @@ def _class(column: str) -> str:
     return ' class="number"' if column in _NUMBERS else ""
 
 
-def _cells(columns: Sequence[str], row: Sequence[str]) -> str:
-    return "".join(f"<td{_class(name)}>{escaped(cell)}</td>" for name, cell in zip(columns, row, strict=True))
+def _cells(columns: Sequence[str], row: Sequence[str], address: str) -> str:
+    first, *others = map(escaped, row)
+    cells = (linked(address, first), *others)
+    return "".join(f"<td{_class(name)}>{cell}</td>" for name, cell in zip(columns, cells, strict=True))
 
 
 def _line(cells: Iterator[str] | map[str]) -> str:

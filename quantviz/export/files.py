@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Collection
+from typing import cast
 
 from quantviz.evaluation.tables import scheme_text
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
-from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.base import Source, comment, file_code
 from quantviz.tensors.views import MOST_PART
@@ -100,17 +102,21 @@ def scheme_code(scheme: Scheme) -> str:
 def brief_code(scheme: Scheme) -> str:
     """Return the scheme as Python without names of fields, and without default values at the end.
 
-    >>> brief_code(Scheme("int4")), brief_code(Scheme("uint4", "asymmetric"))
-    ("qv.Scheme('int4')", "qv.Scheme('uint4', 'asymmetric')")
+    >>> brief_code(Scheme("int4")), brief_code(Scheme("int1", "asymmetric"))
+    ("qv.Scheme('int4')", "qv.Scheme('int1', 'asymmetric')")
     """
-    usual = Scheme(scheme.format)
+    # Not a scheme of the default values: int1 has no symmetric one.
+    usual = {field.name: field.default for field in dataclasses.fields(Scheme)}
     given = [repr(scheme.format)]
     values = [
-        (repr(scheme.mode), scheme.mode == usual.mode),
-        (f"qv.{scheme.granularity!r}", scheme.granularity == usual.granularity),
-        (f"qv.{scheme.calibration!r}", scheme.calibration == usual.calibration),
-        (_convention_code(scheme.chosen), scheme.chosen == usual.chosen),
-        (repr(scheme.nonfinite), scheme.nonfinite == usual.nonfinite),
+        (repr(scheme.mode), scheme.mode == usual["mode"]),
+        (f"qv.{scheme.granularity!r}", scheme.granularity == usual["granularity"]),
+        (f"qv.{scheme.calibration!r}", scheme.calibration == usual["calibration"]),
+        (
+            _convention_code(scheme.chosen),
+            scheme.chosen == find_convention(cast(str, usual["convention"]), scheme.format),
+        ),
+        (repr(scheme.nonfinite), scheme.nonfinite == usual["nonfinite"]),
     ]
     while values and values[-1][1]:
         values.pop()

@@ -41,6 +41,17 @@ def html_page(
     )
 
 
+def linked(address: str, shown: str) -> str:
+    """Return HTML that leads to an address of the web; unchanged where there is none.
+
+    >>> linked("http://h/?a=1&b=2", "<i>w</i>"), linked("javascript:x", "w")
+    ('<a href="http://h/?a=1&amp;b=2"><i>w</i></a>', 'w')
+    """
+    if not address.startswith(("http://", "https://")):
+        return shown
+    return f'<a href="{escaped(address)}">{shown}</a>'
+
+
 def escaped(words: object) -> str:
     """Return untrusted text as HTML that shows it, with invisible characters spelled out."""
     return html.escape(visible(str(words)))

@@ -11,7 +11,7 @@ from typing import Any
 from quantviz.door import public
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
-from quantviz.export.html_page import escaped, html_page
+from quantviz.export.html_page import escaped, html_page, linked
 from quantviz.export.scan_summary import KindMap, Measurement, ScanSummary, kind_map, summary_of
 from quantviz.figures.numbers import number
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -83,8 +83,7 @@ def report(
         title: Its heading.
         recipe: The recipe whose worst tensors are listed; the first of the table if None.
         language: "en" or "zh".
-        links: Addresses by tensor, such as those that `quantviz link` prints: the worst tensors of a scan
-            lead there.
+        links: Addresses by tensor, such as those that `quantviz link` prints: the worst tensors lead there.
 
     Raises:
         QuantVizError: The table is empty or lacks a column, or has no such recipe.
@@ -98,7 +97,7 @@ def report(
 
     known_language(language)
     if isinstance(table, Audit):
-        return _put(audit_html(table, title=title, language=language), path)
+        return _put(audit_html(table, title=title, language=language, links=links), path)
     summary = summary_of(table, language)
     known = [each.recipe for each in summary.recipes]
     if recipe is not None and recipe not in known:
@@ -309,11 +308,7 @@ class _Page:
 
     def linked(self, tensor: str) -> str:
         """Return a tensor's name, which leads to the Lab where there is an address."""
-        name = escaped(tensor).replace(".", ".<wbr>")
-        address = self.links.get(tensor, "")
-        if not address.startswith(("http://", "https://")):
-            return name
-        return f'<a href="{escaped(address)}">{name}</a>'
+        return linked(self.links.get(tensor, ""), escaped(tensor).replace(".", ".<wbr>"))
 
     def unmeasured(self) -> str:
         """Return why tensors were not measured, each reason once with how many there are."""

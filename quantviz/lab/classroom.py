@@ -41,7 +41,7 @@ class Classroom:
     >>> hidden, locked = frozenset({"below"}), frozenset({"scheme"})
     >>> room = Classroom(hidden=hidden, locked=locked, answers="withheld", projector=True)
     >>> str(room)
-    '4.projector.withheld.no-below.lock-scheme'
+    '4.projector.withheld.no-below.lock-scheme.4'
     >>> Classroom.parse(str(room)) == room
     True
     >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS)))
@@ -66,8 +66,12 @@ class Classroom:
         parts += [self.answers] if self.answers != ANSWERS[0] else []
         parts += [_HIDE + name.replace(".", "-") for name in self._hidden_words()]
         parts += [_LOCK + name for name in LOCKABLE if name in self.locked]
-        # How many words follow: a link that was cut off between two of them is not taken for a whole one.
-        return ".".join([str(len(parts)), *parts] if len(parts) > 1 else parts)
+        if len(parts) < 2:
+            return ".".join(parts)
+        # The number of words at both ends: a link that was cut off between two of them, from either end, is
+        # not taken for a whole one.
+        count = str(len(parts))
+        return ".".join([count, *parts, count])
 
     def _hidden_words(self) -> Iterator[str]:
         whole = {
@@ -89,7 +93,7 @@ class Classroom:
     def parse(cls, form: str) -> Classroom:
         """Return the choices written as `form`; raise `QuantVizError` for any other text.
 
-        Links from before their words were counted have no number in front: they mean what they meant.
+        Older links have a number in front only, or none: they mean what they meant.
         """
         hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
             _HIDE + group: names for group, names in GROUPS.items()
@@ -101,12 +105,7 @@ class Classroom:
         # Two different ones are no link of ours: the later one must not open parts that the earlier one
         # closed.
         said: str | None = None
-        counted, *words = form.split(".") if form else [""]
-        if not counted.isdigit():
-            words = [counted, *words] if form else []
-        elif counted != str(len(words)):
-            raise QuantVizError("link.classroom_cut", got=len(words), counted=counted)
-        for part in words:
+        for part in _whole(form.split(".")) if form else ():
             if part in hide:
                 hidden.update(hide[part])
             elif part in lock:
@@ -120,6 +119,21 @@ class Classroom:
                     "link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock))
                 )
         return cls(frozenset(hidden), frozenset(locked), said or ANSWERS[0], projector)
+
+
+def _whole(words: list[str]) -> list[str]:
+    """Return a link's words without their numbers; raise `QuantVizError` where a number says that words are
+    missing.
+    """
+    starts = words[0].isdigit()
+    ends = len(words) > 1 and words[-1].isdigit()
+    inner = words[starts : len(words) - ends]
+    if ends and not starts:
+        raise QuantVizError("link.classroom_start", got=words[0])
+    for counted in words[:starts] + words[len(words) - ends :]:
+        if counted != str(len(inner)):
+            raise QuantVizError("link.classroom_cut", got=len(inner), counted=counted)
+    return inner
 
 
 def read_prompt(form: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from quantviz.evaluation.moments import Moments, number_of
@@ -15,12 +16,15 @@ from quantviz.quantization.qparams import largest_magnitude, stored_qparams
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import External
-from quantviz.schemes.granularity import Shape
+from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
+from quantviz.streaming.one_pass import DECODED
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, program_of
 from quantviz.tensors import blocks
+
+_Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +32,40 @@ class Band:
     """Some rows of a weight: the file's codes, values and scales, and the original values."""
 
     scheme: Scheme
-    x: torch.Tensor
+    #: The original's values, as they are stored: float32 or of half precision.
+    stored: torch.Tensor
     q: torch.Tensor
-    x_hat: torch.Tensor
+    #: The file's values; none where each follows from its code and its block's scale and zero point, in
+    #: float32: (code − zero point) · scale, or code · scale + zero point where that is a value.
+    given: torch.Tensor | None
     #: One number a block; 0 if all codes of the block have the same value.
     scale: torch.Tensor
     zero_point: torch.Tensor
     #: A code counts as nearest up to so many steps, and so much of the original's value.
     slack: tuple[float, float]
+
+    @cached_property
+    def x(self) -> torch.Tensor:
+        """Return the original's values, float32."""
+        return self.stored.float()
+
+    @cached_property
+    def x_hat(self) -> torch.Tensor:
+        """Return the file's values, float32."""
+        if self.given is not None:
+            return self.given
+        shape = tuple(self.q.shape)
+        layout = self.scheme.layout(shape)
+        scale, zero = (
+            blocks.expand(_grid(each, layout), layout, shape) for each in (self.scale, self.zero_point)
+        )
+        codes = self.q.float()
+        return codes * scale + zero if self.adds else (codes - zero) * scale
+
+    @property
+    def adds(self) -> bool:
+        """Return whether the zero point is the value of code 0."""
+        return self.scheme.zero_domain == "value"
 
     @property
     def params(self) -> QParams:
@@ -54,6 +84,16 @@ class Compared:
     #: Number of blocks, and of those in which saturation would change a code.
     blocks: int
     saturated: int
+    #: The least and the largest of the original's values, and of the file's, all of which are finite; none
+    #: where they were not looked for.
+    ends: tuple[tuple[float, float], tuple[float, float]] | None = None
+
+
+def _grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """Return one number for each block, float32."""
+    grid = blocks.to_grid(values, layout)
+    assert grid is not None
+    return grid.float()
 
 
 def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
@@ -83,7 +123,7 @@ def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
     return blocks.expand(stored, like.layout, like.shape) == 0
 
 
-def compared(band: Band, *, finite: bool, count: int) -> Compared:
+def compared(band: Band, *, count: int) -> Compared:
     """Return the comparison of a band of a weight with its original.
 
     Compiled code computes it if there is any, all values are finite, and the weight is large enough; counts
@@ -91,10 +131,9 @@ def compared(band: Band, *, finite: bool, count: int) -> Compared:
 
     Args:
         band: The rows.
-        finite: Whether all values are finite.
         count: The number of elements of the whole weight.
     """
-    kernels = finite and count > limits.FUSED and kernel_access.fixed_ready()
+    kernels = count > limits.FUSED and kernel_access.fixed_ready()
     found = _by_kernel(band) if kernels else None
     return by_reference(band) if found is None else found
 
@@ -107,80 +146,100 @@ def by_reference(band: Band) -> Compared:
 
 
 @lru_cache(maxsize=64)
-def _given(scheme: Scheme, shape: Shape) -> Scheme | None:
-    """Return the scheme with given scales; none if kernels cannot compare under it."""
+def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
+    """Return the scheme with given scales, and its blocks; none if kernels cannot compare under it."""
     given = scheme.replace(nonfinite="ignore", calibration=External())
-    return None if given.number_format.bits > 8 or any(given.problems(shape)) else given
+    if given.number_format.bits > 8 or any(given.problems(shape)):
+        return None
+    layout = given.layout(shape)
+    return (given, layout) if len(layout.view_shape) == 2 else None
 
 
 def _by_kernel(band: Band) -> Compared | None:
     """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
-    scheme = _given(band.scheme, tuple(band.x.shape))
-    if scheme is None:
+    shape = tuple(band.q.shape)
+    given = _given(band.scheme, shape)
+    if given is None:
         return None
-    layout = scheme.layout(tuple(band.x.shape))
-    if len(layout.view_shape) != 2:
-        return None
+    scheme, layout = given
     absmax = largest_magnitude(band.x) if scheme.arithmetic.scale.global_rule else torch.tensor(0.0)
     params = stored_qparams(band.params, absmax, scheme, layout)
     program = program_of(scheme, params, layout)
     if program is None:
         return None
-    stored = blocks.to_grid(band.scale, layout)
     apart = np.empty(0, np.bool_)
-    if stored is not None and bool((stored == 0).any()):
-        cells = blocks.expand(stored, layout, tuple(band.x.shape)) == 0
-        apart = cells.expand(band.x.shape).flatten().numpy()
-    return _run(band, scheme, program, params, apart)
+    stored = _grid(band.scale, layout)
+    if bool((stored == 0).any()):
+        cells = blocks.expand(stored, layout, shape) == 0
+        apart = cells.expand(shape).flatten().numpy()
+    return _run(band, layout, program, params, apart)
 
 
-def _run(band: Band, scheme: Scheme, program: Program, params: QParams, apart: np.ndarray) -> Compared | None:
-    from quantviz.compiled.comparing import SUMS, TABLES, compare
-    from quantviz.compiled.driving import CELLS_TOGETHER
+def _run(
+    band: Band, layout: BlockLayout, program: Program, params: QParams, apart: _Flags
+) -> Compared | None:
+    from quantviz.compiled.comparing import LARGEST, OF_NEAREST, TILE, compare
+    from quantviz.compiled.result_sums import SUMS, TABLES
+    from quantviz.compiled.run_kernels import numbers_of
 
-    layout = scheme.layout(tuple(band.x.shape))
-    levels = scheme.number_format.levels
-    near = np.zeros(band.x.shape[1], np.int64)
+    fmt = band.scheme.number_format
+    near = np.zeros(band.q.shape[1], np.int32)
     hit = np.zeros(layout.block_count, np.bool_)
     counts = np.zeros((TABLES, 256), np.int64)
     sums = np.zeros(len(SUMS))
-    x, x_hat = (each.contiguous().flatten().numpy() for each in (band.x, band.x_hat))
-    largest, of_nearest = compare(
+    extremes = np.array([0x7FFFFFFF, -0x80000000] * 2 + [0, 0], np.int32)
+    decoded = np.empty(TILE, np.float32)
+    compare(
         program.steps_address(),
-        x,
-        x_hat,
+        _words(band.stored),
+        _rule(band, layout),
         band.q.contiguous().flatten().view(torch.uint8).numpy(),
-        program.place(layout, 0, x.size, 0),
+        program.place(layout, 0, band.q.numel(), 0),
         (program.of_blocks(params), layout.block_count, *program.constants),
-        Buffers(CELLS_TOGETHER).arrays,
+        (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
         np.array(band.slack, np.float32),
         apart,
-        scheme.number_format.code_min,
-        near,
-        hit,
-        counts,
-        sums,
+        fmt.code_min,
+        (near, hit, counts, sums, extremes),
     )
-    if not math.isfinite(_of_bits(of_nearest)):
+    largest, of_nearest = extremes[[LARGEST, OF_NEAREST]].view(np.float32).tolist()
+    if not (np.isfinite(sums).all() and math.isfinite(of_nearest)):
         return None
     found = dict(zip(SUMS, map(number_of, sums.tolist()), strict=True))
     # The first codes are those of the format: a code has no other byte.
-    of_codes = torch.from_numpy(counts.sum(0)[:levels]).to(torch.float64)
+    of_codes = torch.from_numpy(counts.sum(0)[: fmt.levels]).to(torch.float64)
     moments = Moments(
         **found,
-        cells=number_of(x.size),
+        cells=number_of(band.q.numel()),
         e2=found["kept_e2"] + found["clipped_e2"],
-        max_error=number_of(_of_bits(largest)),
+        max_error=number_of(largest),
         codes_seen=(of_codes > 0).to(torch.float64),
         code_counts=of_codes,
     )
-    return Compared(moments, torch.from_numpy(near), layout.block_count, int(hit.sum()))
+    low, high, low_value, high_value = numbers_of(extremes[:4]).tolist()
+    ends = (low, high), (low_value, high_value)
+    return Compared(moments, torch.from_numpy(near).to(torch.int64), layout.block_count, int(hit.sum()), ends)
 
 
-def _of_bits(bits: int) -> float:
-    """Return the float32 of some bits.
+def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np.float32]]:
+    """Return values as the kernel takes them: words of 16 bits, how they are stored, or float32."""
+    from quantviz.compiled.decoding import BRAIN, HALF, SINGLE
 
-    >>> _of_bits(0x3F800000)
-    1.0
-    """
-    return float(np.int32(bits).view(np.float32))
+    flat = x.contiguous().flatten()
+    if x.dtype not in DECODED:
+        return np.empty(0, np.uint16), SINGLE, flat.float().numpy()
+    words = flat.view(torch.int16).numpy().view(np.uint16)
+    return words, BRAIN if x.dtype == torch.bfloat16 else HALF, np.empty(0, np.float32)
+
+
+def _rule(
+    band: Band, layout: BlockLayout
+) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return how the file's values follow from its codes, as the kernel takes it."""
+    from quantviz.compiled.comparing import ADDED, GIVEN, SHIFTED
+
+    none = np.empty(0, np.float32)
+    if band.given is not None:
+        return GIVEN, band.given.contiguous().flatten().numpy(), none, none
+    scale, zero = (_grid(each, layout).flatten().numpy() for each in (band.scale, band.zero_point))
+    return ADDED if band.adds else SHIFTED, none, scale, zero

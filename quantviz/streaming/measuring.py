@@ -195,10 +195,10 @@ def measure(
     missing = {name for name in reads if getattr(moments, name) is None}
     if missing:
         coder = None
-        if not missing.isdisjoint(OF_CELLS):
+        if not missing.isdisjoint(_OF_CELLS):
             params = _params_of_whole(stored, scheme, qparams, known)
             coder = Coder(scheme, params, stored.shape, path)
-        moments = dataclasses.replace(moments, **more_moments(stored, coder, missing, scheme, threads))
+        moments = dataclasses.replace(moments, **_more_moments(stored, coder, missing, scheme, threads))
     return Measured(
         scheme,
         stored.shape,
@@ -215,13 +215,13 @@ def measure(
 
 
 #: The fields of `Moments` that one pass over a tensor computes.
-ONE_PASS = frozenset(
+_ONE_PASS = frozenset(
     each.name
     for each in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), each.name) is not None
 )
 #: Those of its other fields for which codes or errors are computed again.
-OF_CELLS = frozenset({"abs_e", "code_counts"})
+_OF_CELLS = frozenset({"abs_e", "code_counts"})
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
         QuantVizError: There is no metric of one of the ids.
     """
     if ids is None:
-        return tuple(name for name, metric in METRICS.items() if metric.reads <= ONE_PASS)
+        return tuple(name for name, metric in METRICS.items() if metric.reads <= _ONE_PASS)
     wanted = tuple(ids)
     for name in wanted:
         if name not in METRICS:
@@ -249,12 +249,12 @@ def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
     return "quantviz.compiled.compiler" in sys.modules and bool(is_compiled(scheme, shape, by_axis=by_axis))
 
 
-def more_moments(
+def _more_moments(
     x: Stored, coder: Coder | None, wanted: Collection[str], scheme: Scheme, threads: int | None = None
 ) -> dict[str, torch.Tensor]:
     """Return those fields of `Moments` that take one more pass, in which the coder computes the cells again.
 
-    The coder may be None if no field in `OF_CELLS` is wanted.
+    The coder may be None if no field in `_OF_CELLS` is wanted.
     """
     pieces = list(runs_between(x.count, limits.PIECE))
     found: list[Moments | None] = [None] * len(pieces)

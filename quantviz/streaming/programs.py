@@ -40,7 +40,7 @@ class Program:
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
-    #: The address of a version with steps in place of errors in steps.
+    #: The address of a version that stores errors, steps and their inverses.
     steps_address: Callable[[], int]
     #: The address of a version for many ranges at once.
     trials_address: Callable[[], int]

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+import torch
 
+from quantviz.compiled.gaps import gaps_of
 from quantviz.door import public
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
-from quantviz.evaluation.moments import Moments
-from quantviz.quantization.input_dtype import on_stored
+from quantviz.evaluation.moments import Moments, number_of
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
-from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
-from quantviz.streaming.coding import Coder
-from quantviz.streaming.kernel_access import has_kernels
-from quantviz.streaming.measuring import ONE_PASS, measure, more_moments
-from quantviz.streaming.pieces import Buffers
-from quantviz.streaming.powers import power_sums
-from quantviz.streaming.readiness import scheme_ready
-from quantviz.tensors.lazy import InMemory
+from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.regions import bases_of
+from quantviz.streaming.threads import runs_between, shared_out
 
-#: Sums that follow from the tensor alone.
-_OF_POWERS = frozenset({"x", "x3", "x4"})
+Array = npt.NDArray[Any]
 
 
 @public
@@ -43,61 +39,68 @@ def metrics(r: QuantResult) -> dict[str, float]:
     >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
     170.8753
     """
-    made = _by_kernels(r) if isinstance(r, QuantResult) and r.x.numel() > limits.SMALL else None
-    if made is not None:
-        return made
-    refuse_other_than_results(r)
-    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
-
-
-def _by_kernels(r: QuantResult) -> dict[str, float] | None:
-    """Return the metrics of a result, from cells that kernels compute again by its scales; None if a cell
-    differs from the result's.
-
-    Computing them again takes less time than adding up the result's own tensors.
-    """
-    ours = not r.own_codes and r.whole is None and r.counted is None
-    if not ours or not has_kernels() or not scheme_ready(r.scheme, r.shape):
-        return None
-    x, scheme, _ = on_stored(InMemory(r.x), r.scheme)
-    given = ONE_PASS | ({"code_counts"} if scheme.number_format.bits <= 8 else set())
-    asked = [name for name, metric in METRICS.items() if metric.reads <= given]
-    given = ONE_PASS.union(*(METRICS[name].reads for name in asked))
-    more = {name for metric in METRICS.values() for name in metric.reads} - given
-    compared = _Compared(scheme, r)
-    # First find cells that were changed since: no metric may be computed from those.
-    sums = more_moments(x, compared, more - _OF_POWERS, scheme)
-    if compared.differs:
-        return None
-    one_pass = measure(r.x, r.scheme, qparams=r.qparams, metrics=asked).moments
-    powers = power_sums(x)
-    moments = dataclasses.replace(
-        one_pass, **sums, **{name: getattr(powers, name) for name in _OF_POWERS & more}
-    )
+    moments = None
+    if isinstance(r, QuantResult) and r.x.numel() > limits.SMALL and fixed_ready():
+        moments = _added_up(r)
+    if moments is None:
+        refuse_other_than_results(r)
+        moments = Moments.of(r)
     return metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), METRICS)
 
 
-class _Compared(Coder):
-    """A coder of runs of a result's tensor that compares its errors with the result's."""
+def _added_up(r: QuantResult) -> Moments | None:
+    """Return the moments of a result, added up by a kernel in one pass; None if an error is not the value
+    less x. They have the same bits for any number of threads.
+    """
+    from quantviz.compiled.result_sums import SUMS, TABLES, add_result
 
-    def __init__(self, scheme: Scheme, r: QuantResult) -> None:
-        super().__init__(scheme, r.qparams, r.shape)
-        self._x_hat, self._error = (each.flatten().numpy() for each in (r.x_hat, r.error))
-        #: Whether a cell's error differs from the result's, or the result's from x_hat - x.
-        self.differs = False
+    fmt = r.scheme.number_format
+    layout = r.layout
+    length = layout.view_shape[-1]
+    x, x_hat, error, clipped, q = (each.flatten().numpy() for each in (r.x, r.x_hat, r.error, r.clipped, r.q))
+    # The lowest byte of a code is enough, with a sign or without.
+    codes = q.view(np.uint8) if q.itemsize == 1 else q
+    scale = r.qparams.scale.to(torch.float32).flatten().numpy()
+    gaps = gaps_of(fmt)
+    pieces = list(runs_between(x.size, limits.PIECE))
+    sums = np.zeros((len(pieces), len(SUMS)))
+    found = np.zeros((len(pieces), 3), np.int64)
+    counts: list[Array] = []
 
-    def put(self, values: npt.NDArray[Any], start: int, made: Buffers) -> None:
-        """Write the errors of `values` into `made`, and compare them."""
-        if self.differs:
-            return
-        if self.is_compiled:
-            from quantviz.compiled import driving
+    def work(numbers: Iterator[int]) -> None:
+        own = np.zeros((TABLES, 2**fmt.bits), np.int64)
+        for k in numbers:
+            start, stop = pieces[k]
+            here = slice(start, stop)
+            found[k] = add_result(
+                x[here],
+                x_hat[here],
+                error[here],
+                clipped[here],
+                codes[here],
+                start,
+                (length, layout.block_shape[-1], start // length, bases_of(layout, start, stop)),
+                scale,
+                gaps,
+                fmt.code_min,
+                r.scheme.leaves_out,
+                own,
+                sums[k],
+            )
+        counts.append(own.sum(0)[: fmt.levels])
 
-            address, place, of_blocks = self.errors(start, start + len(values))
-            driving.put(address, values, 0, len(values), start, place, of_blocks, made.arrays, 0)
-        else:
-            super().put(values, start, made)
-        from quantviz.compiled.comparing import holds
-
-        here = slice(start, start + len(values))
-        self.differs |= not holds(made.arrays[2], self._error[here], self._x_hat[here], values)
+    shared_out(work, range(len(pieces)))
+    cells, largest, others = found.T
+    if others.any():
+        return None
+    of_sums = dict(zip(SUMS, map(number_of, np.add.reduce(sums).tolist()), strict=True))
+    of_codes = torch.from_numpy(np.add.reduce(counts)).to(torch.float64)
+    size = np.int32(largest.max()).view(np.float32)
+    return Moments(
+        **of_sums,
+        cells=number_of(int(cells.sum())),
+        e2=of_sums["kept_e2"] + of_sums["clipped_e2"],
+        max_error=number_of(float(size) if cells.any() else -torch.inf),
+        codes_seen=(of_codes > 0).to(torch.float64),
+        code_counts=of_codes,
+    )

@@ -110,6 +110,12 @@ class Stored(ABC):
         changed.
         """
 
+    def rows_as_stored(self, start: int, stop: int) -> torch.Tensor:
+        """Return some indices of the first axis, in the dtype in which they are stored where that is one of
+        half precision, else float32; not to be changed.
+        """
+        return self.read((slice(start, stop), *(slice(None),) * (len(self.shape) - 1)))
+
 
 class InMemory(Stored):
     """A tensor that lies in memory.

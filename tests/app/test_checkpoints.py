@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import html
 import json
 import math
+import os
 import sqlite3
 import subprocess
 import sys
@@ -47,6 +49,8 @@ VLLM = ("w4a16_g128", "w8a16_g128")
 HOSTILE = "model.layers.1.[x](javascript:alert(1))<b>.weight"
 FILE = "m/model.safetensors"
 FRESH = "z/fresh.safetensors"
+#: One that is scanned for no engine, under recipes of one.
+OWN = "z/own.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +68,21 @@ def scanned(tmp_path_factory):
     save_file({"secret": x}, elsewhere)
     (folder / "z").mkdir()
     save_file({"lm_head.weight": x, "model.layers.0.up.weight": x + 1}, folder / FRESH)
+    save_file({"model.layers.0.up.weight": x}, folder / OWN)
     write_dat(folder / "m/imatrix.dat", {"model.layers.0.up.weight": np.ones(128, np.float32)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUANTVIZ_DATA_DIR", str(folder))
         patch.setenv("QUANTVIZ_CACHE_DIR", str(cache))
         with Results() as results:
             run_scan(results, folder / FILE, VLLM, selection=Selection("vllm"))
-            # By its folder, as the command takes it too: the page offers the file.
-            run_scan(results, (folder / FILE).parent, RECIPES)
+            # By its folder and from another one, as the command may: the page offers the file.
+            patch.chdir(folder)
+            run_scan(results, Path(FILE).parent, RECIPES)
+            patch.chdir(base)
             run_scan(results, elsewhere, RECIPES)
         (folder / "old.sqlite").write_bytes((cache / "scans" / "results.sqlite").read_bytes())
+        with Results() as results:
+            run_scan(results, folder / OWN, VLLM)
         yield folder
 
 
@@ -306,6 +315,13 @@ def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_op
     assert state.source == source
 
 
+def test_files_of_a_scan_that_was_begun_elsewhere_are_whole_paths(scanned):
+    """Else the page could not open them: its working folder is another one."""
+    with Results(read_only=True) as results:
+        files = {row["file"] for scan in results.scans() for row in results.rows(scan.id)}
+    assert all(map(os.path.isabs, files))
+
+
 def test_a_file_whose_name_is_no_text_opens_by_its_link(scanned):
     strange = "\udcff.safetensors"
     (scanned / strange).write_bytes((scanned / FILE).read_bytes())
@@ -363,6 +379,21 @@ def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does
     # vLLM joins q, k and v: there is no choice.
     assert at.toggle(key="checkpoints_fused").value
     assert at.toggle(key="checkpoints_fused").disabled
+
+
+def test_a_size_says_what_it_is_of_and_leads_to_that_of_a_tool(scanned, monkeypatch):
+    """Without an engine it is the recipes' own; an engine that has them all is one press away."""
+    asked = []
+    monkeypatch.setattr(
+        ScanProcess, "start", lambda self, path, recipes, language, *more: asked.append((recipes, *more))
+    )
+    at = opened(f=as_link(OWN), a="6")
+    assert "codes and scales: no tool's file" in html.unescape(spent(at))
+    offered = [each.key for each in at.button if str(each.key).startswith("checkpoints_scan_for_")]
+    assert offered == ["checkpoints_scan_for_vllm"]
+    healthy(at.button(key=offered[0]).click().run())
+    assert asked == [(VLLM, "vllm", "")]
+    assert address(at)["e"] == "vllm"
 
 
 def pinned_table(at):

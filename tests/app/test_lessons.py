@@ -444,7 +444,8 @@ def test_a_teacher_can_withhold_the_answers():
 
 
 @pytest.mark.parametrize(
-    "damaged", sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below"], 2)
+    "damaged",
+    sample_of(["withhe1d", "", ["withheld", "shown"], "withheld.shown", "2.no-below", "no-below.2"], 2),
 )
 def test_a_damaged_class_setting_withholds_the_answers(damaged):
     at = opened(l="range_to_grid", p="3", k=damaged)
@@ -943,6 +944,40 @@ def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
     at = opened(l="range_to_grid", p="5")
     at.session_state["lesson_look"] = "full"
     assert b'"holds_codes"' in everything(healthy(at.run()))
+
+
+def test_the_bits_of_a_step_go_down_to_one():
+    """The code of int1 compared it with a symmetric one, which there is not, and the page failed."""
+    at = opened(l="range_to_grid", p="8")
+    start = lessons()["range_to_grid"].steps[7].scenes()[HERE].state
+    lowest = hand_choices(start).formats.values[-1]
+    moved(at, "range_to_grid", 7, 0, moved_by(start, {"kind": "format", "id": lowest}, ("bits",)))
+    assert b"int1 " in everything(at)
+    assert not at.error
+
+
+def test_an_error_below_a_step_leaves_its_buttons(monkeypatch):
+    """The buttons came a second time with the error, and the page failed for their equal keys."""
+
+    def fail(*args):
+        raise QuantVizError("lessons.same_answer")
+
+    monkeypatch.setattr("quantviz.ui.lessons.step.step_code", fail)
+    at = opened(l="range_to_grid", p="8")
+    assert [each.value.startswith("This was your first answer") for each in at.error] == [True]
+    assert at.button(key="lesson_next")
+
+
+def test_a_wall_has_the_names_that_its_words_speak_of():
+    """“Below the table, choose B” stood beside a table without names."""
+    at = opened(l="w8a32", p="5", k="projector")
+    step = lessons()["w8a32"].steps[4]
+    scenes = step.scenes()
+    names = at.selectbox(key="look_w8a32/4")
+    assert names.options == [words.say(scenes) for words, _ in step.table.rows]
+    for _, state in reversed(step.table.rows):
+        healthy(at.selectbox(key=names.key).set_value(state).run())
+        assert [tile.value for tile in at.metric] == [mse_of(scenes[state].state)]
 
 
 def looked_at(at):

@@ -461,7 +461,7 @@ def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
     assert titles(healthy(at)) == ["x", "x_hat"]
     assert prompts(at)
     # The teacher's own hand is on it.
-    assert address(at)["k"] == "3.projector.no-q.no-error"
+    assert address(at)["k"] == "3.projector.no-q.no-error.3"
     at.button(key="project_all").click()
     at.switch_page(session.LAB).run()
     assert titles(healthy(at)) == list(PANEL_PARTS)

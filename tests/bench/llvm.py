@@ -24,7 +24,7 @@ from quantviz.streaming import coding, pieces, ranges
 
 ROOT = Path(__file__).parents[2]
 #: Plain numba takes more than so many times as long as a piece that stays.
-BAR = 1.3
+BAR = 1.5
 SHAPE = (2048, 2816)
 #: Cells whose codes are made at a time.
 RUN = 2**15
@@ -37,6 +37,7 @@ SCHEMES = {
     "int4 groups of 32": "int4,symmetric,per_group(size=32),min_max,course",
     "int4 groups of 128": "int4,symmetric,per_group(size=128),min_max,course",
     "float8 rows": "float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course",
+    "mxfp4 blocks of 32": "float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling",
     "nf4 blocks of 64": "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
     "int8 to float16": "int8,asymmetric,per_channel(axis=0),min_max,course(value_dtype=float16)",
     "int8 fused": "int8,asymmetric,per_channel(axis=0),min_max,course(order=fused_multiply_add_round)",
@@ -44,11 +45,12 @@ SCHEMES = {
 }
 #: The work that each piece is for, by the beginning of its name.
 WORK = {
-    "sums": ("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128", "metrics, nf4"),
+    "sums": (
+        *("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128"),
+        *("metrics, float", "metrics, nf4", "metrics, mxfp4"),
+    ),
     "prefetch": ("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128"),
     "addresses": ("codes", "metrics, int4 groups of 8"),
-    "half": ("codes, int8 to float16", "metrics, int8 to float16"),
-    "stretches": ("largest", "four"),
 }
 
 
@@ -58,13 +60,12 @@ def works() -> dict[str, Callable[[], object]]:
 
     import quantviz as qv
     from quantviz.streaming import measuring
-    from quantviz.streaming.frames import Patch
-    from quantviz.streaming.overview import overview, pooled
     from quantviz.tensors.lazy import InMemory
 
     torch.set_num_threads(1)
     values = torch.empty(SHAPE).normal_(generator=torch.Generator().manual_seed(0))
-    x, patch, flat = InMemory(values), Patch(0, 0, *SHAPE), values.flatten().numpy()
+    x = InMemory(values)
+    flat = values.flatten().numpy()
     flat.flags.writeable = False
 
     def put(scheme: qv.Scheme) -> None:
@@ -80,11 +81,6 @@ def works() -> dict[str, Callable[[], object]]:
         scheme = qv.Scheme.parse(form)
         found[f"metrics, {name}"] = lambda scheme=scheme: measuring.measure(x, scheme)
         found[f"codes, {name}"] = lambda scheme=scheme: put(scheme)
-    rows = qv.Scheme("int8", granularity=qv.PerChannel(0))
-    qparams = ranges.qparams(x, rows)
-    for side in (64, 256, 512):
-        found[f"largest values, {side} × {side} pixels"] = lambda side=side: pooled(x, patch, (side, side))
-    found["four panels, 256 × 256 pixels"] = lambda: overview(x, rows, qparams, patch, (256, 256))
     return found
 
 

@@ -763,6 +763,22 @@ def a_question_and_what_it_asks_to_move_are_seen_at_once(page):
         assert ruler["y"] + ruler["height"] <= page.locator(".st-key-lesson_onward").bounding_box()["y"]
 
 
+#: Steps with nothing to move, whose buttons that commit lay under the bar at a phone's lower edge.
+UNDER_THE_BAR = [
+    ("zero_point_out_of_range", 2),
+    ("zero_point_out_of_range", 5),
+    ("float_formats", 7),
+    ("four_bits", 3),
+]
+
+
+def a_question_is_not_under_the_bar(page):
+    for lesson, step in sample_of(UNDER_THE_BAR, 1):
+        gone(page, lesson, step, until=".st-key-lesson_commit", lang="en")
+        commit = page.locator(".st-key-lesson_commit").bounding_box()
+        assert commit["y"] + commit["height"] <= page.locator(".st-key-lesson_onward").bounding_box()["y"]
+
+
 def rows_to_choose_from_are_as_high_as_a_finger(page):
     """They were 19 pixels high: the style named elements that Streamlit no longer has."""
     gone(page, "symmetric", 7, until="[data-testid=stRadioOption]")
@@ -841,6 +857,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
     a_question_comes_where_it_has_its_room(page)
     a_question_and_what_it_asks_to_move_are_seen_at_once(page)
+    a_question_is_not_under_the_bar(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     the_way_on_is_in_reach_and_stays_where_it_is(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")

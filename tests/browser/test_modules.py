@@ -13,6 +13,7 @@ from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call, by the module it is in.
 NAMES = {
+    "clicks": "extentOf, onPointerUp, takeEarlyClick",
     "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
     "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
     "windowOf, within",
@@ -379,6 +380,38 @@ def test_ink_is_read_on_its_ground(call, value, ink):
     assert call("inkOn", scale, value) == ink
 
 
+#: A click at a chart that is being drawn again, which comes as a matrix of 4 × 4 cells of 10 pixels.
+EARLY_CLICK = """rows => {
+    const sent = [], at = { clientX: 25, clientY: 15, isPrimary: true, pointerType: "mouse" };
+    const box = { left: 0, top: 0, width: 40, height: 40 };
+    const axis = { _offset: 0, _length: 40 };
+    const meta = { panels: ["x"], open: ["x"], rows, cols: 4, window: { top: 0, left: 0, rows, cols: 4 } };
+    const shown = { getBoundingClientRect: () => box };
+    const bridge = {
+        gd: null, cells: null, companions: [], container: shown, panel: "x", stop: new AbortController(),
+        press: { x: 25, y: 15, at: 0, touch: false, under: null }, send: (name, cell) => sent.push(cell),
+        extent: joined.extentOf({ meta: { ...meta, rows: 4, window: { ...meta.window, rows: 4 } } }),
+        later: (name, wait, act) => name === "send" && act(),
+    };
+    joined.onPointerUp(bridge, { ...at, timeStamp: 1 });
+    joined.takeEarlyClick(bridge);
+    const early = sent.length;
+    bridge.meta = meta;
+    const _fullLayout = { meta, width: 40, height: 40, xaxis: { ...axis, range: [-0.5, 3.5] } };
+    _fullLayout.yaxis = { ...axis, range: [rows - 0.5, -0.5] };
+    bridge.gd = { _fullLayout, querySelector: () => shown };
+    bridge.cells = { cols: 4, row_edges: [0, 1, 2, 3, 4].slice(0, rows + 1), col_edges: [0, 1, 2, 3, 4] };
+    for (const _ of [1, 2]) joined.takeEarlyClick(bridge);
+    return [early, sent];
+}"""
+
+
+@pytest.mark.parametrize(("rows", "cells"), [(4, [{"row": 1, "col": 2}]), (2, [])])
+def test_a_click_while_a_chart_is_drawn_again_counts_once_it_is_drawn(blank, rows, cells):
+    """It was lost, for the chart in sight was the old one. Another matrix has another cell there."""
+    assert blank.evaluate(EARLY_CLICK, rows) == [0, cells]
+
+
 @pytest.mark.parametrize(
     ("snap", "value", "snaps_to"),
     [
@@ -394,13 +427,17 @@ def test_ink_is_read_on_its_ground(call, value, ink):
 )
 def test_a_knob_snaps_to_what_a_question_is_about(blank, snap, value, snaps_to):
     """A finger did not hit 0, a tooth or the middle between two: a pixel of a phone is many steps wide."""
-    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ snapped, valueSnaps }};")
+    names = "snapped, valueSnaps, endSnaps"
+    blank.evaluate(LOAD, f"{read_script('hand_component')}\nwindow.snapping = {{ {names} }};")
     got = blank.evaluate(
         "([snap, value]) => snapping.snapped(value, snapping.valueSnaps("
         "{ snap, levels: Float64Array.of(-1, 1, 2, 3) }), 50)",
         [snap, value],
     )
     assert got == snaps_to
+    # An end of the range has no teeth to snap to, but 0.
+    end = blank.evaluate("snap => snapping.snapped(0.05, snapping.endSnaps({ snap }), 50)", snap)
+    assert end == (0 if "zero" in snap else 0.05)
 
 
 def test_what_is_typed_is_spelled_as_names_are(browser):

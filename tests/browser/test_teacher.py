@@ -170,7 +170,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
         page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
         page.locator(".st-key-teacher_opens button").nth(1).click()
-        link = f"{app}/lab?k=2.no-error.lock-scheme"
+        link = f"{app}/lab?k=2.no-error.lock-scheme.2"
         link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
         page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
@@ -190,7 +190,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         class_page = opening.value
         class_page.wait_for_selector(".st-key-panels .js-plotly-plot")
         wait_idle(class_page)
-        assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme"
+        assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme.2"
         assert class_page.locator(".st-key-bits [role=radio]").first.is_disabled()
         assert class_page.evaluate(
             "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"

@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import math
 import random
 import re
 
@@ -158,6 +159,23 @@ def test_an_audit_says_how_much_it_read_in_every_form(tmp_path, language):
     part = qv.audit(*paths).account.coverage("quantized").not_read
     assert f"| {part.tensors} | {part.weights} |" in lines
     assert f'<td class="number">{part.tensors}</td><td class="number">{part.weights}</td>' in page
+
+
+def test_the_report_of_an_audit_leads_to_the_lab(tmp_path, monkeypatch):
+    """As that of a scan does: where the app opens the original, under the scheme of the quantized file."""
+    quantized = written(tmp_path / "q" / "q.safetensors", int8(layouts.llama()))
+    original = written(tmp_path / "o" / "o.safetensors", layouts.llama())
+    asked = (quantized, original, "--app", "http://h:8501/", "--format", "html")
+    assert "<a href" not in compared(*asked).stdout
+    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path / "o"))
+    page = compared(*asked).stdout
+    worst = min(qv.audit(quantized, original).tensors, key=lambda each: each.metrics.get("sqnr_db", math.inf))
+    address, name = re.search(r'<td><a href="(http://h:8501/lab[^"]*)">([^<]*)</a>', page).groups()
+    assert name == worst.tensor
+    read = CliRunner().invoke(quantviz, ["link", html.unescape(address), "--format", "json"])
+    told = json.loads(read.stdout)
+    assert (told["scheme"], told["shape"]) == (str(worst.scheme), [*worst.shape])
+    assert worst.original in told["title"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import math
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -23,6 +24,7 @@ from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
 from quantviz.text import languages
 from tests.helpers import ROOT
+from tests.helpers.importance_file import write_dat
 from tests.helpers.twins import write_gptq
 
 #: Rows of 96 divide into groups of 32, not into blocks of 256; rows of 256 into both.
@@ -251,17 +253,38 @@ def asked_as(preset):
     return name if name in PRESETS else f"{name}_file"
 
 
+def importance_of(model, path):
+    """Return an importance matrix of 1 for all that llama-imatrix sees, as the record's."""
+    weights = {}
+    for name, shape, _ in RECORDED[model]["tensors"]:
+        if name.startswith("blk.") and len(shape) > 1 and "gate_inp" not in name:
+            weights[name] = np.ones(shape[-1] * (shape[0] if len(shape) > 2 else 1))
+    return str(write_dat(path / "imatrix.dat", weights))
+
+
+@pytest.mark.parametrize("form", ["plain", "weighed"])
 @pytest.mark.parametrize("model", RECORDED)
-def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
+def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, form, tmp_path):
+    """Without an importance matrix and with one, by which it chooses other types in some."""
     source = tmp_path / "source.gguf"
     with source.open("wb") as file:
         file.truncate(RECORDED[model]["size"])  # only its size is asked for
     tensors = RECORDED[model]["tensors"]
     # In any order: llama.cpp has one of its own.
     entries = [Entry(name, str(source), "float16", tuple(shape), size) for name, shape, size in tensors][::-1]
-    encoded = {each: own for each, own in RECORDED[model]["presets"].items() if each.lower() not in UNENCODED}
+    encoded = {
+        each: own for each, own in RECORDED[model]["presets"][form].items() if each.lower() not in UNENCODED
+    }
+    assert {asked_as(each) for each in encoded} == set(PRESETS)
+    matrix = importance_of(model, tmp_path) if form == "weighed" else ""
+    selection = Selection("llama_cpp", imatrix=matrix)
+    for preset in [each for each, own in encoded.items() if own is None]:
+        with pytest.raises(QuantVizError, match="--imatrix") as error:
+            selected(Listing(tuple(entries)), selection, recipes_named(asked_as(preset)))
+        assert error.value.key == "checkpoint.preset_needs_importance"
+        del encoded[preset]
     named = recipes_named(map(asked_as, encoded))
-    found = selected(Listing(tuple(entries)), Selection("llama_cpp"), named).entries
+    found = selected(Listing(tuple(entries)), selection, named).entries
     sizes = file_sizes(found, named, PROFILES["llama_cpp"].files)
     for at, (preset, written) in enumerate(encoded.items()):
         types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
@@ -275,27 +298,50 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, tmp_path):
         assert sizes[asked_as(preset)] == pytest.approx(written["size"], rel=1e-3), preset
 
 
+def test_a_tensor_without_importance_is_refused_where_llama_quantize_refuses_it(tmp_path):
+    """By name, where the matrix lacks it; the embedding needs none, and other presets none at all."""
+    names = ["token_embd.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight"]
+    entries = [Entry(name, "m.gguf", "float16", (8, WIDE), 16 * WIDE) for name in names]
+    matrix = str(write_dat(tmp_path / "imatrix.dat", {names[1]: np.ones(WIDE)}))
+    selection = Selection("llama_cpp", imatrix=matrix)
+    selected(Listing(tuple(entries)), selection, recipes_named("q2_k_file"))
+    with pytest.raises(QuantVizError) as error:
+        selected(Listing(tuple(entries)), selection, recipes_named("q2_k_s"))
+    assert (error.value.params["count"], error.value.params["names"]) == (1, names[2])
+    selected(Listing(tuple(entries[:2])), selection, recipes_named("q2_k_s"))
+
+
+@pytest.mark.parametrize("form", ["plain", "weighed"])
 @pytest.mark.parametrize("model", RECORDED)
-def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model):
-    """Presets of IQ1, IQ2 and IQ3: each tensor's type, and the size of the whole file."""
+def test_types_that_are_not_encoded_are_chosen_as_llama_quantize_does(model, form):
+    """Presets of IQ1, IQ2 and IQ3: each tensor's type, the size of the whole file, and what is refused."""
     fallbacks = PROFILES["llama_cpp"].fallbacks
     blocks = {each.name.lower(): each for each in BLOCK_TYPES.values()}
     shapes = {name: tuple(shape) for name, shape, _ in RECORDED[model]["tensors"]}
     header = RECORDED[model]["size"] - sum(-(-size // 32) * 32 for *_, size in RECORDED[model]["tensors"])
-    asked = [each for each in RECORDED[model]["presets"] if each.lower() in UNENCODED]
+    asked = [each for each in RECORDED[model]["presets"][form] if each.lower() in UNENCODED]
     assert len(asked) == len(UNENCODED)
+    # Those of every preset are the same: norms, positions, routers.
+    known = RECORDED[model]["presets"]["weighed"]["IQ3_S"]["types"].get("f32", ())
+    kept = {list(shapes)[k] for k in known}
     for preset in asked:
-        written = RECORDED[model]["presets"][preset]
-        types = {list(shapes)[k]: kind for kind, own in written["types"].items() for k in own}
-        chosen = types_of(UNENCODED[preset.lower()], shapes, {})
+        written = RECORDED[model]["presets"][form][preset]
+        own = UNENCODED[preset.lower()]
+        chosen = types_of(own, shapes, {}, has_importance=form == "weighed")
+        for name, shape in shapes.items():
+            if name in kept:
+                chosen[name] = "f32"
+            while shape[-1] % blocks[chosen[name]].length:
+                # A type of no recipe has blocks of 256, and falls back as IQ4_XS does.
+                chosen[name] = fallbacks.get(chosen[name], "iq4_nl") or "f16"
+        refused = [name for name, kind in chosen.items() if own.refuses_without_importance(kind, name)]
+        assert bool(refused and form == "plain") == (written is None), preset
+        if written is None:
+            continue
         size = header
+        types = {list(shapes)[k]: kind for kind, numbers in written["types"].items() for k in numbers}
         for name, shape in shapes.items():
             kind = chosen[name]
-            if types[name] == "f32":
-                kind = "f32"
-            while kind and shape[-1] % blocks[kind].length:
-                # A type of no recipe has blocks of 256, and falls back as IQ4_XS does.
-                kind = fallbacks.get(kind, "iq4_nl") or "f16"
             assert kind == types[name], (preset, name)
             rows = -(-math.prod(shape) // blocks[kind].length)
             size += -(-rows * blocks[kind].size // 32) * 32

@@ -108,6 +108,27 @@ def test_a_tool_gets_what_it_has(folder, tmp_path):
     assert {line.partition("=")[2] for line in done.stdout.splitlines()} == {"q4_0", "f32"}
 
 
+def test_a_size_says_what_it_is_of(folder, tmp_path):
+    """Of the recipes alone, or of the file of any engine's tool that has them."""
+    recipes = ["w8a8_per_row", "w4a16_g128", "bnb_int8", "nf4_64"]
+    table = qv.scan(folder / "with_head.safetensors", recipes, results=tmp_path / "r.sqlite")
+    write(Output("parquet", tmp_path / "scan.parquet"), table)
+    asked = (tmp_path / "scan.parquet", "--bits", 14)
+    alone = run(*asked)
+    assert "no tool's file" in alone.stderr
+    assert "--files-of" in alone.stderr
+    assert all(each.name in alone.stderr for each in PROFILES.values())
+    done = run(*asked, "--files-of", "bitsandbytes")
+    assert "the file that bitsandbytes writes" in done.stderr
+    kept = {"excluded": "lm_head.weight", "files_of": "bitsandbytes"}
+    found = qv.allocate(table, bits_per_weight=14, among=recipes[2:], **kept)
+    assert f"{found.bits:,} bits of {found.budget_bits:,}" in done.stderr
+    assert "w8a8_per_row, w4a16_g128" in done.stderr
+    assert "mlx" in run(*asked, "--files-of", "mlx", status=2).stderr
+    assert "--files-of vllm" in run(*asked, "--files-of", "vllm", "--for", "json", status=2).stderr
+    assert "nosuch" in run(*asked, "--files-of", "nosuch", status=2).stderr
+
+
 def test_every_target_takes_what_it_has_and_measures_again_what_it_has_not(folder, tmp_path, monkeypatch):
     """A table of another engine's arithmetic is refused, and one command measures as the target does."""
     monkeypatch.setenv("QUANTVIZ_CACHE_DIR", str(tmp_path / "cache"))

@@ -1,9 +1,10 @@
-"""Records the types that llama.cpp's own quantizer gives the tensors of small models, and its files' sizes.
+"""Records the types that llama.cpp's own quantizer gives the tensors of small models, and its files' sizes,
+without an importance matrix and with one.
 
     python -m tests.engines.record_llama_presets FOLDER
 
 FOLDER holds libllama and libggml, as llama-cpp-python 0.3.36 builds them. Each preset is made of each model
-by `llama_model_quantize`; the record has the types and sizes that it wrote.
+by `llama_model_quantize`; the record has the types and sizes that it wrote, and null where it refused to.
 """
 
 from __future__ import annotations
@@ -21,17 +22,12 @@ import gguf
 import numpy as np
 
 RECORD = Path(__file__).with_name("recorded") / "llama_presets.json"
-#: `llama_ftype` by the names of llama-quantize, without those below.
+#: `llama_ftype` by the names of llama-quantize.
 _PRESETS = MappingProxyType(
     {
         **{"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12},
         **{"Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ4_NL": 25},
-        **{"IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38},
-    }
-)
-#: Those that need an importance matrix; it changes types of IQ3_XXS.
-_WITH_IMPORTANCE = MappingProxyType(
-    {
+        **{"IQ4_XS": 30, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38, "Q2_K_S": 21},
         **{"IQ2_XXS": 19, "IQ2_XS": 20, "IQ3_XS": 22, "IQ3_XXS": 23, "IQ1_S": 24, "IQ3_S": 26, "IQ3_M": 27},
         **{"IQ2_S": 28, "IQ2_M": 29, "IQ1_M": 31},
     }
@@ -77,13 +73,32 @@ class _Importance(ctypes.Structure):
 
 
 def _importance(shapes: Mapping[str, tuple[int, ...]]) -> Any:
-    """Return an importance of 1 for each column of the matrices; of stacks for those of each expert."""
+    """Return an importance of 1 for each column of the matrices that llama-imatrix sees, which are neither
+    looked up nor the head; of stacks for those of each expert.
+    """
     named = []
     for name, shape in shapes.items():
+        if not name.startswith("blk.") or len(shape) < 2 or "gate_inp" in name:
+            continue
         count = shape[-1] * (shape[0] if len(shape) > 2 else 1)
         values = (ctypes.c_float * count)(*(1.0,) * count)
         named.append(_Importance(name.encode(), ctypes.cast(values, ctypes.POINTER(ctypes.c_float)), count))
     return (_Importance * (len(named) + 1))(*named)
+
+
+def _quantized(
+    library: Any, source: Path, written: Path, preset: int, importance: Any, numbers: Mapping[str, int]
+) -> dict[str, Any] | None:
+    """Return the size of a preset's file, and its tensors by their types; none where it is refused."""
+    arguments = library.llama_model_quantize_default_params()
+    arguments.preset = preset
+    arguments.importance = ctypes.cast(importance, ctypes.c_void_p)
+    if library.llama_model_quantize(str(source).encode(), str(written).encode(), ctypes.byref(arguments)):
+        return None
+    types: dict[str, list[int]] = {}
+    for each in gguf.GGUFReader(written).tensors:
+        types.setdefault(each.tensor_type.name.lower(), []).append(numbers[each.name])
+    return {"size": written.stat().st_size, "types": types}
 
 
 def _library(folder: Path) -> Any:
@@ -172,21 +187,14 @@ def main(folder: Path) -> None:
                 for each in gguf.GGUFReader(source).tensors
             ]
             numbers = {each[0]: at for at, each in enumerate(tensors)}
-            presets: dict[str, Any] = {}
-            importance = _importance({key: tuple(shape) for key, shape, _ in tensors if len(shape) > 1})
-            for preset, number in (*_PRESETS.items(), *_WITH_IMPORTANCE.items()):
-                arguments = library.llama_model_quantize_default_params()
-                arguments.preset = number
-                if preset in _WITH_IMPORTANCE:
-                    arguments.importance = ctypes.cast(importance, ctypes.c_void_p)
-                if library.llama_model_quantize(
-                    str(source).encode(), str(written).encode(), ctypes.byref(arguments)
-                ):
-                    raise SystemExit(f"{name}: {preset} was refused")
-                types: dict[str, list[int]] = {}
-                for each in gguf.GGUFReader(written).tensors:
-                    types.setdefault(each.tensor_type.name.lower(), []).append(numbers[each.name])
-                presets[preset] = {"size": written.stat().st_size, "types": types}
+            importance = _importance({key: tuple(shape) for key, shape, _ in tensors})
+            presets = {
+                form: {
+                    preset: _quantized(library, source, written, number, matrix, numbers)
+                    for preset, number in _PRESETS.items()
+                }
+                for form, matrix in (("plain", None), ("weighed", importance))
+            }
             models[name] = {"size": source.stat().st_size, "tensors": tensors, "presets": presets}
     RECORD.write_text(json.dumps(models, separators=(",", ":")) + "\n", encoding="utf-8")
 

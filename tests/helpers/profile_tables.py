@@ -91,11 +91,13 @@ def _or_kept(name: str) -> str:
 
 
 def _presets() -> Iterator[str]:
-    columns = ("preset", "measured", "most tensors", "others, the first that fits")
+    columns = ("preset", "measured", "importance for", "most tensors", "others, the first that fits")
     rows = []
     for profile in PROFILES.values():
         for measured, presets in (("yes", profile.presets), ("types alone", profile.unencoded)):
-            rows += [(f"`{name}`", measured, f"`{own.recipe}`", _steps(own)) for name, own in presets.items()]
+            for name, own in presets.items():
+                needing = ", ".join(f"`{recipe}`" for recipe in own.needs_importance)
+                rows.append((f"`{name}`", measured, needing, f"`{own.recipe}`", _steps(own)))
     return _table(columns, rows)
 
 

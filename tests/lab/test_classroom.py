@@ -46,13 +46,15 @@ def test_what_is_written_is_read_back(room):
 
 @given(rooms)
 def test_the_order_of_the_words_does_not_matter(room):
-    count, *words = str(room).split(".")
-    if not words:
+    words = str(room).split(".")
+    if len(words) < 2:
         return
-    assert count == str(len(words))
-    assert Classroom.parse(".".join([count, *reversed(words)])) == room
-    # Links from before words were counted.
+    count, *words, last = words
+    assert count == last == str(len(words))
+    assert Classroom.parse(".".join([count, *reversed(words), count])) == room
+    # Links from before words were counted, and from when they were counted in front only.
     assert Classroom.parse(".".join(words)) == room
+    assert Classroom.parse(".".join([count, *words])) == room
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -61,7 +63,7 @@ def test_a_whole_group_has_a_word_of_its_own(group):
 
 
 def test_a_part_of_a_group_is_named_by_itself():
-    assert str(Classroom(frozenset(TILE_PARTS[1:]))).count(".") == len(TILE_PARTS) - 1
+    assert str(Classroom(frozenset(TILE_PARTS[1:]))).count("no-") == len(TILE_PARTS) - 1
     assert Classroom.parse("no-tiles.no-tiles-mse").hidden == frozenset(TILE_PARTS)
 
 
@@ -110,9 +112,8 @@ def damages(form):
         yield form[:i] + form[i].upper() + form[i + 1 :]
         yield form[:i]
         yield form[:i] + "…"
-        # Without its beginning it is a link from before words were counted. No program cuts that off.
-        if "." not in (form[i], form[i - 1]) or i == 0:
-            yield form[i:] if form[i:] != form else form[i:] + "…"
+        # Without its beginning it was taken for a link from before words were counted.
+        yield form[i:]
     yield from (form + end for end in (".", " ", "=", ")", ".nothing"))
     yield from (start + form for start in ("k=", "."))
     if "withheld" in form:
@@ -133,6 +134,16 @@ def test_a_damaged_setting_is_refused_or_opens_nothing_that_was_closed(room):
         assert found.locked >= room.locked, form
         assert TOLD.index(found.answers) <= TOLD.index(room.answers), form
     assert refused > 20 * max(opened, 1)
+
+
+def test_a_setting_without_its_beginning_is_refused_in_words_of_its_own():
+    whole = str(Classroom(frozenset({"q"}), answers="withheld"))
+    assert whole == "2.withheld.no-q.2"
+    for start in (2, len("2.withheld.")):
+        with pytest.raises(QuantVizError) as caught:
+            Classroom.parse(whole[start:])
+        assert caught.value.key == "link.classroom_start"
+        assert repr(whole[start:].split(".")[0]) in str(caught.value)
 
 
 @pytest.mark.parametrize("forms", [["withheld", "shown"], ["withheld", ""], ["", "withheld"], [""]])

@@ -19,6 +19,7 @@ from quantviz.sources.files.gguf_codes import SPLITS
 from quantviz.sources.layouts import LAYOUTS, quantized_weights
 from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.layouts.named import NAMED
+from quantviz.streaming.comparing import Band
 from quantviz.text import languages, text
 from tests.engines.record_layouts import RECORD
 from tests.helpers import ROOT, layouts
@@ -51,6 +52,9 @@ def weights_of(path):
             # A value that is a small difference of two numbers has the error of these.
             most = float(whole.x_hat.abs().max()) if weight.scheme.mode == "asymmetric" else 0.0
             assert torch.allclose(again, whole.x_hat, rtol=1e-6, atol=1e-6 * most)
+            if whole.given is None:  # a comparison computes the values itself
+                parts = whole.q, None, whole.scale, whole.zero_point
+                assert torch.equal(Band(weight.scheme, whole.x_hat, *parts, (0.0, 0.0)).x_hat, whole.x_hat)
             found[weight.name] = weight, whole
     return found
 

@@ -52,20 +52,37 @@ def test_the_kernel_finds_what_the_reference_finds(scheme, how):
     exact = ("cells", "clipped", "zeros", "zeroed", "max_error", "codes_seen", "code_counts")
     assert all(torch.equal(getattr(found.moments, n), getattr(wanted.moments, n)) for n in exact)
     assert 0 < int(wanted.near.sum()) < band.x.numel()
+    assert found.ends == tuple((float(each.min()), float(each.max())) for each in (band.x, band.x_hat))
 
 
-def test_what_is_not_finite_is_left_to_the_reference(monkeypatch):
+@pytest.mark.parametrize("name", ["blocks with a value of code 0", "short groups with zero points"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_halves_and_values_that_follow_from_codes_are_decoded_on_the_way(name, dtype):
+    band = band_of(SCHEMES[name])
+    band = dataclasses.replace(band, stored=band.x.to(dtype), given=None)
+    wanted = dataclasses.replace(band, stored=band.x, given=band.x_hat)
+    one, other = comparing._by_kernel(band), comparing._by_kernel(wanted)
+    assert torch.equal(one.near, other.near)
+    assert (one.ends, one.saturated) == (other.ends, other.saturated)
+    for each in dataclasses.fields(one.moments):
+        assert torch.equal(getattr(one.moments, each.name), getattr(other.moments, each.name)), each.name
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("side", ["stored", "given"])
+def test_what_is_not_finite_is_left_to_the_reference(side, value):
     band = band_of(SCHEMES["columns"])
-    band.x[1, 2] = torch.nan
-    monkeypatch.setattr(comparing, "_by_kernel", lambda band: pytest.fail("not all is finite"))
-    found = comparing.compared(band, finite=False, count=2**20)
-    assert found.moments.cells == band.x.numel() - 1
+    getattr(band, side)[1, 2] = value
+    assert comparing._by_kernel(band) is None
+    found = comparing.compared(band, count=2**20)
+    assert found.ends is None
+    assert found.moments.cells == band.x.numel() - (side == "stored")
 
 
 def test_values_beyond_float32_are_refused_as_the_reference_refuses_them():
     band = dataclasses.replace(band_of(SCHEMES["columns"]), scale=torch.full((1, SHAPE[1]), 2.2e38))
-    band.x[0, 0] = 3.4e38
+    band.stored[0, 0] = 3.4e38
     assert comparing._by_kernel(band) is None
     with pytest.raises(qv.QuantVizError) as refused:
-        comparing.compared(band, finite=True, count=2**20)
+        comparing.compared(band, count=2**20)
     assert refused.value.key == "value_beyond_float32"

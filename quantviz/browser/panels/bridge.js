@@ -5,7 +5,7 @@ import { drawOverlay } from "./overlay.js";
 import { Card } from "./card.js";
 import { leaveCell } from "./hover.js";
 import { lookAtWindow } from "./zoom.js";
-import { onPointerUp } from "./clicks.js";
+import { onPointerUp, takeEarlyClick } from "./clicks.js";
 import { undoOrRedo } from "./keyboard.js";
 import { savePicture } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
@@ -59,6 +59,7 @@ export class Bridge {
     drawOverlay(this);
     // The chart may have joined or left a group.
     if (this.gd) showSwitch(this);
+    takeEarlyClick(this);
   }
 
   close() {
@@ -113,8 +114,10 @@ export class Bridge {
     this.timers[name] = setTimeout(act, wait);
   }
 
+  // Draw what new cells bring.
   draw() {
     drawOverlay(this);
+    takeEarlyClick(this);
   }
 
   lookAt(window) {

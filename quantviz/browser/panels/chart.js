@@ -6,7 +6,7 @@ import { drawOverlay, element } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
 import { afterZoom, restoreZoom } from "./zoom.js";
 import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
-import { onMouseDown, onPointerDown } from "./clicks.js";
+import { extentOf, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.js";
 import { onArrowKey } from "./keyboard.js";
 import { onModebarClick } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
@@ -136,6 +136,8 @@ function afterPlot(bridge) {
     width: inner.width,
     height: inner.height,
   };
+  bridge.extent = extentOf(bridge);
+  if (!moving) takeEarlyClick(bridge);
 }
 
 export function measureWidth(bridge) {

@@ -1,12 +1,16 @@
 // Presses of a mouse or a finger: a click selects a cell, a drag zooms to the box drawn.
 
-import { clamp, placeIn, sharesOf } from "./geometry.js";
+import { clamp, placeIn, sameWindow, sharesOf } from "./geometry.js";
 import { cellUnder, panelUnder, pixelUnder, sightOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
 import { leaveCell, pointTogether, showCard } from "./hover.js";
 import { aimAt, showWhole } from "./zoom.js";
 
+// Milliseconds within which a picture is drawn again: a click on the old one waits so long.
+const DRAWN_WITHIN = 4000;
+
 export function onPointerDown(bridge, event) {
+  bridge.early = null;
   // From the first press on, do not restore an earlier zoom.
   bridge.adopted = -Infinity;
   if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
@@ -37,7 +41,7 @@ export function onPointerUp(bridge, event) {
   if (far > (press.touch ? 10 : 4)) return drewBox(bridge, press, event);
   if (event.timeStamp - press.at > 900) return;
   const found = cellUnder(bridge, press.x, press.y);
-  if (!found) return;
+  if (!found) return keepEarlyClick(bridge, press);
   selectCell(bridge, found.cell, 0);
   // Arrow keys continue from the cell that was clicked.
   if (!press.touch) (bridge.gd.closest(".stPlotlyChart") ?? bridge.gd).focus({ preventScroll: true });
@@ -50,6 +54,34 @@ export function onPointerUp(bridge, event) {
     showCard(bridge, found.pixel, found.panel, press.x, press.y, true);
     bridge.later("touch", 3500, () => leaveCell(bridge));
   }
+}
+
+// While a chart is drawn again its old picture is in sight, and a person clicks on that: the click waits.
+function keepEarlyClick(bridge, { x, y }) {
+  if (!bridge.container || (bridge.gd && bridge.cells)) return;
+  const { left, top } = bridge.container.getBoundingClientRect();
+  bridge.early = { x: x - left, y: y - top, at: performance.now(), extent: bridge.extent };
+}
+
+export function takeEarlyClick(bridge) {
+  const { early } = bridge;
+  if (!early || !bridge.gd || !bridge.cells) return;
+  bridge.early = null;
+  // In a picture of another part, or of another matrix, another cell is there.
+  if (early.extent && !sameExtent(early.extent, extentOf(bridge))) return;
+  if (performance.now() - early.at > DRAWN_WITHIN) return;
+  const { left, top } = bridge.container.getBoundingClientRect();
+  const found = cellUnder(bridge, left + early.x, top + early.y);
+  if (found) selectCell(bridge, found.cell, 0);
+}
+
+// The matrix of a chart and the window of it in the picture.
+export function extentOf({ meta }) {
+  return { matrix: { top: 0, left: 0, rows: meta.rows, cols: meta.cols }, window: meta.window };
+}
+
+function sameExtent(a, b) {
+  return sameWindow(a.matrix, b.matrix) && sameWindow(a.window, b.window);
 }
 
 // Plotly takes a low or narrow box for a zoom along one axis only. A wide matrix is a low picture, so zoom to

@@ -27,6 +27,15 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
+def has_recipe(profile: Profile, recipe: str) -> bool:
+    """Return whether an engine has a recipe, or a mixture of types, of this name.
+
+    >>> has_recipe(LLAMA_CPP, "q4_k_m"), has_recipe(VLLM, "q4_k_m")
+    (True, False)
+    """
+    return recipe in profile.recipes or recipe in profile.presets
+
+
 def profile_of_export(form: str) -> Profile | None:
     """Return the profile of the engine that an export is for; none where it is for none."""
     return next((each for each in PROFILES.values() if each.export == form), None)

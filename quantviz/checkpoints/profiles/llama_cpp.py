@@ -7,6 +7,7 @@ tensors, `tensor_type_fallback` for rows that do not divide.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from quantviz.checkpoints.profiles.files import Files
@@ -42,7 +43,7 @@ def _k(recipe: str, *steps: Step) -> Preset:
 
 def _iq4(recipe: str, head: tuple[Step, ...]) -> Preset:
     values = Step(VALUES, "q5_k", ("shared_by_four",))
-    down = Step(("down",), "q5_k", ("first_eighth",))
+    down = Step(("down",), "q5_k", ("first_eighth", "no_importance"))
     return Preset(recipe, (*head, *_OF_EXPERTS, values, down, _OUTPUT_OF_EXPERTS))
 
 
@@ -50,13 +51,20 @@ def _ternary(recipe: str) -> Preset:
     return Preset(recipe, (*_HEAD_K, Step(("embedding",), "q4_k"), *_OF_EXPERTS))
 
 
-def _plain(recipe: str) -> Preset:
-    return Preset(recipe, (*_HEAD, *_OF_EXPERTS))
+def _plain(recipe: str, *steps: Step) -> Preset:
+    return Preset(recipe, (*_HEAD, *_OF_EXPERTS, *steps))
+
+
+def _first_down(recipe: str) -> Step:
+    """Return the step of the first feed-forward layers, in which Q4_0 and Q5_0 get minima where there is an
+    importance matrix.
+    """
+    return Step(("down",), recipe, ("first_eighth", "importance"))
 
 
 _MORE = ("more_bits",)
-#: `llama_tensor_get_type_impl` without an importance matrix. Those whose name is a type's too are called
-#: `…_file`. Those of IQ1, IQ2 and IQ3 are below.
+#: `llama_tensor_get_type_impl`, and `tensor_requires_imatrix` for what is refused without an importance
+#: matrix. Those whose name is a type's too are called `…_file`. Those of IQ1, IQ2 and IQ3 are below.
 _PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "q2_k_file": _k(
@@ -67,6 +75,15 @@ _PRESETS: Mapping[str, Preset] = MappingProxyType(
             Step(("down",), "q3_k"),
             _OUTPUT_OF_EXPERTS,
             Step(("attention_output",), "q3_k"),
+        ),
+        "q2_k_s": replace(
+            _k(
+                "q2_k",
+                Step(VALUES, "q5_k", ("large", "shared_by_four")),
+                Step(VALUES, "q4_k", ("shared_by_four",)),
+                Step(("down",), "q4_k", ("first_eighth",)),
+            ),
+            needs_importance=("q2_k",),
         ),
         "q3_k_s": _k("q3_k", _LARGE, _OUTPUT_OF_EXPERTS),
         "q3_k_m": _k(
@@ -103,7 +120,10 @@ _PRESETS: Mapping[str, Preset] = MappingProxyType(
         "iq4_nl_file": _iq4("iq4_nl", _HEAD),
         "tq1_0_file": _ternary("tq1_0"),
         "tq2_0_file": _ternary("tq2_0"),
-        **{f"{name}_file": _plain(name) for name in ("q4_0", "q4_1", "q5_0", "q5_1")},
+        "q4_0_file": _plain("q4_0", _first_down("q4_1")),
+        "q4_1_file": _plain("q4_1"),
+        "q5_0_file": _plain("q5_0", _first_down("q5_1")),
+        "q5_1_file": _plain("q5_1"),
         "q8_0_file": Preset("q8_0"),
         "mxfp4_moe": Preset("q8_0", (Step(("output",), "q8_0"), Step((), "gguf_mxfp4", ("stack",)))),
     }
@@ -137,8 +157,10 @@ def _iq3(recipe: str, *steps: Step, head: tuple[Step, ...] = _HEAD_K) -> Preset:
     return Preset(recipe, (*head, *_OF_EXPERTS, large, values, _OUTPUT_OF_EXPERTS, *steps))
 
 
-#: The presets of IQ1, IQ2 and IQ3 with an importance matrix, which most of these types need.
-_UNENCODED: Mapping[str, Preset] = MappingProxyType(
+#: The types of fewest bits, none of which llama-quantize makes without an importance matrix.
+_NEED_IMPORTANCE = ("iq3_xxs", "iq2_xxs", "iq2_xs", "iq2_s", "iq1_s", "iq1_m")
+#: The presets of IQ1, IQ2 and IQ3.
+_IQ: Mapping[str, Preset] = MappingProxyType(
     {
         "iq1_s": _iq2("iq1_s", "q2_k", "iq2_xxs"),
         "iq1_m": _iq2("iq1_m", "q2_k", "iq2_xxs"),
@@ -150,6 +172,9 @@ _UNENCODED: Mapping[str, Preset] = MappingProxyType(
             "iq3_xxs",
             Step(("embedding", "attention_output"), "iq3_s"),
             Step(("k", "q"), "iq2_s"),
+            Step(VALUES, "iq3_s", ("no_importance",)),
+            Step(("down",), "q4_k", ("no_importance", "first_eighth")),
+            Step(("down",), "q3_k", ("no_importance",)),
             head=_HEAD_IQ,
         ),
         "iq3_xs": _iq3("iq3_s", Step(("k", "q"), "iq3_xxs"), Step(("gate", "up"), "iq3_xxs", ("middle",))),
@@ -162,6 +187,9 @@ _UNENCODED: Mapping[str, Preset] = MappingProxyType(
             Step(("down",), "q4_k", ("eight_experts", "more_bits")),
         ),
     }
+)
+_UNENCODED: Mapping[str, Preset] = MappingProxyType(
+    {name: replace(preset, needs_importance=_NEED_IMPORTANCE) for name, preset in _IQ.items()}
 )
 
 LLAMA_CPP = Profile(

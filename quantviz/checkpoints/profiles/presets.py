@@ -58,6 +58,14 @@ class Preset:
     #: The recipe of all that no step is for.
     recipe: str
     steps: tuple[Step, ...] = ()
+    #: The types that llama-quantize refuses in this preset for a tensor without importance of its columns.
+    needs_importance: tuple[str, ...] = ()
+
+    def refuses_without_importance(self, recipe: str, name: str) -> bool:
+        """Return whether llama-quantize refuses a type for a tensor of llama.cpp's name that has no
+        importance.
+        """
+        return recipe in self.needs_importance and part_of(name, tied=False) not in ("output", "embedding")
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ class Spot:
     is_stack: bool
     #: The length of its rows.
     columns: int
+    #: Whether there is an importance matrix, of whichever tensors.
+    has_importance: bool
 
 
 def _more_bits(at: int, count: int) -> bool:
@@ -97,19 +107,24 @@ CONDITIONS: Mapping[str, Callable[[Spot], bool]] = MappingProxyType(
         "stack": lambda spot: spot.is_stack,
         "not_by_256": lambda spot: spot.columns % 256 != 0,
         "not_by_32": lambda spot: spot.columns % 32 != 0,
+        "importance": lambda spot: spot.has_importance,
+        "no_importance": lambda spot: not spot.has_importance,
     }
 )
 
 
-def types_of(preset: Preset, shapes: Mapping[str, Shape], names: Mapping[str, str]) -> dict[str, str]:
+def types_of(
+    preset: Preset, shapes: Mapping[str, Shape], names: Mapping[str, str], *, has_importance: bool
+) -> dict[str, str]:
     """Return the recipe that a preset gives each tensor, by name.
 
     Args:
         preset: The preset.
         shapes: The shapes of all tensors of a model as they are quantized, by name.
         names: llama.cpp's names of those that have one.
+        has_importance: Whether llama-quantize is given an importance matrix.
     """
-    own = {tensor: names.get(tensor) or _of_expert(tensor) or tensor for tensor in shapes}
+    own = {tensor: own_name(tensor, names) for tensor in shapes}
     # llama.cpp goes through tensors by layer, then by name.
     ordered = sorted(own, key=lambda tensor: (layer_of(own[tensor]), own[tensor].encode()))
     by_name = {own[tensor]: shapes[tensor] for tensor in ordered}
@@ -135,9 +150,17 @@ def types_of(preset: Preset, shapes: Mapping[str, Shape], names: Mapping[str, st
             count = layers
         counters[part] = counters.get(part, 0) + 1
         shape = shapes[tensor]
-        spot = Spot(number, count, shared, experts, layers, _is_stack(tensor, shape), shape[-1])
+        is_stack = _is_stack(tensor, shape)
+        spot = Spot(number, count, shared, experts, layers, is_stack, shape[-1], has_importance)
         found[tensor] = next((step.recipe for step in preset.steps if _fits(step, part, spot)), preset.recipe)
     return found
+
+
+def own_name(tensor: str, names: Mapping[str, str]) -> str:
+    """Return llama.cpp's name of a tensor, given those of the tensors that have one; of an expert that of the
+    stack.
+    """
+    return names.get(tensor) or _of_expert(tensor) or tensor
 
 
 def _fits(step: Step, part: Part, spot: Spot) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -295,6 +296,7 @@ class Mapped(Stored):
         self._name = name
         self._beyond = data.beyond
         self._opened = data.opened
+        self._start = lies.start
         size = lies.packing.byte_count(math.prod(shape))
         self._view = data.part(lies.start, lies.start + size)
         self._units = _units(self._view, lies.packing, math.prod(shape))
@@ -341,6 +343,19 @@ class Mapped(Stored):
         )
         floats: Values = values.numpy()
         return floats
+
+    def rows_as_stored(self, start: int, stop: int) -> torch.Tensor:
+        dtype = self._packing.dtype
+        by_descriptor = self._opened is not None and hasattr(os, "preadv")
+        if dtype not in (torch.bfloat16, torch.float16) or not by_descriptor:
+            return super().rows_as_stored(start, stop)
+        self.check()
+        width = math.prod(self._shape[1:])
+        made = torch.empty((stop - start, *self._shape[1:]), dtype=dtype)
+        room = made.view(torch.int16).numpy().data.cast("B")
+        assert self._opened is not None
+        self._opened.read_into(room, self._start + start * width * dtype.itemsize)
+        return made
 
     def read(self, index: Window) -> torch.Tensor:
         self.check()

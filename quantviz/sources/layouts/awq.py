@@ -14,6 +14,7 @@ layout gemv_fast is not read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +23,14 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.sources.layouts.bit_fields import unpacked
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
-from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, bits_stored, plain_scheme
+from quantviz.sources.layouts.weight import (
+    Coded,
+    Config,
+    QuantizedWeight,
+    bits_stored,
+    plain_scheme,
+    values_in_groups,
+)
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
@@ -60,14 +68,12 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...]) -> QuantizedWei
     columns = catalog.info(parts[0]).shape[0]
     groups, rows = catalog.info(parts[1]).shape
     group = columns // groups
-    of_columns = torch.arange(columns) // group
 
     def coded(start: int, stop: int) -> Coded:
         window = (slice(None), slice(start // _A_WORD, stop // _A_WORD))
         q, zeros = (_in_order(catalog.cut(part, window)) for part in (parts[0], parts[2]))
         scale = catalog.read(parts[1], (slice(None), slice(start, stop))).tensor.T.contiguous()
-        x_hat = scale[:, of_columns] * (q - zeros[:, of_columns]).float()
-        return Coded(q.to(torch.uint8), x_hat, scale, zeros)
+        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zeros, group), scale, zeros)
 
     return _described(catalog, base, parts, (rows, columns), groups, coded, row_step=_A_WORD)
 
@@ -87,14 +93,12 @@ def _gemv(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config) -
     if not fits or type(group) is not int or group < 1 or columns % group or columns // group > scales[1]:
         raise QuantVizError("layouts.awq", name=base, words=words, scales=scales)
     groups = columns // group
-    of_columns = torch.arange(columns) // group
 
     def coded(start: int, stop: int) -> Coded:
         q = unpacked(catalog.cut(parts[0], (slice(start, stop),)), 4, columns)
         zero = unpacked(catalog.cut(parts[2], (slice(start, stop),)), 4, groups)
         scale = catalog.read(parts[1], (slice(start, stop), slice(0, groups))).tensor
-        x_hat = scale[:, of_columns] * (q - zero[:, of_columns]).float()
-        return Coded(q.to(torch.uint8), x_hat, scale, zero)
+        return Coded(q.to(torch.uint8), partial(values_in_groups, q, scale, zero, group), scale, zero)
 
     return _described(catalog, base, parts, (rows, columns), groups, coded)
 

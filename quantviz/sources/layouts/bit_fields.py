@@ -44,9 +44,8 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
             break
         # Each byte becomes two, the lower half of its bits first: of all of them at once, as those of words.
         wide = fields.view(-1).to(torch.int16)
-        low = (1 << width) - 1
-        high = width
-        fields = ((wide & low) | ((wide >> high) << 8)).view(torch.uint8).view(len(words), -1)
+        both = (wide << (8 - width)).bitwise_or_(wide).bitwise_and_(((1 << width) - 1) * 0x0101)
+        fields = both.view(torch.uint8).view(len(words), -1)
     return fields[:, :count]
 
 

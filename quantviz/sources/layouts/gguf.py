@@ -5,7 +5,8 @@ A tensor of three axes holds experts, and each is a weight of its own, `name[0]`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
 from quantviz.sources.files.gguf_blocks import BlockType, decode_blocks
-from quantviz.sources.files.gguf_codes import SPLITS, values_of_parts
+from quantviz.sources.files.gguf_codes import SPLITS, Parts, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
 
 if TYPE_CHECKING:
@@ -62,10 +63,15 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
         if split is None or scheme is None:
             return values_only(decode_blocks(kind, raw).reshape(-1, shape[1]) * factor)
         parts = split.parts(raw)
-        # Values of whole-number codes come from the codes, with the same products and sums.
-        whole = scheme.number_format.kind == "integer"
-        values = values_of_parts(parts) if whole else decode_blocks(kind, raw)
-        values = values.reshape(-1, shape[1]) * factor if second else values.reshape(-1, shape[1])
+        values: torch.Tensor | Callable[[], torch.Tensor]
+        if scheme.number_format.kind != "integer":
+            values = decode_blocks(kind, raw).reshape(-1, shape[1])
+            values = values * factor if second else values
+        elif second:
+            values = values_of_parts(parts).reshape(-1, shape[1]) * factor
+        else:
+            # They come from the codes, with the same products and sums.
+            values = functools.partial(_matrix_of_parts, parts, shape[1])
         scale = parts.scale.reshape(stop - start, -1) * factor
         q = parts.codes.reshape(-1, shape[1])
         if int(q.max()) > scheme.number_format.code_max:  # ternary codes have two bits
@@ -86,6 +92,10 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
         coded,
         kind.bits,
     )
+
+
+def _matrix_of_parts(parts: Parts, columns: int) -> torch.Tensor:
+    return values_of_parts(parts).reshape(-1, columns)
 
 
 def _second_level(catalog: GgufCatalog, name: str | None, expert: int) -> torch.Tensor:

@@ -11,6 +11,7 @@ Sources: AutoGPTQ, `nn_modules/qlinear/qlinear_cuda_old.py` (9f7d370); GPTQModel
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
@@ -83,7 +84,8 @@ def _weight(catalog: Catalog, base: str, parts: tuple[str, ...], config: Config)
         scale = catalog.read(f"{base}.scales", (slice(None), slice(start, stop))).tensor.T.contiguous()
         q = q if order is None else q[:, order]
         zeros = zeros.contiguous()
-        return Coded(q.to(torch.uint8), values_in_groups(q, scale, zeros, group), scale, zeros)
+        values = functools.partial(values_in_groups, q, scale, zeros, group)
+        return Coded(q.to(torch.uint8), values, scale, zeros)
 
     granularity: Granularity = PerChannel(0) if groups == 1 else PerGroup(group)
     return QuantizedWeight(

@@ -16,6 +16,8 @@ Source: compressed-tensors 0.20, `compressors/pack_quantized`, `compressors/nvfp
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from quantviz.errors import Note, QuantVizError
@@ -65,13 +67,12 @@ def _integer(claim: Claim) -> QuantizedWeight:
         q = unpacked(claim.cut(_CODES, slice(start, stop)), bits, columns) - middle
         q = q if order is None else q[:, order]
         scale = claim.load(_SCALE, *rows_of_scales(granularity, start, stop))
-        lines = over_cells(scale, granularity, stop - start, columns)
+        over = functools.partial(over_cells, granularity=granularity, rows=stop - start, columns=columns)
         if not shifted:
-            return Coded(q.to(torch.int8), q.float() * lines, scale)
+            return Coded(q.to(torch.int8), lambda: q.float() * over(scale), scale)
         packed = claim.cut(_ZERO, slice(start * bits // 32, words_of(stop, bits)))
         zeros = (unpacked(packed.T, bits, stop - start) - middle).T.contiguous()
-        shift = over_cells(zeros, granularity, stop - start, columns)
-        return Coded(q.to(torch.int8), (q - shift).float() * lines, scale, zeros)
+        return Coded(q.to(torch.int8), lambda: (q - over(zeros)).float() * over(scale), scale, zeros)
 
     return claim.weight(
         shape,

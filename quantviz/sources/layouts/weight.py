@@ -33,12 +33,23 @@ class Coded:
     #: and then the scales are too.
     q: torch.Tensor
     #: The values of the codes, float32: the layout's own arithmetic, not rounded to the dtype in which an
-    #: engine computes.
-    x_hat: torch.Tensor
+    #: engine computes. Or the function that computes them, where they follow from codes, scales and zero
+    #: points alone: (code − zero point) · scale, or code · scale + zero point where that is a value.
+    values: torch.Tensor | Callable[[], torch.Tensor]
     #: One number a block of the scheme's layout of these rows, float32.
     scale: torch.Tensor
     #: The same, or one for all: a code, or the value of code 0 where the scheme's `zero_domain` is "value".
     zero_point: torch.Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int32))
+
+    @property
+    def given(self) -> torch.Tensor | None:
+        """Return the values where they do not follow from codes, scales and zero points alone."""
+        return self.values if isinstance(self.values, torch.Tensor) else None
+
+    @functools.cached_property
+    def x_hat(self) -> torch.Tensor:
+        """Return the values, float32."""
+        return self.values if isinstance(self.values, torch.Tensor) else self.values()
 
 
 @dataclass(frozen=True, eq=False)

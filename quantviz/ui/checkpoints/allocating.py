@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
 
+from quantviz.checkpoints.file_size import size_words
 from quantviz.checkpoints.model_map import Model, model_map
-from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
@@ -19,8 +21,10 @@ from quantviz.figures.model_map_plot import (
     recipe_words,
     winners,
 )
+from quantviz.ui.checkpoints.choices import begin_scan
+from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import Spending, show_spending
-from quantviz.ui.checkpoints.state import CheckpointsState, change_state
+from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
@@ -96,7 +100,9 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
         sensitivities=spending.sensitivities,
         files_of=files_of,
     )
-    st.html(f'<p class="qv-finding">{_sentence(found, profile if files_of else None)}</p>')
+    st.html(f'<p class="qv-finding">{_sentence(found, profile)}</p>')
+    if files_of is None:
+        _offer_engines(state, model.recipes)
     left, right = st.columns([5, 7], gap="medium")
     with left:
         chosen = FrontierPoint(None, found.bits, found.bits_per_weight, found.cost, found.sqnr_db)
@@ -136,7 +142,7 @@ def _alpha_words(spending: Spending) -> str:
 
 
 def _sentence(found: Any, profile: Profile | None) -> str:
-    """Return the sentence on an allocation and the next change; `profile`: the engine whose files count."""
+    """Return the sentence on an allocation and the next change; `profile`: the engine of the scan."""
     whole = found.bits + found.choices.kept_bits
     words = [
         say(
@@ -146,7 +152,7 @@ def _sentence(found: Any, profile: Profile | None) -> str:
             megabytes=f"{whole / 8e6:,.4g}",
             db=number(found.sqnr_db, 4),
         ),
-        _counted(profile),
+        say(f"checkpoints.allocate.{size_words(profile)}", engine=profile.name if profile else ""),
     ]
     following = found.next_change()
     if following is not None:
@@ -163,12 +169,25 @@ def _sentence(found: Any, profile: Profile | None) -> str:
     return html.escape(sentences(*words))
 
 
-def _counted(profile: Profile | None) -> str:
-    """Return the sentence on the basis of a size: a tool's files, its tensors, or the recipes' bits."""
-    if profile is None:
-        return say("checkpoints.allocate.own_bits")
-    has_header = profile.files is not None and profile.files.entry > 0
-    return say(f"checkpoints.allocate.{'files' if has_header else 'tensors'}_of", engine=profile.name)
+def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
+    """Show a button for each engine that has all these recipes: a scan as it quantizes, whose files count."""
+    if is_results(state.chosen):
+        return  # their checkpoint may be elsewhere
+    job = scan_process().job
+    for profile in PROFILES.values():
+        if profile.files is not None and all(has_recipe(profile, name) for name in recipes):
+            st.button(
+                say("checkpoints.allocate.scan_for", engine=profile.name),
+                key=f"checkpoints_scan_for_{profile.id}",
+                on_click=session.safely(_scan_for),
+                args=(profile.id, tuple(recipes)),
+                disabled=job is not None and job.running,
+            )
+
+
+def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:
+    change_state(engine=engine, recipes=recipes)
+    begin_scan(current_state())
 
 
 def _show_exports(found: Any) -> None:

@@ -143,7 +143,7 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
         say(f"checkpoints.{word}"),
         key="checkpoints_scan",
         type="secondary" if done else "primary",
-        on_click=session.safely(_begin),
+        on_click=session.safely(begin_scan),
         # The state on the page, not the address, which may name no recipe.
         args=(state,),
         disabled=bool(busy or running or problem or not state.recipes),
@@ -151,7 +151,8 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
     )
 
 
-def _begin(seen: CheckpointsState) -> None:
+def begin_scan(seen: CheckpointsState) -> None:
+    """Begin the scan of a state's checkpoint."""
     path = path_of(seen.chosen)
     matrix = imatrix_path(seen)
     scan_process().start(path, seen.recipes, language(), seen.engine, matrix)

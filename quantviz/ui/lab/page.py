@@ -82,10 +82,10 @@ def show_controls(state: LabState) -> Areas:
     st.html(Path(__file__).with_name("lab.css"))
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
-    if session.named():
-        with st.container(key="problems"):
-            for problem in session.named():
-                st.warning(say_error(problem))
+    with st.container(key="problems"):
+        for problem in session.named():
+            st.warning(say_error(problem))
+        if session.named():
             show_choice("page")
     show_prompt()
     show_sidebar(state)

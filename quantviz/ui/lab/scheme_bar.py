@@ -61,7 +61,9 @@ def show_scheme(state: LabState) -> None:
         _number_format(state)
         _mode(state)
         _granularity(state)
-    _reasons(state)
+    # There in every run: the parts below it keep their place, and with it a key or a finger on them.
+    with st.container(key="reasons"):
+        _reasons(state)
 
 
 # ---- number format ------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def _show_room(now: Now) -> None:
     """Show the request to move something first, and keep the room of the questions after it. On paper, where
     nothing can be moved, they are shown at once.
     """
-    questions.stand_above_the_ruler()
+    questions.stand_above_the_picture()
     with st.container(key="lesson_room"):
         with st.container(key="lesson_move_first"):
             st.info(say("lessons.move_first"))
@@ -84,8 +84,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     """Show the control in which a question is answered, and the buttons that commit to it."""
     key = answer_key(now, i)
     tries = now.tries[i]
-    if now.step.move:
-        questions.stand_above_the_ruler()
+    questions.stand_above_the_picture()
     if now.is_blind(i):
         assert isinstance(question, Drag)
         questions.ask_for_mark(question)

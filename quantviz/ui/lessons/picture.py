@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -86,9 +86,9 @@ def show_picture(now: Now) -> None:
     if "table" in show and now.step.table:
         with places["table"]:
             _table(now)
-        # On the wall there is no room for another choice.
+        # On the wall it stands with the buttons.
         if not classroom().projector:
-            _show_looks(now)
+            show_looks(now)
 
 
 def state_looked_at(now: Now) -> str:
@@ -399,8 +399,8 @@ def _table(now: Now) -> None:
     )
 
 
-def _show_looks(now: Now) -> None:
-    """Show the choice of the state of the table in the panels."""
+def show_looks(now: Now) -> None:
+    """Show the choice of the state of the table in the panels: on the wall as a list in one line."""
     table = now.step.table
     states = {state: words.say(now.scenes) for words, state in table.rows} if table else {}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS) and _can_look(now):
@@ -410,13 +410,18 @@ def _show_looks(now: Now) -> None:
         look = state_looked_at(now)
         if look not in states:
             look = HERE
+        on_wall = classroom().projector
+        control: Callable[..., object] = st.pills
+        if on_wall:
+            control = st.selectbox
         choose(
-            st.pills,
+            control,
             say("lessons.look"),
             list(states),
             key=session.show(f"look_{now.id}", look if look in states else None),
             format_func=states.__getitem__,
             on_change=session.safely(lambda: _look(now)),
+            label_visibility="collapsed" if on_wall else "visible",
         )
 
 

@@ -149,9 +149,9 @@ def ask_for_mark(question: Drag) -> None:
         st.markdown(say(f"lessons.mark_{where}"))
 
 
-def stand_above_the_ruler() -> None:
-    """Place the question above the ruler on a narrow screen, and both above the panels."""
-    st.html(Path(__file__).with_name("drag_above.css"))
+def stand_above_the_picture() -> None:
+    """Place the question above the picture on a narrow screen, and a ruler that is moved above the panels."""
+    st.html(Path(__file__).with_name("asked_above.css"))
 
 
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:

@@ -26,7 +26,7 @@ from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
-from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
+from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
 from quantviz.ui.lessons.second_look import (
@@ -79,6 +79,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
                 else:
                     show_questions(now)
                 _onward(now, said)
+                _below(now)
     except QuantVizError as error:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))
@@ -178,16 +179,27 @@ def _onward(now: Now, words: str = "") -> None:
         if projector:
             _more(now)
             show_words(now, words)
-    if now.revealed and not projector:
+            show_looks(now)
+
+
+def _below(now: Now) -> None:
+    """Show the further buttons of a revealed step, the remark on the notebooks and the code, or the error of
+    one of these: by then the buttons for back and next are there.
+    """
+    if not now.revealed or classroom().projector:
+        return
+    try:
         with st.container(key="lesson_more", horizontal=True, gap="small"):
             _more(now)
-        if last:
+        if now.place.step + 1 == len(now.lesson.steps):
             show_second_look(now)
             _way_on(now)
         if now.step.note:
             with st.expander(say("lessons.note"), key="lesson_note"):
                 show_words_with_terms(now.step.note.say(now.scenes, _term))
         _code(now)
+    except QuantVizError as error:
+        st.error(say_error(error))
 
 
 def _more(now: Now) -> None:

@@ -267,6 +267,28 @@ def test_what_is_to_be_moved_can_be_and_what_is_framed_has_a_frame(language):
     assert dragged > (40 if language == "en" else 10)
 
 
+#: Places of a picture's parts, which are others on a phone, on a laptop and on a wall.
+PLACED = {
+    "en": r"\b(?:[Bb]elow|[Aa]bove|[Bb]eside|[Uu]nder|[Nn]ext to|[Ll]eft of|[Rr]ight of) (?:the |its )?"
+    r"(?:\*\*)?(?:table|picture|ruler|panels?|plot|tiles?|question)\b|\bnames below\b|\bline below\b",
+    "zh": r"(?:表|图|标尺|面板|方框|问题)的?(?:下面|下方|上面|上方|左边|右边|旁边)|下面一行|上面一行",
+}
+
+
+@pytest.mark.parametrize("language", languages())
+def test_no_sentence_says_where_a_part_of_the_picture_stands(language):
+    """A wall has its table beside the ruler, no names below it, and no second line below a slider's comb."""
+    allowed = 0
+    for path in sorted((FOLDER / language).glob("*.md")):
+        lesson = lessons(language)[path.stem[3:]]
+        for words in path.read_text(encoding="utf-8").splitlines():
+            if re.search(PLACED[language], words):
+                # The bits that are flipped stand below the ruler wherever it stands.
+                assert any("flip" in step.move and words in step.words.text for step in lesson.steps), words
+                allowed += 1
+    assert allowed == 1
+
+
 @pytest.mark.parametrize("language", languages())
 def test_the_goal_of_a_drag_is_a_number_as_the_tile_writes_it(language):
     """“Within 5 %” of a number that nobody saw, and 0.012 in the words beside 0.01228 on the tile."""
@@ -332,6 +354,19 @@ def test_no_sentence_that_follows_the_hand_tells_what_is_hidden(language):
             for part in step.hidden & TELLING.keys():
                 assert not re.search(rf"hand\.(?:{TELLING[part]})\b", step.words.text), (name, i, part)
     assert followed > 5
+
+
+def test_a_phone_never_opens_a_step_on_an_error():
+    """It shows one panel at a time, x̂ or x first where they may be seen: a picture of errors alone says
+    nothing to who has not seen their values.
+    """
+    seen = 0
+    for name, lesson in lessons().items():
+        for i, step in enumerate(lesson.steps, 1):
+            if "error" in step.show:
+                seen += 1
+                assert {"x", "x_hat"} & (step.show - step.hidden), (name, i)
+    assert seen > 20
 
 
 def test_the_command_has_kept_its_first_address(tmp_path):
