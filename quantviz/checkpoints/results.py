@@ -39,7 +39,7 @@ from quantviz.checkpoints.stored_rows import (
     scan_of,
     shape_form,
 )
-from quantviz.checkpoints.table_rows import row_of
+from quantviz.checkpoints.table import row_of
 from quantviz.checkpoints.typed_values import said
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
