@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.checkpoints.file_size import size_words
+from quantviz.checkpoints.allocation.file_size import size_words
 from quantviz.checkpoints.model_map import Model, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
@@ -59,9 +59,9 @@ def _table(model: Model) -> dict[str, list[Any]]:
 
 
 def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> None:
-    from quantviz.checkpoints.allocation import allocate
-    from quantviz.checkpoints.choices import choices_of
-    from quantviz.checkpoints.frontier import FrontierPoint, frontier_of
+    from quantviz.checkpoints.allocation.allocating import allocate
+    from quantviz.checkpoints.allocation.choices import choices_of
+    from quantviz.checkpoints.allocation.frontier import FrontierPoint, frontier_of
     from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
 
     table = _table(model)

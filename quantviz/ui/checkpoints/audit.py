@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.checkpoints.audit_process import Answer, AuditProcess, Job
+from quantviz.checkpoints.audit.process import Answer, AuditProcess, Job
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import AUDIT, Model, audited_model, model_map
 from quantviz.errors import QuantVizError

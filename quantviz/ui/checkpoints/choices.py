@@ -47,7 +47,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 #: Recipes that can be scanned at once.
 _MOST_RECIPES = 16

@@ -10,7 +10,7 @@ import streamlit as st
 import xxhash
 
 from quantviz.checkpoints.offered import below_folder
-from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.sources.local import real_path
@@ -23,7 +23,7 @@ from quantviz.ui.shell.words import plain, say, say_error
 from quantviz.whole_files import put_whole
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 #: Before the name of an upload: a hash of its content, with the file's ending.
 _UPLOAD = "upload:"
@@ -125,7 +125,7 @@ def keep(name: str, content: bytes) -> str:
     Raises:
         QuantVizError: The file is no importance matrix, or there is no folder for it.
     """
-    from quantviz.checkpoints.importance import importances
+    from quantviz.checkpoints.scan.importance import importances
 
     folder = own_folder("imatrix")
     if folder is None:

@@ -12,7 +12,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, plain, say
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 
 def is_running(state: CheckpointsState, scan: Scan | None) -> bool:

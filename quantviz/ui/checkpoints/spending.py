@@ -138,8 +138,8 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
 
 def _sensitivities(uploaded: Any, table: Mapping[str, Any]) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
-    from quantviz.checkpoints.offers import Rows
-    from quantviz.checkpoints.sensitivities import alphas
+    from quantviz.checkpoints.allocation.offers import Rows
+    from quantviz.checkpoints.allocation.sensitivities import alphas
 
     # The name is untrusted: only its suffix, which marks the format, is used.
     with TemporaryDirectory(prefix="quantviz-") as folder:

@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.checkpoints.model_map import COLOURS
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme

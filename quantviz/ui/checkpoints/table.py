@@ -26,7 +26,7 @@ from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 _FIND = "checkpoints_find"
 _STATUS = "checkpoints_status"

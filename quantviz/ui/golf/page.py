@@ -28,10 +28,10 @@ from quantviz.ui.golf.state import (
 )
 from quantviz.ui.golf.tries import show_tries
 from quantviz.ui.golf.words import bits_words, db_words
-from quantviz.ui.lab.engine_controls import show_convention
-from quantviz.ui.lab.phone_bar import show_phone_bar
-from quantviz.ui.lab.scheme_bar import show_scheme
-from quantviz.ui.lab.sidebar import show_range
+from quantviz.ui.lab.bars.engine_controls import show_convention
+from quantviz.ui.lab.bars.phone_bar import show_phone_bar
+from quantviz.ui.lab.bars.scheme_bar import show_scheme
+from quantviz.ui.lab.sidebar.sidebar import show_range
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up

@@ -18,8 +18,8 @@ from quantviz.ui.components.component import component, told
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.home.play import play_data
-from quantviz.ui.lab.title_line import tensor_name
-from quantviz.ui.lab.uploads import open_dropped
+from quantviz.ui.lab.bars.title_line import tensor_name
+from quantviz.ui.lab.sidebar.uploads import open_dropped
 from quantviz.ui.shell import address, classroom, places, session
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab

@@ -24,7 +24,7 @@ from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
+from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import (
     bell_of,
