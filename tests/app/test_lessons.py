@@ -20,13 +20,12 @@ from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.teaching.lessons.progress import Answer, as_json, judged
-from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look

@@ -13,12 +13,11 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import known_by, lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.progress import Answer
-from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import show_words_with_terms, term
