@@ -111,57 +111,7 @@ def model_map_figure(
     `mark` frames the square of a tensor.
     """
     colours = THEMES[theme]
-    rows = max(len(data.rows), 1)
-    kinds = len(data.kinds)
-    row = min(_HIGHEST, max(_LOWEST, _USUAL / rows))
-    main = rows * row if data.rows else 0.0
-    strip = _STRIP if data.strip else 0
-    gap = _GAP if data.strip and data.rows else 0
-    height = main + strip + gap
-    _, _, top, bottom = _MARGIN
-    layout = bare_layout(colours, round(height + top + bottom), _MARGIN)
-    layout["hovermode"] = "closest"
-    layout["hoverdistance"] = -1
-    layout["clickmode"] = "event+select"
-    layout["hoverlabel"] |= {
-        "align": "left",
-        "font": {"color": colours.text, "family": colours.font, "size": 13},
-    }
-    wide = max(kinds, len(data.strip), 1)
-    axis = {"showgrid": False, "ticks": "", "fixedrange": True, "automargin": True}
-    step = 1 if len(data.rows) <= _MOST_LABELLED else 5
-    layout["xaxis"] |= axis | {
-        "range": [-0.5, max(kinds, 1) - 0.5],
-        "tickvals": list(range(kinds)),
-        "ticktext": list(map(_shown, data.short_kinds)),
-        "domain": [0, max(kinds, 1) / wide],
-    }
-    layout["yaxis"] |= axis | {
-        "range": [rows - 0.5, -0.5],
-        "tickvals": list(range(0, len(data.rows), step)),
-        "ticktext": [_shown(label) for label in data.rows[::step]],
-        "domain": [0, main / height if height else 1],
-    }
-    if data.strip:
-        layout["xaxis2"] = layout["xaxis"] | {
-            "range": [-0.5, len(data.strip) - 0.5],
-            "tickvals": list(range(len(data.strip))),
-            "ticktext": [_shown(_last(name)) for name in data.strip],
-            "domain": [0, len(data.strip) / wide],
-            "side": "top",
-            "autotickangles": [0, -35, -90],
-            "anchor": "y2",
-        }
-        layout["yaxis2"] = layout["yaxis"] | {
-            "range": [0.5, -0.5],
-            "tickvals": [],
-            "domain": [1 - strip / height, 1],
-            "anchor": "x2",
-        }
-    traces = [
-        trace for of_strip in (False, True) for trace in _traces(data, of_strip, colours, theme, language)
-    ]
-    framed = [square for square in data.squares if mark and square.tensor == mark]
+    layout = _map_layout(data, colours)
     layout["shapes"] = [
         {
             "type": "rect",
@@ -173,18 +123,66 @@ def model_map_figure(
             "y1": max(square.row, 0) + 0.5,
             "line": {"color": colours.mark, "width": 2},
         }
-        for square in framed
+        for square in data.squares
+        if mark and square.tensor == mark
+    ]
+    traces = [
+        trace for of_strip in (False, True) for trace in _traces(data, of_strip, colours, theme, language)
     ]
     return Drawn({"data": traces, "layout": layout})
+
+
+def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
+    """Return the layout of the map: the axes of the rows, and of the strip above them."""
+    rows = max(len(data.rows), 1)
+    kinds = max(len(data.kinds), 1)
+    main = rows * min(_HIGHEST, max(_LOWEST, _USUAL / rows)) if data.rows else 0.0
+    strip = _STRIP if data.strip else 0
+    gap = _GAP if data.strip and data.rows else 0
+    height = main + strip + gap
+    layout = bare_layout(colours, round(height + _MARGIN[2] + _MARGIN[3]), _MARGIN)
+    layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
+    layout["hoverlabel"] |= {
+        "align": "left",
+        "font": {"color": colours.text, "family": colours.font, "size": 13},
+    }
+    columns = max(kinds, len(data.strip))
+    axis = {"showgrid": False, "ticks": "", "fixedrange": True, "automargin": True}
+    step = 1 if len(data.rows) <= _MOST_LABELLED else 5
+    layout["xaxis"] |= axis | {
+        "range": [-0.5, kinds - 0.5],
+        "tickvals": list(range(len(data.kinds))),
+        "ticktext": list(map(_shown, data.short_kinds)),
+        "domain": [0, kinds / columns],
+    }
+    layout["yaxis"] |= axis | {
+        "range": [rows - 0.5, -0.5],
+        "tickvals": list(range(0, len(data.rows), step)),
+        "ticktext": [_shown(label) for label in data.rows[::step]],
+        "domain": [0, main / height if height else 1],
+    }
+    if data.strip:
+        layout["xaxis2"] = layout["xaxis"] | {
+            "range": [-0.5, len(data.strip) - 0.5],
+            "tickvals": list(range(len(data.strip))),
+            "ticktext": [_shown(name.rpartition(".")[2]) for name in data.strip],
+            "domain": [0, len(data.strip) / columns],
+            "side": "top",
+            "autotickangles": [0, -35, -90],
+            "anchor": "y2",
+        }
+        layout["yaxis2"] = layout["yaxis"] | {
+            "range": [0.5, -0.5],
+            "tickvals": [],
+            "domain": [1 - strip / height, 1],
+            "anchor": "x2",
+        }
+    return layout
 
 
 def _shown(name: str) -> str:
     """Return a stranger's name as plotly shows it as it is."""
     return html.escape(name if len(name) <= 24 else f"…{name[-23:]}")
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _traces(
@@ -413,29 +411,8 @@ def distribution_figure(
         for tensor in model.weights
         if math.isfinite(value := tensor.number(recipe, "sqnr_db"))
     ]
-    every = [
-        value
-        for name in model.recipes
-        for tensor in model.weights
-        if math.isfinite(value := tensor.number(name, "sqnr_db"))
-    ]
-    low, high = (min(0.0, min(every)), max(every)) if every else (0.0, 50.0)
     medians = model.medians(recipe)
-    labels = list(map(_shown, short_names(kinds)))
-    row = min(_HIGHEST_KIND, max(_LOWEST_KIND, _USUAL_KINDS / max(len(kinds), 1)))
-    height = round(max(110, row * len(kinds) + 44))
-    layout = bare_layout(colours, height, (8, 12, 6, 38))
-    layout["hovermode"] = "closest"
-    layout["xaxis"] |= {
-        "range": [low - 0.02 * (high - low), high + 0.03 * (high - low)],
-        "title": {"text": text("model_map.sqnr_axis", language), "font": {"size": 12}, "standoff": 4},
-    }
-    layout["yaxis"] |= {
-        "range": [len(kinds) - 0.5, -0.5],
-        "tickvals": list(range(len(kinds))),
-        "ticktext": labels,
-    }
-    seen = [(medians[kind], k) for k, kind in enumerate(kinds) if math.isfinite(medians.get(kind, math.nan))]
+    marks = [(medians[kind], k) for k, kind in enumerate(kinds) if math.isfinite(medians.get(kind, math.nan))]
     traces = [
         {
             "type": "scatter",
@@ -451,14 +428,37 @@ def distribution_figure(
         {
             "type": "scatter",
             "mode": "markers",
-            "x": [median for median, _ in seen],
-            "y": [row for _, row in seen],
+            "x": [median for median, _ in marks],
+            "y": [row for _, row in marks],
             "hoverinfo": "skip",
-            "marker": {
-                "symbol": "line-ns",
-                "size": 14,
-                "line": {"width": 2, "color": colours.text},
-            },
+            "marker": {"symbol": "line-ns", "size": 14, "line": {"width": 2, "color": colours.text}},
         },
     ]
-    return Drawn({"data": traces, "layout": layout})
+    labels = list(map(_shown, short_names(kinds)))
+    return Drawn({"data": traces, "layout": _distribution_layout(model, labels, colours, language)})
+
+
+def _distribution_layout(
+    model: Model, labels: Sequence[str], colours: Theme, language: str
+) -> dict[str, Any]:
+    """Return the layout of the rows of dots, with the labels of the rows."""
+    every = [
+        value
+        for name in model.recipes
+        for tensor in model.weights
+        if math.isfinite(value := tensor.number(name, "sqnr_db"))
+    ]
+    low, high = (min(0.0, min(every)), max(every)) if every else (0.0, 50.0)
+    row = min(_HIGHEST_KIND, max(_LOWEST_KIND, _USUAL_KINDS / max(len(labels), 1)))
+    layout = bare_layout(colours, round(max(110, row * len(labels) + 44)), (8, 12, 6, 38))
+    layout["hovermode"] = "closest"
+    layout["xaxis"] |= {
+        "range": [low - 0.02 * (high - low), high + 0.03 * (high - low)],
+        "title": {"text": text("model_map.sqnr_axis", language), "font": {"size": 12}, "standoff": 4},
+    }
+    layout["yaxis"] |= {
+        "range": [len(labels) - 0.5, -0.5],
+        "tickvals": list(range(len(labels))),
+        "ticktext": list(labels),
+    }
+    return layout
