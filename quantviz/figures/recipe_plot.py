@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ _MARGIN = (44, 10, 8, 40)
 _LINE = 15
 #: Dashes and gaps of the line through the points that no other one beats, in pixels.
 _FRONT_DASH = "4px,2px"
+#: The share of the height at the bottom and at the top where no point is drawn.
+_EDGE = 0.06
 #: Most names that are written; the others appear on hover.
 _MOST_LABELS = 8
 #: The same among lines and group sizes, which need room too.
@@ -60,6 +62,22 @@ _FEW_LABELS = 6
 _NEARLY_DB = 0.5
 #: Where group sizes are shown, formats of more bits would leave all others half the room.
 _MOST_BITS = 10.0
+
+
+@dataclass(frozen=True)
+class RecipePlotStyle:
+    """The language, the colours and the height of the plot, and the names of the tensor's axes."""
+
+    language: str = DEFAULT_LANGUAGE
+    #: One of `figures.theme.THEMES`.
+    theme: str = "light"
+    #: In pixels.
+    height: int = HEIGHT
+    #: Those that recipes per channel are named by.
+    axes: Axes = MATRIX
+
+
+_USUAL_STYLE = RecipePlotStyle()
 
 
 @dataclass(frozen=True)
@@ -148,56 +166,94 @@ def recipe_plot_data(
     if bits == CODED:
         shown, sizes = ([row for row in each if math.isfinite(row.entropy_bits)] for each in (shown, sizes))
     x_of = {id(row): row.entropy_bits if bits == CODED else row.bits for row in (*shown, *sizes)}
-    tried = contest.tries if contest else ()
-    marks = [(contest.budget + off, contest.par_db) for off in ROOM] if contest else []
-    # A hopeless scheme would leave the others no room: it is drawn at the bottom.
-    lowest = contest.par_db - HOPELESS_DB if contest else -math.inf
-    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in shown]
-    marks += [(row.bits, max(row.sqnr_db, lowest)) for row in tried]
-    lowest = max(lowest, min((db for _, db in marks if math.isfinite(db)), default=lowest))
-    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
-    bits_range = _bits_range([at for at, _ in marks])
-    db_range = _db_range([db for _, db in marks])
-    margin = 0.06 * (db_range[1] - db_range[0])
-    bottom = db_range[0] + margin
-    top = db_range[1] - margin
-    gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
-
-    def front_of(rows: Iterable[RecipeRow]) -> list[RecipeRow]:
-        """Return the rows that no other one beats, by the bits along x."""
-        placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
-        kept = {id(row) for row in pareto_front(placed.values())}
-        return sorted(
-            (row for row in (*shown, *sizes) if id(placed.get(id(row))) in kept),
-            key=lambda row: x_of[id(row)],
-        )
-
-    def height_of(row: RecipeRow) -> float:
-        return max(bottom, min(row.sqnr_db, top))
-
-    best = front_of(row for row in shown if row.id != CURRENT)
-    front = front_of([*best, *sizes]) if sizes else best
+    frame = _framed(shown, sizes, x_of, contest)
+    best = _front_of([row for row in shown if row.id != CURRENT], shown, x_of)
+    front = _front_of([*best, *sizes], [*shown, *sizes], x_of) if sizes else best
     places = [(x_of[id(row)], row.sqnr_db) for row in front]
     worth = _worth_naming(best, _FEW_LABELS if known else _MOST_LABELS)
     named = [i for i, row in enumerate(shown) if row.is_current or row in worth]
-    sides = label_sides([x_of[id(shown[i])] for i in named], bits_range)
-    heights = spread([height_of(shown[i]) for i in named], gap, db_range)
+    sides = label_sides([x_of[id(shown[i])] for i in named], frame.bits_range)
+    heights = spread([frame.height_of(shown[i]) for i in named], frame.line_db(height), frame.db_range)
     labels = {i: RecipeLabel(x, y, side) for i, (x, side), y in zip(named, sides, heights, strict=True)}
 
     def point(row: RecipeRow, label: RecipeLabel | None = None) -> RecipePoint:
         at = x_of[id(row)]
-        above = known is not None and known.line("lloyd_max").is_below(at, row.sqnr_db)
-        return RecipePoint(row, at, height_of(row), _is_beaten(at, row.sqnr_db, places), above, label)
+        db = row.sqnr_db
+        above = known is not None and known.line("lloyd_max").is_below(at, db)
+        beaten = any(x <= at and y >= db and (x, y) != (at, db) for x, y in places)
+        return RecipePoint(row, at, frame.height_of(row), beaten, above, label)
 
     return RecipePlotData(
         points=tuple(point(row, labels.get(i)) for i, row in enumerate(shown)),
-        front=tuple((x_of[id(row)], height_of(row)) for row in front),
-        bits_range=bits_range,
-        db_range=db_range,
-        tries=tuple(try_points(contest, bottom, top)) if contest else (),
+        front=tuple((x_of[id(row)], frame.height_of(row)) for row in front),
+        bits_range=frame.bits_range,
+        db_range=frame.db_range,
+        tries=tuple(try_points(contest, frame.bottom, frame.top)) if contest else (),
         sizes=tuple(map(point, sizes)),
         beyond=tuple(beyond),
     )
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The ranges of a plot's axes."""
+
+    bits_range: tuple[float, float]
+    db_range: tuple[float, float]
+
+    @property
+    def bottom(self) -> float:
+        """Return the lowest dB of a point."""
+        return self.db_range[0] + _EDGE * (self.db_range[1] - self.db_range[0])
+
+    @property
+    def top(self) -> float:
+        """Return the highest dB of a point."""
+        return self.db_range[1] - _EDGE * (self.db_range[1] - self.db_range[0])
+
+    def height_of(self, row: RecipeRow) -> float:
+        """Return the dB at which a row's point is drawn."""
+        return max(self.bottom, min(row.sqnr_db, self.top))
+
+    def line_db(self, height: int) -> float:
+        """Return the dB that a line of text takes in a plot of `height` pixels."""
+        return _LINE * (self.db_range[1] - self.db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
+
+
+def _framed(
+    shown: Sequence[RecipeRow],
+    sizes: Sequence[RecipeRow],
+    x_of: Mapping[int, float],
+    contest: Contest | None,
+) -> _Frame:
+    """Return the axes' ranges around all points and a contest's lines; `x_of` are the bits along x by the
+    rows' `id`.
+    """
+    marks: list[tuple[float, float]] = []
+    lowest = -math.inf
+    if contest:
+        # A hopeless scheme would leave the others no room: it is drawn at the bottom.
+        lowest = contest.par_db - HOPELESS_DB
+        marks += [(contest.budget + off, contest.par_db) for off in ROOM]
+        marks += [(row.bits, max(row.sqnr_db, lowest)) for row in contest.tries]
+    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in shown]
+    lowest = max(lowest, min((db for _, db in marks if math.isfinite(db)), default=lowest))
+    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
+    bits = [at for at, _ in marks] or [4.0, 8.0]
+    room = max(0.4, 0.06 * (max(bits) - min(bits)))
+    return _Frame((min(bits) - room, max(bits) + room), _db_range([db for _, db in marks]))
+
+
+def _front_of(
+    rows: Sequence[RecipeRow], every: Sequence[RecipeRow], x_of: Mapping[int, float]
+) -> list[RecipeRow]:
+    """Return those of `rows` that no other one of them beats, by the bits along x, in the order of `every` at
+    the same bits.
+    """
+    placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
+    unbeaten = {id(row) for row in pareto_front(placed.values())}
+    front = (row for row in every if id(placed.get(id(row))) in unbeaten)
+    return sorted(front, key=lambda row: x_of[id(row)])
 
 
 def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
@@ -229,10 +285,6 @@ def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
     return kept if len(kept) <= most else [kept[i * (len(kept) - 1) // (most - 1)] for i in range(most)]
 
 
-def _is_beaten(bits: float, db: float, front: Iterable[tuple[float, float]]) -> bool:
-    return any(x <= bits and y >= db and (x, y) != (bits, db) for x, y in front)
-
-
 def _db_range(values: Sequence[float]) -> tuple[float, float]:
     finite = [value for value in values if math.isfinite(value)] or [0.0, 40.0]
     low = min(finite)
@@ -240,12 +292,6 @@ def _db_range(values: Sequence[float]) -> tuple[float, float]:
     room = max(4.0, 0.12 * (high - low))
     # A scheme without any error is drawn at the top, above all others.
     return low - room, high + (3 if len(finite) < len(values) else 1) * room
-
-
-def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
-    low, high = (min(bits), max(bits)) if bits else (4.0, 8.0)
-    room = max(0.4, 0.06 * (high - low))
-    return low - room, high + room
 
 
 # ---- words --------------------------------------------------------------------------------------
@@ -298,11 +344,8 @@ def answer_sentence(
 def recipe_plot_figure(
     rows: Iterable[RecipeRow],
     current: RecipeRow | None = None,
+    style: RecipePlotStyle = _USUAL_STYLE,
     *,
-    language: str = DEFAULT_LANGUAGE,
-    theme: str = "light",
-    height: int = HEIGHT,
-    axes: Axes = MATRIX,
     contest: Contest | None = None,
     known: RateDistortion | None = None,
     bits: str = STORED,
@@ -311,34 +354,26 @@ def recipe_plot_figure(
     """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
     around the current scheme, or around the best try of a `contest`.
 
-    `axes` are those of the tensor, which recipes per channel are named by. `known` adds the other sizes of
-    groups and the bounds of any quantizer. `bits`, one of `BITS`, are the bits along x, and `priced_as` is
-    the shape that they are counted for, if it is not the tensor's own.
+    `known` adds the other sizes of groups and the bounds of any quantizer. `bits`, one of `BITS`, are the
+    bits along x, and `priced_as` is the shape that they are counted for, if it is not the tensor's own.
     """
-    data = recipe_plot_data(rows, current, height=height, contest=contest, known=known, bits=bits)
-    colours = THEMES[theme]
+    data = recipe_plot_data(rows, current, height=style.height, contest=contest, known=known, bits=bits)
+    colours = THEMES[style.theme]
+    language = style.language
     traces = []
     if known:
         traces = [*line_traces(known, data.bits_range, colours, language)]
-        traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in _placed(data)), colours))
-        traces.append(_points(data.sizes, colours, language, axes, bits, small=True))
-    traces += [
-        _front(data, colours),
-        *_rings(data, colours),
-        _points(data.points, colours, language, axes, bits),
-    ]
-    layout = _layout(data, colours, language, height, axes)
+        by_bits = sorted((*data.points, *data.sizes), key=lambda point: point.x)
+        traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in by_bits), colours))
+        traces.append(_points(data.sizes, style, bits, small=True))
+    traces += [_front(data, colours), *_rings(data, colours), _points(data.points, style, bits)]
+    layout = _layout(data, style)
     layout["xaxis"]["title"] = _title(bits, language, priced_as)
     if contest:
         traces.append(tries_trace(data.tries, colours, language))
         layout["shapes"] = contest_lines(contest, data.bits_range, colours)
         layout["annotations"] += contest_names(contest, data.bits_range, colours, language)
     return Drawn({"data": traces, "layout": layout})
-
-
-def _placed(data: RecipePlotData) -> Iterator[RecipePoint]:
-    """Yield the points of trails, by bits."""
-    yield from sorted((*data.points, *data.sizes), key=lambda point: point.x)
 
 
 def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey:
@@ -362,8 +397,9 @@ def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
 
 
 def _points(
-    points: Sequence[RecipePoint], theme: Theme, language: str, axes: Axes, bits: str, *, small: bool = False
+    points: Sequence[RecipePoint], style: RecipePlotStyle, bits: str, *, small: bool = False
 ) -> dict[str, Any]:
+    theme = THEMES[style.theme]
     colour = faint(theme.values[0], 0.55) if small else theme.values[0]
     return {
         "type": "scatter",
@@ -380,7 +416,7 @@ def _points(
         # A click takes the scheme; nothing is to pale then.
         "selected": {"marker": {"opacity": 1}},
         "unselected": {"marker": {"opacity": 1}},
-        "text": [_hover(point, language, axes, bits) for point in points],
+        "text": [_hover(point, style, bits) for point in points],
         "customdata": [str(point.row.scheme) for point in points],
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
@@ -408,37 +444,35 @@ def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
     ]
 
 
-def _name(row: RecipeRow, language: str, axes: Axes, *, short: bool) -> str:
-    return (
-        text("recipe_plot.current", language)
-        if row.id == CURRENT
-        else row_name(row, language, axes, short=short)
-    )
+def _name(row: RecipeRow, style: RecipePlotStyle, *, short: bool) -> str:
+    if row.id == CURRENT:
+        return text("recipe_plot.current", style.language)
+    return row_name(row, style.language, style.axes, short=short)
 
 
-def _hover(point: RecipePoint, language: str, axes: Axes, bits: str) -> str:
+def _hover(point: RecipePoint, style: RecipePlotStyle, bits: str) -> str:
     row = point.row
-    told = text(
+    language = style.language
+    words = text(
         "recipe_plot.hover",
         language,
-        name=_name(row, language, axes, short=False),
+        name=_name(row, style, short=False),
         db=number(row.sqnr_db, 3),
         bits=f"{row.bits:.4g}",
     )
     if math.isfinite(row.entropy_bits):
-        told += text("recipe_plot.hover_coded", language, bits=f"{row.entropy_bits:.4g}")
-    return told + (text(f"recipe_plot.hover_above.{bits}", language) if point.above else "")
+        words += text("recipe_plot.hover_coded", language, bits=f"{row.entropy_bits:.4g}")
+    if point.above:
+        words += text(f"recipe_plot.hover_above.{bits}", language)
+    return words
 
 
-def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes: Axes) -> dict[str, Any]:
-    layout = bare_layout(theme, height, _MARGIN)
+def _layout(data: RecipePlotData, style: RecipePlotStyle) -> dict[str, Any]:
+    layout = bare_layout(THEMES[style.theme], style.height, _MARGIN)
     layout["xaxis"] |= {"range": list(data.bits_range), "nticks": 8}
-    layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
-    return layout | {
-        "annotations": [
-            _label(point, point.label, theme, language, axes) for point in data.points if point.label
-        ]
-    }
+    layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", style.language), "nticks": 6}
+    labels = [_label(point, point.label, style) for point in data.points if point.label]
+    return layout | {"annotations": labels}
 
 
 def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str, Any]:
@@ -448,12 +482,13 @@ def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str
     return {"text": words, "standoff": 5, "font": {"size": 12}}
 
 
-def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
+def _label(point: RecipePoint, place: RecipeLabel, style: RecipePlotStyle) -> dict[str, Any]:
     """Return the name, tied to its point by a thin line."""
-    words = _name(point.row, language, axes, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
+    theme = THEMES[style.theme]
+    words = _name(point.row, style, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         if point.row.id != CURRENT:
-            words = text("recipe_plot.is_current", language, name=words)
+            words = text("recipe_plot.is_current", style.language, name=words)
         words = f"<b>{words}</b>"
     return {
         "text": words,

@@ -7,7 +7,7 @@ import pytest
 import quantviz as qv
 from quantviz.analysis.recipe_ranking import recipe_rows, row_of
 from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
-from quantviz.figures.recipe_plot import recipe_plot_figure
+from quantviz.figures.recipe_plot import RecipePlotStyle, recipe_plot_figure
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.streaming.measuring import measured
 from quantviz.text import languages
@@ -72,7 +72,9 @@ def figures(r, language):
     yield "values_log", histogram_figure(data, "values", language=language, log_counts=True)
     yield (
         "recipes",
-        recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(measured(r)), language=language),
+        recipe_plot_figure(
+            recipe_rows(r.x, current=r.scheme), row_of(measured(r)), RecipePlotStyle(language)
+        ),
     )
 
 

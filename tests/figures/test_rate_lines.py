@@ -19,6 +19,7 @@ from quantviz.figures.recipe_plot import (
     CODED,
     HEIGHT,
     STORED,
+    RecipePlotStyle,
     front_key,
     recipe_plot_data,
     recipe_plot_figure,
@@ -73,7 +74,9 @@ def test_few_names_are_written_and_none_touches_another(known, bits):
 @pytest.mark.parametrize("bits", BITS)
 def test_lines_say_what_they_are_and_dots_what_to_load(known, bits, language):
     figure = go.Figure(
-        recipe_plot_figure(rows(known), known=known, bits=bits, language=language, priced_as=(4096, 4096))
+        recipe_plot_figure(
+            rows(known), None, RecipePlotStyle(language), known=known, bits=bits, priced_as=(4096, 4096)
+        )
     )
     drawn = {trace.name: trace for trace in figure.data if trace.name}
     keys = line_keys(known, "dark", language)

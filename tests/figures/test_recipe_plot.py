@@ -16,6 +16,7 @@ from quantviz.figures.recipe_plot import (
     _MARGIN,
     _MOST_LABELS,
     HEIGHT,
+    RecipePlotStyle,
     answer_sentence,
     recipe_plot_data,
     recipe_plot_figure,
@@ -102,7 +103,7 @@ def test_what_is_beaten_is_told():
 @pytest.mark.parametrize("name", TENSORS)
 def test_it_is_drawn(name, theme, language):
     rows, current = drawn(name)
-    figure = go.Figure(recipe_plot_figure(rows, current, language=language, theme=theme).to_dict())
+    figure = go.Figure(recipe_plot_figure(rows, current, RecipePlotStyle(language, theme)).to_dict())
     assert len(figure.layout.annotations) == sum(
         point.label is not None for point in recipe_plot_data(rows, current).points
     )
@@ -146,7 +147,7 @@ def test_a_contest_has_its_budget_par_and_tries_in_the_plot():
     ]
     assert data.db_range[0] < 12.0 < 40.0 < data.db_range[1]
     assert data.bits_range[0] < 2.0 < 5.0 < data.bits_range[1]
-    figure = go.Figure(recipe_plot_figure((), contest=contest, language="zh", theme="dark"))
+    figure = go.Figure(recipe_plot_figure((), None, RecipePlotStyle("zh", "dark"), contest=contest))
     assert [trace.text for trace in figure.data if trace.mode == "markers+text"] == [("1", "<b>2</b>", "3")]
     assert {shape.x1 for shape in figure.layout.shapes} == {4.5, data.bits_range[1]}
     assert recipe_plot_data(()).tries == ()

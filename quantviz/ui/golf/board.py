@@ -46,16 +46,13 @@ def show_board(now: HoleResults) -> None:
 
 def _plot(now: HoleResults) -> None:
     from quantviz.figures.contest_marks import Contest
-    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, recipe_plot_figure
+    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, RecipePlotStyle, recipe_plot_figure
 
     # Those far below the budget would leave no room for those near it.
     near = [row for row in now.recipes if row.bits > BUDGET - 1] if par_is_shown(now) else ()
     figure = recipe_plot_figure(
         near,
-        language=language(),
-        theme=theme(),
-        height=_HEIGHT,
-        axes=now.hole.source.axes,
+        style=RecipePlotStyle(language(), theme(), _HEIGHT, now.hole.source.axes),
         contest=Contest(BUDGET, now.par.sqnr_db, now.tries),
     )
     st.plotly_chart(

@@ -40,7 +40,13 @@ _MOST_NAMES = 3
 @fragment
 def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> None:
     """Show the plot; a click on a dot loads its scheme. It runs by itself when another x is chosen."""
-    from quantviz.figures.recipe_plot import BITS, RECIPE_PLOT_CONFIG, recipe_plot_data, recipe_plot_figure
+    from quantviz.figures.recipe_plot import (
+        BITS,
+        RECIPE_PLOT_CONFIG,
+        RecipePlotStyle,
+        recipe_plot_data,
+        recipe_plot_figure,
+    )
 
     if session.state() != state:
         st.rerun()  # A dot was clicked: the whole page follows.
@@ -61,9 +67,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
     figure = recipe_plot_figure(
         rows,
         now,
-        language=language(),
-        theme=theme(),
-        axes=axes,
+        RecipePlotStyle(language(), theme(), axes=axes),
         known=known,
         bits=bits,
         priced_as=usual if usual != shape else None,
