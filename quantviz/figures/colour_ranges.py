@@ -36,12 +36,10 @@ def around_zero(lo: float, hi: float) -> Span:
     if lo < 0 < hi:
         far = max(-lo, hi)
         return -far, far
-    return (lo, hi) if lo < hi else _around(lo)
-
-
-def _around(value: float) -> Span:
-    """Return a range for a tensor of one value: it lies on the side of 0 that the value does."""
-    return (0.0, value or 1.0) if value >= 0 else (value, 0.0)
+    if lo < hi:
+        return lo, hi
+    # A tensor of one value has a range on the value's side of 0.
+    return (0.0, lo or 1.0) if lo >= 0 else (lo, 0.0)
 
 
 def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
@@ -72,13 +70,10 @@ def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
 
 
 def range_of_error(shown: Array, view: str, held: float | None) -> Span:
+    largest = max(abs(smallest_finite(shown)), abs(greatest_finite(shown)))
     # A picture without any error needs some range all the same.
-    far = held or _largest(shown) or 1.0
+    far = held or largest or 1.0
     return (-far, far) if ERROR_VIEWS[view].signed else (0.0, far)
-
-
-def _largest(shown: Array) -> float:
-    return max(abs(smallest_finite(shown)), abs(greatest_finite(shown)))
 
 
 def smallest_finite(cells: Array) -> float:

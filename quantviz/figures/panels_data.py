@@ -379,11 +379,6 @@ def overview_panels(
     else:
         value_range, code_range = _ranges_of_means(overview)
         error_range = None
-    unscaled = None
-    if largest or scheme is None:
-        unscaled = decoded_values(overview.q, scheme)
-    elif scheme.number_format.kind != "integer":
-        unscaled = overview.q  # the means of codes that are no numbers are means of their values
     place = (int(overview.row_edges[0]), int(overview.col_edges[0]))
     return PanelsData(
         x=overview.x,
@@ -407,9 +402,17 @@ def overview_panels(
             overview.x_at if largest else None,
             overview.error_at if largest else None,
         ),
-        unscaled=unscaled,
+        unscaled=_values_of_pixels(overview, scheme),
         format_id=scheme.format if scheme else None,
     )
+
+
+def _values_of_pixels(overview: Overview, scheme: Scheme | None) -> Array | None:
+    """Return the value before any scale in each pixel; none if codes are numbers."""
+    if overview.how == "largest" or scheme is None:
+        return decoded_values(overview.q, scheme)
+    # The means of codes that are no numbers are means of their values.
+    return None if scheme.number_format.kind == "integer" else overview.q
 
 
 def _ranges_of_means(overview: Overview) -> tuple[Span, Span]:
