@@ -124,7 +124,6 @@ def scan(
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
     from quantviz.checkpoints.results.store import Results
-    from quantviz.checkpoints.results.table import table
     from quantviz.checkpoints.scan.scanning import run_scan, selection_of
 
     selection = selection_of(engine, include, exclude, imatrix)
@@ -151,7 +150,7 @@ def scan(
         scanned = opened.scan(number)
         for note in (scanned.coverage, *scanned.notes):
             click.echo(visible(note[language()]), err=True)
-        found = table(opened, number, language())
+        found = opened.table(number, language())
     from quantviz.export.report import report
     from quantviz.export.scan_gate import Gate, counts_of, junit
     from quantviz.export.scan_summary import is_constant, summary_of

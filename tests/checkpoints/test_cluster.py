@@ -12,7 +12,6 @@ import torch
 import quantviz as qv
 from quantviz.checkpoints.audit import tasks as audit_tasks
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan import cluster, planning, reading, tasks
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.checkpoints.scan.recipes import recipes_named
@@ -85,7 +84,7 @@ def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monke
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
 
         number = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address, report=report)
-        found = table(results, number)
+        found = results.table(number)
         # A second scan gives nothing out: all is known.
         again = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address)
         assert (results.scan(again).state, results.scan(again).progress.measured) == ("done", 0)

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import COLUMNS, table
+from quantviz.checkpoints.results.table import COLUMNS
 from quantviz.checkpoints.scan import scanning
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.cli import quantviz
@@ -275,7 +275,7 @@ with Results({str(results)!r}) as opened:
         assert run_scan(opened, tmp_path / "model.safetensors", RECIPES) == scan.id
         again = opened.scan(scan.id)
         assert (again.state, again.progress.measured) == ("done", 12 - stored)
-        after = table(opened, scan.id)
+        after = opened.table(scan.id)
     assert after.equals(qv.scan(tmp_path / "model.safetensors", RECIPES, results=tmp_path / "whole.sqlite"))
 
 

@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.bounds import TABLE_COLUMNS, TABLE_ROWS
 from quantviz.checkpoints.results.stored_rows import COUNTS, STATUSES
 from quantviz.checkpoints.results.table import COLUMNS
-from quantviz.checkpoints.results.typed_values import Parser
+from quantviz.checkpoints.results.typed_values import TABLE_COLUMNS, TABLE_ROWS, Parser
 from quantviz.errors import QuantVizError
 
 #: Columns of names, which each row has; of other texts, of counts and of lengths. All others are numbers.

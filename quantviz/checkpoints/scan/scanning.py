@@ -11,22 +11,20 @@ from contextlib import closing, nullcontext, suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import torch
 import xxhash
 
 from quantviz.checkpoints.allocation.file_size import file_sizes, has_header
 from quantviz.checkpoints.model.account import Account, with_unread
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.checkpoints.model.opening import known_as
-from quantviz.checkpoints.model.stamps import stamp_of
 from quantviz.checkpoints.profiles import profile_named
-from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.store import Results, stamp_of
 from quantviz.checkpoints.results.stored_rows import Progress
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Row, measure_for_now
-from quantviz.checkpoints.scan.pace import Pace
+from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named
@@ -37,11 +35,13 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.orientation import Named
+from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
+from quantviz.tensors.lazy import InMemory
 from quantviz.text import languages
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of others at how far it is.
 _BETWEEN_RATES = 0.25
+#: Rows and columns of the tensor that a warm-up measures: enough for compiled kernels, of whole groups.
+_SIDE = 512
 
 
 @public_but("outputs_axis")
@@ -118,7 +120,7 @@ def scan(
             outputs_axis=outputs_axis,
             selection=selection_of(engine, include, exclude, imatrix),
         )
-        return table(opened, number)
+        return opened.table(number)
 
 
 def selection_of(
@@ -397,3 +399,47 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
         known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
         digest.update(repr(known).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
+
+
+class Pace:
+    """Counts bytes and seconds from the first tensor on that kernels have measured.
+
+    Until then kernels are compiled, once for all tensors: a rate of that time would estimate hours for a scan
+    that takes a minute.
+
+    >>> pace = Pace()
+    >>> pace.finished(4096, 1024, now=30.0)
+    >>> pace.finished(10**6, 2**20, now=60.0)  # its kernels were compiled
+    >>> pace.rate
+    (0, 0.0)
+    >>> pace.finished(10**6, 2**20, now=60.5)
+    >>> pace.rate
+    (1000000, 0.5)
+    """
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._bytes = 0
+        self._seconds = 0.0
+
+    @property
+    def rate(self) -> tuple[int, float]:
+        """Return bytes, and the seconds that they took; nothing before there is a rate."""
+        return self._bytes, self._seconds
+
+    def finished(self, size: int, elements: int, now: float) -> None:
+        """Count a tensor of `size` bytes that is done `now`, in seconds of any clock."""
+        if self._began is not None:
+            self._bytes += size
+            self._seconds = now - self._began
+        elif elements > limits.FUSED:
+            self._began = now
+
+
+def make_ready(recipes: Iterable[str], enough: Callable[[], bool] = lambda: False) -> None:
+    """Load the kernels of recipes, compiling those that no process has compiled yet, until it is `enough`."""
+    x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
+    tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
+    for _ in measure_held(tried, [as_scheme(name) for name in recipes]):
+        if enough():
+            return
