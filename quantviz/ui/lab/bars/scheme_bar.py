@@ -1,6 +1,6 @@
 """The row above the picture: the scheme, as a recipe or in its own decisions.
 
-Callbacks make a scheme from a widget's value; `session.catching_errors` keeps the error of an invalid one.
+Callbacks make a scheme from a widget's value; `errors.caught_beside` keeps the error of an invalid one.
 Choices that the convention's engine does not offer are left out or grey.
 """
 
@@ -37,7 +37,7 @@ from quantviz.ui.lab.bars import sheet
 from quantviz.ui.lab.bars.changed_along import show_what_changed_along
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 
@@ -89,8 +89,8 @@ def _number_format(state: LabState) -> None:
         st.selectbox,
         say("strip.format"),
         tuple(names),
-        key=session.show("format", _choice_of(fmt)),
-        on_change=session.safely(_set_format),
+        key=widgets.show("format", _choice_of(fmt)),
+        on_change=errors.safely(_set_format),
         format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
         disabled=locked("scheme"),
         width=132,
@@ -100,9 +100,9 @@ def _number_format(state: LabState) -> None:
             st.segmented_control,
             say("strip.bits"),
             [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
-            key=session.show("bits", fmt.bits),
+            key=widgets.show("bits", fmt.bits),
             required=True,
-            on_change=session.safely(_set_bits),
+            on_change=errors.safely(_set_bits),
             format_func=str,
             disabled=locked("scheme"),
         )
@@ -129,7 +129,7 @@ def _format_help(fmt: NumberFormat) -> str:
 
 def put_format(format_id: str, control: str) -> None:
     """Take another number format; an error is shown beside the `control`."""
-    with session.catching_errors(control):
+    with errors.caught_beside(control):
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
 
@@ -172,9 +172,9 @@ def _mode(state: LabState) -> None:
         st.segmented_control,
         say("strip.mode"),
         modes,
-        key=session.show("mode", state.scheme.mode),
+        key=widgets.show("mode", state.scheme.mode),
         required=True,
-        on_change=session.safely(_set_mode),
+        on_change=errors.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
         disabled=locked("scheme"),
     )
@@ -191,7 +191,7 @@ def _set_mode() -> None:
     mode = st.session_state["mode"]
     if mode is None:  # the control was replaced while it loaded
         return
-    with session.catching_errors("mode"):
+    with errors.caught_beside("mode"):
         session.adapt_scheme(scheme.with_mode(mode), "mode")
 
 
@@ -309,7 +309,7 @@ def _granularity(state: LabState) -> None:
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
                     help=reason or _help(state, name, granularity),
-                    on_click=session.safely(set_granularity),
+                    on_click=errors.safely(set_granularity),
                     args=(granularity,),
                 )
     if sizes := _KINDS[state.scheme.granularity.id].sizes:
@@ -338,7 +338,7 @@ def set_granularity(granularity: Granularity) -> None:
     if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
     now = session.state().scheme
-    with session.catching_errors("strip"):
+    with errors.caught_beside("strip"):
         # A range set by hand is for the blocks as they were: other ones begin with their own range.
         own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
         session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
@@ -352,8 +352,8 @@ def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
         st.selectbox,
         label,
         sorted({*sizes, now}),
-        key=session.show(key, now),
-        on_change=session.safely(_set_size),
+        key=widgets.show(key, now),
+        on_change=errors.safely(_set_size),
         args=(key,),
         disabled=locked("scheme"),
         width=76,
@@ -371,7 +371,7 @@ def _set_size(key: str) -> None:
         chosen = st.session_state[key]
         value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
         wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
-        with session.catching_errors("strip"):
+        with errors.caught_beside("strip"):
             session.put_scheme(granularity=_fitted(now, wanted))
 
 
@@ -413,8 +413,8 @@ def _group_size(state: LabState) -> None:
             st.selectbox,
             say("strip.along"),
             range(len(shape)),
-            key=session.show("group_axis", axis),
-            on_change=session.safely(_set_size),
+            key=widgets.show("group_axis", axis),
+            on_change=errors.safely(_set_size),
             args=("group_axis",),
             format_func=lambda i: say_axis(state.source, i, "along"),
             disabled=locked("scheme"),
@@ -443,8 +443,8 @@ def _flat_size(state: LabState) -> None:
         st.selectbox,
         say("strip.taken"),
         (False, True),
-        key=session.show("flat_strided", granularity.strided),
-        on_change=session.safely(_set_size),
+        key=widgets.show("flat_strided", granularity.strided),
+        on_change=errors.safely(_set_size),
         args=("flat_strided",),
         format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
         help=say("strip.taken_help"),
@@ -490,5 +490,5 @@ def _reasons(state: LabState) -> None:
     show_what_changed_along(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
-        if control in session.input_errors():
-            st.error(say_error(session.input_errors()[control]))
+        if control in errors.input_errors():
+            st.error(say_error(errors.input_errors()[control]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import number, plain, say
 
@@ -31,7 +31,7 @@ def show_edits(state: LabState) -> None:
     st.button(
         say("edited.put_back"),
         key="put_back",
-        on_click=session.safely(_put_back),
+        on_click=errors.safely(_put_back),
         disabled=locked("tensor"),
         width="stretch",
     )
