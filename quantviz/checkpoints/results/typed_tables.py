@@ -120,7 +120,7 @@ def _list_of(name: str, column: Any) -> Sequence[Any]:
 def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError]) -> Sequence[Any]:
     """Return a column with typed values; note the problem of each row whose value is none."""
     parser = PARSERS[name]
-    is_number = _is_number(name)
+    is_number = name not in (*NAMES, *TEXTS, *_COUNTS, *_SHAPES, "status")
     if is_number and {type(value) for value in column} <= {float}:
         return column
     #: Values that are there many times are parsed once.
@@ -142,10 +142,6 @@ def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError])
             problems.setdefault(at, problem.again())
             found.append(None)
     return found
-
-
-def _is_number(name: str) -> bool:
-    return name not in (*NAMES, *TEXTS, *_COUNTS, *_SHAPES, "status")
 
 
 def _is_missing(value: Any) -> bool:

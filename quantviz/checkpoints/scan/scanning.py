@@ -56,7 +56,7 @@ _SIDE = 512
 
 @dataclass(frozen=True)
 class Execution:
-    """Who measures a scan; the numbers have the same bits for any. The fields are arguments of `scan`."""
+    """Threads or machines that measure a scan, as the arguments of `scan` name them."""
 
     verify: bool = False
     threads: int | None = None
@@ -157,7 +157,7 @@ def run_scan(
     """Scan a checkpoint into `results` and return the scan's number there.
 
     Args:
-        execution: Who measures, and whether unchanged files are read again.
+        execution: The threads or machines that measure, and whether unchanged files are read again.
         outputs_axis: See `scan`.
         selection: Which tensors are measured.
         cancelled: Called after each tensor under each recipe; once it is true the scan ends in the state
