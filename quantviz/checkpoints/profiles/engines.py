@@ -115,6 +115,8 @@ ONNXRUNTIME = Profile(
 # torchao's quantize_.
 # Source: torchao 0.18, quantization/quant_api.py: `_is_linear`, the filter that it has unless another is
 # given, takes every nn.Linear, the head and routers of experts among them.
+#: `to_blocked` in prototype/mx_formats/utils.py: scales in the order in which a GPU reads them.
+_TORCHAO_TILE = (128, 4)
 TORCHAO = Profile(
     id="torchao",
     name="torchao",
@@ -132,8 +134,10 @@ TORCHAO = Profile(
         parts=MappingProxyType(
             {
                 "torchao_int8_per_row": Parts(3, of_row=1),
-                "nvfp4": Parts(3),
-                **dict.fromkeys(("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470)),
+                "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE),
+                **dict.fromkeys(
+                    ("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TORCHAO_TILE)
+                ),
             }
         ),
     ),

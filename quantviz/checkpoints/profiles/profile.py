@@ -29,6 +29,8 @@ class Parts:
     of_tensor: int = 0
     #: Bytes of each row: of zero points that are 0.
     of_row: int = 0
+    #: Rows and columns of which the matrix of its scales takes multiples, filled up with 0.
+    scale_tile: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
