@@ -112,11 +112,12 @@ ONNXRUNTIME = Profile(
     ),
 )
 
+#: `to_blocked` in prototype/mx_formats/utils.py: scales in the order in which a GPU reads them.
+_TORCHAO_TILE = (128, 4)
+
 # torchao's quantize_.
 # Source: torchao 0.18, quantization/quant_api.py: `_is_linear`, the filter that it has unless another is
 # given, takes every nn.Linear, the head and routers of experts among them.
-#: `to_blocked` in prototype/mx_formats/utils.py: scales in the order in which a GPU reads them.
-_TORCHAO_TILE = (128, 4)
 TORCHAO = Profile(
     id="torchao",
     name="torchao",
