@@ -125,6 +125,8 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
         return None
+    if math.prod(entry.seen[:-1]) % files.parts_of(recipe_id(scheme)).rows_in:
+        return None
     return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
 
 

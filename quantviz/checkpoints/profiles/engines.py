@@ -135,7 +135,7 @@ TORCHAO = Profile(
         parts=MappingProxyType(
             {
                 "torchao_int8_per_row": Parts(3, of_row=1),
-                "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE),
+                "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE, rows_in=16),
                 **dict.fromkeys(
                     ("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TORCHAO_TILE)
                 ),

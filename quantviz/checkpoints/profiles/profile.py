@@ -31,6 +31,8 @@ class Parts:
     of_row: int = 0
     #: Rows and columns of which the matrix of its scales takes multiples, filled up with 0.
     scale_tile: tuple[int, int] = (1, 1)
+    #: Number that divides the rows of each weight: of any other the tool writes no file.
+    rows_in: int = 1
 
 
 @dataclass(frozen=True)
