@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
@@ -233,3 +234,24 @@ def file_code(file: str, name: str, large: bool, language: str, read_as: str = "
         f"with qv.open_tensors({file!r}{more}) as tensors:",
         f"    x = tensors.{'stored' if large else 'load'}({name})",
     ]
+
+
+T = TypeVar("T")
+
+
+def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
+    """Return the result of `work` for a tensor, or for the tensor of a source.
+
+    >>> from quantviz.sources.builtin import Builtin
+    >>> of_tensor(Builtin("course_3x3"), lambda x: x.shape)
+    (3, 3)
+    """
+    from quantviz.tensors.lazy import Stored
+
+    return work(tensor if isinstance(tensor, Stored) else _opened(tensor.key, cast("Hashable", tensor)))
+
+
+@lru_cache(maxsize=1)
+def _opened(key: str, source: Hashable) -> Stored:
+    # The key differs between versions of a file.
+    return cast("Source", source).open()

@@ -24,9 +24,8 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
-from quantviz.teaching.lessons.plan import legend_home
+from quantviz.teaching.lessons.plan import known_by, legend_home, term_home
 from quantviz.teaching.lessons.progress import Answer, as_json, judged
-from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look

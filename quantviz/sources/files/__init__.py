@@ -27,11 +27,10 @@ from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
 from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.files.other_formats import other_format, other_format_named
+from quantviz.sources.files.other_formats import answer_in_place, other_format, other_format_named, stand_in
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
 from quantviz.sources.files.sharded import ShardedTorch
-from quantviz.sources.files.stand_ins import answer_in_place, stand_in
 from quantviz.sources.files.table import TableCatalog, looks_like_numbers
 from quantviz.sources.files.tflite import TfliteCatalog
 from quantviz.sources.files.torch_save import TorchCatalog

@@ -20,10 +20,9 @@ from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, cut_short
-from quantviz.sources.files.stand_ins import stand_in
+from quantviz.sources.files.other_formats import stand_in
 from quantviz.sources.files.windows import pieces, window_shape
-from quantviz.sources.limits import Limits
-from quantviz.sources.names import checked_names
+from quantviz.sources.limits import Limits, checked_names
 from quantviz.sources.orienting import Orienting
 from quantviz.text import visible
 
@@ -286,7 +285,7 @@ class Catalog(ABC):
         Raises:
             QuantVizError: The file is too large or not JSON.
         """
-        from quantviz.sources.files.json_text import parsed_json
+        from quantviz.sources.files.file_data import parsed_json
 
         try:
             data = self._data.beside(name)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.file_data import FileData, clipped, parsed_json
 from quantviz.sources.nested_numbers import flattened
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.file_data import MOST_LIKELY, FileData, clipped, parsed_json
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import StoredRows

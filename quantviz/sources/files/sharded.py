@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
-from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.files.file_data import FileData, clipped, parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.files.several import InSeveral
 from quantviz.sources.files.torch_save import TorchCatalog

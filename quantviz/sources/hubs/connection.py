@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.hosts import HUBS, Hosts, web_address
-from quantviz.sources.hubs.limits import HubLimits
-from quantviz.sources.hubs.public_addresses import is_public
+from quantviz.sources.hubs.hosts import HUBS, Hosts, is_public, web_address
 from quantviz.sources.hubs.request_places import PLACES
+from quantviz.sources.limits import HubLimits
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 #: Headers with which a hub describes a file before it redirects to the host that sends it.

@@ -17,9 +17,8 @@ from quantviz.sources.files import BY_RANGES, catalog_of
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.hubs.addresses import COMMIT, Place
 from quantviz.sources.hubs.hosts import HUBS, Hosts
-from quantviz.sources.hubs.limits import HubLimits
 from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, fetch_text, kept
-from quantviz.sources.limits import Limits
+from quantviz.sources.limits import HubLimits, Limits
 
 if TYPE_CHECKING:
     from quantviz.sources.layouts.decoded import ModelTensors

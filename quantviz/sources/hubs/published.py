@@ -16,7 +16,7 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.hubs.connection import Answer, Deadline, get
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
 
 #: Bytes of a piece, which is cached and fetched as a whole, and the most pieces of one request.
 PIECE = 2**20

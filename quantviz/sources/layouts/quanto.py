@@ -18,7 +18,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
-from quantviz.sources.layouts.bit_planes import rows_of_planes
+from quantviz.sources.layouts.bit_fields import rows_of_planes
 from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.connection import Answer, Deadline, get
 from quantviz.sources.hubs.hosts import Hosts, web_address
-from quantviz.sources.hubs.limits import HubLimits
+from quantviz.sources.limits import HubLimits
 from quantviz.sources.stores.store import PASSING, About, Store, problem_at
 
 #: Requests at a time for one reading.

@@ -15,9 +15,8 @@ from quantviz.figures.thumbnail import thumbnail_svg
 from quantviz.teaching.golf import BUDGET, HOLES
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
-from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
+from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes, term_home
 from quantviz.teaching.lessons.progress import asked, reached
-from quantviz.teaching.lessons.term_homes import term_home
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go

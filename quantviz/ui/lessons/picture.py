@@ -16,8 +16,7 @@ from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.bits import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
-from quantviz.teaching.lessons.plan import legend_home
-from quantviz.teaching.lessons.term_homes import known_by
+from quantviz.teaching.lessons.plan import known_by, legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK

@@ -17,8 +17,8 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.plan import known_by
 from quantviz.teaching.lessons.progress import Answer
-from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import show_words_with_terms, term
