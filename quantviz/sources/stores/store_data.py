@@ -20,6 +20,23 @@ _HEAD = 2**16
 _MOST_EXPECTED = 2**22
 _MOST_TOGETHER = 2**26
 _GAP = 2**14
+#: Schemes of addresses that need no package.
+_WEB = ("http", "https")
+
+
+def store_of(address: str) -> Store:
+    """Return the store that an address leads to.
+
+    Raises:
+        QuantVizError: There is no store of that kind, or its package is not installed.
+    """
+    if scheme_of(address) in _WEB:
+        from quantviz.sources.stores.web import WebStore
+
+        return WebStore()
+    from quantviz.sources.stores.object_store import ObjectStore
+
+    return ObjectStore(address)
 
 
 class StoreData(FileData):
@@ -119,22 +136,3 @@ def reader_at(address: str) -> type[Catalog] | None:
     """Return the reader for the name of the file at an address; none if no reader by ranges fits it."""
     name = name_of(address).lower()
     return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)
-
-
-#: Schemes of addresses that need no package.
-_WEB = ("http", "https")
-
-
-def store_of(address: str) -> Store:
-    """Return the store that an address leads to.
-
-    Raises:
-        QuantVizError: There is no store of that kind, or its package is not installed.
-    """
-    if scheme_of(address) in _WEB:
-        from quantviz.sources.stores.web import WebStore
-
-        return WebStore()
-    from quantviz.sources.stores.object_store import ObjectStore
-
-    return ObjectStore(address)

@@ -6,13 +6,13 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons.model import Lesson
+from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.reading import read_lesson
 from quantviz.text import DEFAULT_LANGUAGE
 
@@ -45,3 +45,36 @@ def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
         except UnicodeDecodeError:
             found[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
     return MappingProxyType(found)
+
+
+@cache
+def known_by(lesson: str, step: int) -> frozenset[str]:
+    """Return the terms that were introduced up to a step, counted from 0, and in it.
+
+    >>> "scale" in known_by("range_to_grid", 1), "scale" in known_by("range_to_grid", 2)
+    (False, True)
+    """
+    terms: set[str] = set()
+    for name, i, each in all_steps():
+        terms |= {term for term, introduced in each.terms if introduced}
+        if (name, i) == (lesson, step):
+            break
+    return frozenset(terms)
+
+
+@cache
+def term_home(term: str) -> tuple[str, int] | None:
+    """Return the step that introduces a term, as the id of its lesson and its number from 0; none where no
+    lesson does.
+
+    >>> term_home("scale")
+    ('range_to_grid', 2)
+    """
+    return next(((name, i) for name, i, step in all_steps() if (term, True) in step.terms), None)
+
+
+def all_steps() -> Iterator[tuple[str, int, LessonStep]]:
+    """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
+    for name, lesson in lessons().items():
+        if isinstance(lesson, Lesson):
+            yield from ((name, i, step) for i, step in enumerate(lesson.steps))

@@ -1,15 +1,14 @@
-"""The plan in the list of lessons: where to start, and how long a lesson takes; and the steps that introduce
-the glossary's terms and explain the ruler's colours.
+"""The plan in the list of lessons: where to start, and how long a lesson takes; and the step that explains
+the ruler's colours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import all_steps
 from quantviz.teaching.lessons.check import words_to_read
-from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.model import Lesson
 
 #: The lessons of a first hour, in their order.
 FIRST_HOUR = ("range_to_grid", "symmetric", "rounding_against_clipping", "per_channel", "outliers")
@@ -35,38 +34,5 @@ def legend_home() -> tuple[str, int] | None:
     >>> legend_home()
     ('range_to_grid', 6)
     """
-    homes = ((name, i) for name, i, step in _steps() if "number_line" in step.show and step.ruler == "all")
-    return next(homes, None)
-
-
-@cache
-def known_by(lesson: str, step: int) -> frozenset[str]:
-    """Return the terms that were introduced up to a step, counted from 0, and in it.
-
-    >>> "scale" in known_by("range_to_grid", 1), "scale" in known_by("range_to_grid", 2)
-    (False, True)
-    """
-    terms: set[str] = set()
-    for name, i, each in _steps():
-        terms |= {term for term, introduced in each.terms if introduced}
-        if (name, i) == (lesson, step):
-            break
-    return frozenset(terms)
-
-
-@cache
-def term_home(term: str) -> tuple[str, int] | None:
-    """Return the step that introduces a term, as the id of its lesson and its number from 0; none where no
-    lesson does.
-
-    >>> term_home("scale")
-    ('range_to_grid', 2)
-    """
-    return next(((name, i) for name, i, step in _steps() if (term, True) in step.terms), None)
-
-
-def _steps() -> Iterator[tuple[str, int, LessonStep]]:
-    """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
-    for name, lesson in lessons().items():
-        if isinstance(lesson, Lesson):
-            yield from ((name, i, step) for i, step in enumerate(lesson.steps))
+    shown = ((name, i) for name, i, step in all_steps() if "number_line" in step.show and step.ruler == "all")
+    return next(shown, None)

@@ -15,7 +15,7 @@ from quantviz.ui.components.component import clicked_mark, told
 from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
@@ -62,7 +62,7 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
             key=key,
             theme=None,
             config=dict(FORMATS_CONFIG),
-            on_select=session.safely(lambda: _mark_clicked(key)),
+            on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
             alt=say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
         )
@@ -190,7 +190,7 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
             key=_RULER,
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
             handles=Handles(value=True),
-            on_moved=session.safely(_take_number),
+            on_moved=errors.safely(_take_number),
             words={"value": say("formats.page.ruler_value")},
         )
 
