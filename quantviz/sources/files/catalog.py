@@ -8,7 +8,7 @@ import itertools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -437,10 +437,14 @@ class Catalog(ABC):
         """Return the error of a tensor with more elements than are read at once."""
         return self._data.beyond("tensor_too_large", self._limits, "elements", count, name=clipped(name))
 
+    def _damaged(self, name: str) -> QuantVizError:
+        """Return the error of a tensor whose declaration and bytes do not fit together."""
+        return self._data.error("tensor_damaged", name=clipped(name))
+
     def _cut_short(self, name: str, wanted: int) -> QuantVizError:
         """Return the error of a tensor that ends at byte `wanted`, after the file does."""
         if wanted > MOST_LIKELY:
-            return self._data.error("tensor_damaged", name=clipped(name))
+            return self._damaged(name)
         return cut_short(self._data, wanted)
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
@@ -470,9 +474,64 @@ class Catalog(ABC):
         if count > self._limits.tensors:
             raise self._data.beyond("too_many_tensors", self._limits, "tensors", count)
 
+    def _check_depth(self, depth: int) -> None:
+        if depth > self._limits.depth:
+            raise self._data.beyond("too_deep", self._limits, "depth", depth)
+
     def _check_header(self, length: int) -> None:
         if length > self._limits.header_bytes:
             raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
+
+    def _leaves(self, content: Any, is_leaf: Callable[[Any], bool]) -> dict[str, Any]:
+        """Return the leaves in nested dicts and lists, each container once, by their dotted names.
+
+        Raises:
+            QuantVizError: Two have the same name, or they are too many, too deep or have too long names.
+        """
+        leaves: dict[str, Any] = {}
+        seen: set[int] = set()
+        waiting: list[tuple[str, Any, int]] = [("", content, 0)]
+        length = 0
+        while waiting:
+            name, value, depth = waiting.pop()
+            if is_leaf(value):
+                name = name or self._data.stem
+                if name in leaves:
+                    raise self._data.error("duplicate_name", name=clipped(name))
+                leaves[name] = value
+                self._check_count(len(leaves))
+            elif isinstance(value, dict | list | tuple) and id(value) not in seen:
+                self._check_depth(depth)
+                seen.add(id(value))
+                inside = []
+                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                    if isinstance(item, dict | list | tuple) or is_leaf(item):
+                        inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
+                        # A long name is repeated in the name of everything below it.
+                        length += len(inside[-1][0])
+                        self._check_header(length)
+                waiting.extend(reversed(inside))
+        return leaves
+
+
+class LazyInfos(Mapping[str, TensorInfo]):
+    """The facts of tensors whose names are known, each returned by `info` on access."""
+
+    def __init__(self, names: Collection[str], info: Callable[[str], TensorInfo]) -> None:
+        self._names = names
+        self._info = info
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._info(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
@@ -127,39 +127,11 @@ def _answering(
     sock: socket.socket | None = None
     try:
         sock = _connected(parts, limits, deadline, anywhere)
-
-        def end() -> None:
-            over.set()
-            with suppress(OSError):  # past TLS, which would take leave of the other side first
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-        # A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
-        alarm = threading.Timer(deadline.left(host), end)
-        alarm.daemon = True
-        alarm.start()
-        try:
-            connection = http.client.HTTPConnection(host)
-            connection.sock = sock
-            wanted = {"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}
-            connection.request(
-                "GET",
-                (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-                headers={
-                    "Host": host,
-                    "User-Agent": "quantviz",
-                    "Accept": "*/*",
-                    "Accept-Encoding": "identity",
-                    "Connection": "close",
-                    **wanted,
-                },
-            )
-            response = connection.getresponse()
-            try:
-                yield response
-            finally:
-                response.close()
-        finally:
-            alarm.cancel()
+        with (
+            _shut_down_after(deadline.left(host), sock, over),
+            closing(_requested(sock, parts, part)) as answer,
+        ):
+            yield answer
     except TimeoutError:
         raise QuantVizError(
             "hub.slow", host=host, seconds=min(limits.quiet_seconds, deadline.seconds)
@@ -175,6 +147,47 @@ def _answering(
     finally:
         if sock is not None:
             sock.close()
+
+
+@contextmanager
+def _shut_down_after(seconds: float, sock: socket.socket, over: threading.Event) -> Iterator[None]:
+    """Shut the connection down once the time is up, and set `over` then.
+
+    A host may send a byte now and then for ever, in its headers too: no time-out of a socket sees that.
+    """
+
+    def end() -> None:
+        over.set()
+        with suppress(OSError):  # past TLS, which would take leave of the other side first
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    alarm = threading.Timer(seconds, end)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def _requested(
+    sock: socket.socket, parts: SplitResult, part: tuple[int, int] | None
+) -> http.client.HTTPResponse:
+    """Send the request, and return the answer before its body."""
+    connection = http.client.HTTPConnection(parts.netloc)
+    connection.sock = sock
+    headers = {
+        "Host": parts.netloc,
+        "User-Agent": "quantviz",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    if part:
+        headers["Range"] = f"bytes={part[0]}-{part[1] - 1}"
+    query = f"?{parts.query}" if parts.query else ""
+    connection.request("GET", (parts.path or "/") + query, headers=headers)
+    return connection.getresponse()
 
 
 def _taken(

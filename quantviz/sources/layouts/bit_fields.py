@@ -52,6 +52,17 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     return fields[:, :count]
 
 
+def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
+    """Return the two codes of 4 bits of each byte, neighbours along the last axis, by default the one in the
+    low bits first.
+
+    >>> nibbles(torch.tensor([[0x21, 0x43]], dtype=torch.uint8)).tolist()
+    [[1, 2, 3, 4]]
+    """
+    halves = (raw >> 4, raw & 15) if high_first else (raw & 15, raw >> 4)
+    return torch.stack(halves, dim=-1).flatten(-2)
+
+
 def words_of(count: int, bits: int) -> int:
     """Return the number of words of `count` fields.
 

@@ -24,8 +24,9 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import PerGroup
+from quantviz.sources.files.mapped import values_of
+from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import BESIDE, FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, FORMAT, scale_of_all
 from quantviz.sources.layouts.scaled import FP8, scaled_codes
@@ -100,12 +101,12 @@ def _nvfp4(claim: Claim) -> QuantizedWeight:
     rows, half = claim.shape("weight")
     shape = (rows, 2 * half)
     _check_tiles(claim, shape, _NV_GROUP)
-    values = torch.tensor([FORMATS[FORMAT].value(code) for code in range(16)])
+    values = values_of(FORMAT)
     second = scale_of_all(claim, _SECOND)
 
     def coded(start: int, stop: int) -> Coded:
         raw = claim.cut("weight", slice(start, stop))
-        q = torch.stack((raw >> 4, raw & 15), dim=-1).flatten(1)
+        q = nibbles(raw, high_first=True)
         scale = _tiled(claim, start, stop, shape[1] // _NV_GROUP) * second
         return Coded(q, values[q.int()] * scale.repeat_interleave(_NV_GROUP, dim=1), scale)
 
