@@ -209,6 +209,36 @@ class Source(Protocol):
         return place
 
 
+class Derived(Source):
+    """A source with the tensor of another one, changed or seen otherwise: its name, its kind and the facts of
+    its file are those of the other.
+    """
+
+    source: Source
+
+    @property
+    def kind(self) -> str:
+        return self.source.kind
+
+    def title(self, language: str) -> str:
+        return self.source.title(language)
+
+    @property
+    def stem(self) -> str:
+        return self.source.stem
+
+    @property
+    def stored_as(self) -> str:
+        return self.source.stored_as
+
+    @property
+    def finite(self) -> bool:
+        return self.source.finite
+
+    def link_problem(self) -> QuantVizError | None:
+        return self.source.link_problem()
+
+
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
     """Yield an error for each reason why a cell of a tensor of `shape` cannot become `value`, a float32."""
     count = math.prod(shape)

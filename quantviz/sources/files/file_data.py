@@ -266,6 +266,46 @@ class FileData:
         return self.error(key, got=got, most=most, setting=setting, **params)
 
 
+class RemoteData(FileData):
+    """A file on another machine, whose bytes are fetched when they are read."""
+
+    #: Bytes that are fetched of a header at first; twice as many each time, so that a long one takes few
+    #: requests.
+    first_bytes: int
+
+    def __init__(self, name: str, *, beside: Callable[[str], FileData] | None = None) -> None:
+        super().__init__(b"", name, beside=beside)
+        #: The first bytes while the header is read; none afterwards.
+        self._head: memoryview | None = memoryview(b"")
+
+    def fetched(self, start: int, stop: int) -> memoryview:
+        """Return the bytes from `start` to before `stop`, both within the file.
+
+        Raises:
+            QuantVizError: They do not come.
+        """
+        raise NotImplementedError
+
+    @property
+    def view(self) -> memoryview:
+        return self.part(0, self.size)
+
+    def part(self, start: int, stop: int) -> memoryview:
+        stop = max(start, min(stop, self.size))
+        if self._head is None:
+            return self.fetched(start, stop)
+        if stop > len(self._head):
+            whole = min(self.size, max(stop, 2 * len(self._head), self.first_bytes))
+            self._head = memoryview(bytes(self._head) + bytes(self.fetched(len(self._head), whole)))
+        return self._head[start:stop]
+
+    def header_read(self) -> None:
+        self._head = None
+
+    def stream(self) -> BinaryIO:
+        raise self.error("not_readable")
+
+
 def check_kinds(content: object, filename: object) -> None:
     """Raise a `QuantVizError` for an argument that is neither a path nor bytes."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):

@@ -111,6 +111,24 @@ def get(
     raise QuantVizError("hub.redirects", host=first, most=limits.redirects)
 
 
+def get_twice(
+    url: str,
+    hosts: Hosts,
+    limits: HubLimits,
+    deadline: Deadline,
+    *,
+    most: int,
+    part: tuple[int, int] | None = None,
+) -> Answer:
+    """Return an answer as `get` does; a request whose answer was cut or failed to come is tried once more."""
+    try:
+        return get(url, hosts, limits, deadline, most=most, part=part)
+    except QuantVizError as problem:
+        if problem.key not in ("hub.cut", "hub.unreachable"):
+            raise
+    return get(url, hosts, limits, deadline, most=most, part=part)
+
+
 @contextmanager
 def _answering(
     parts: SplitResult,
