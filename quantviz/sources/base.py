@@ -106,7 +106,7 @@ class Source(Protocol):
         """Return the axes of `original` that are seen as its outputs."""
         return Orientation()
 
-    def told_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
+    def file_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
         """Return the axes that are outputs, from the tensor's file; none if it lies in no file.
 
         `catalog` is the open file, if there is one already.

@@ -108,12 +108,12 @@ class open_tensors:
         stored_as: str = "",
     ) -> None:
         check_kinds(path_or_bytes, filename)
-        self._asked = path_or_bytes, filename, limits
+        self._arguments = path_or_bytes, filename, limits
         self._stored_as = stored_as
         self._open: list[Catalog] = []
 
     def __enter__(self) -> Catalog:
-        path_or_bytes, filename, limits = self._asked
+        path_or_bytes, filename, limits = self._arguments
         data = FileData(path_or_bytes, filename)
         data.stored_as = self._stored_as
         self._open.append(catalog_of(data, limits=limits))
@@ -123,7 +123,7 @@ class open_tensors:
         self._open.pop().close()
 
     def __repr__(self) -> str:
-        path_or_bytes, filename, _ = self._asked
+        path_or_bytes, filename, _ = self._arguments
         given = filename or (
             str(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else f"{len(path_or_bytes)} bytes"
         )

@@ -207,7 +207,7 @@ class Catalog(ABC):
         for pattern, orientation in self._named_outputs.items():
             if orientation.fits(shape) and fnmatchcase(name, pattern):
                 return orientation
-        return self._told_orientation(name) or self._orienting.of(name)
+        return self._declared_orientation(name) or self._orienting.of(name)
 
     def name_outputs(self, named: Mapping[str, Orientation]) -> None:
         """Use orientations given by patterns of tensor names, ahead of those in the file.
@@ -220,7 +220,7 @@ class Catalog(ABC):
                 raise QuantVizError("checkpoint.outputs_unknown", got=pattern, example=clipped(self.names[0]))
         self._named_outputs = named
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         """Return the orientation that the file itself declares for a tensor; none if it declares none."""
         return None
 
@@ -249,7 +249,7 @@ class Catalog(ABC):
         Raises:
             QuantVizError: The elements are not real numbers, more than `Limits.elements`, or beyond float32.
         """
-        window, lengths = self._asked(name, index)
+        window, lengths = self._window_at(name, index)
         with guarded(self._data, self.kind):
             return self._as_float32(name, self._parts(name, window) if math.prod(lengths) else (), lengths)
 
@@ -261,7 +261,7 @@ class Catalog(ABC):
         """
         import torch
 
-        window, lengths = self._asked(name, index)
+        window, lengths = self._window_at(name, index)
         with guarded(self._data, self.kind):
             if not math.prod(lengths):
                 return torch.empty(lengths)
@@ -354,7 +354,7 @@ class Catalog(ABC):
         """Return the version of the file that holds a tensor, see `FileData.version`."""
         return self._data.version
 
-    def _asked(self, name: str, index: Index | None) -> tuple[Window, Shape]:
+    def _window_at(self, name: str, index: Index | None) -> tuple[Window, Shape]:
         """Return the window at `index` and its shape, if it may be read and is not too large."""
         window = self._resolve(name, self._readable(name).shape, index)
         lengths = window_shape(window)

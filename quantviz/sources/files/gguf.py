@@ -272,7 +272,7 @@ class GgufCatalog(Catalog):
             return None
         return number + 1, count
 
-    def _told_orientation(self, name: str) -> Orientation:
+    def _declared_orientation(self, name: str) -> Orientation:
         # llama.cpp multiplies by every weight in this way: its converter turns those that lie otherwise.
         return Orientation((0,), "layout")
 

@@ -205,7 +205,7 @@ class OnnxCatalog(OnnxStructure):
         """Return the file in which a tensor lies."""
         return self._external(name)[0] if self._tensors[name][0].external else self._data
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         return self.graph.orientation(name, len(self._found[name].shape))
 
     def close(self) -> None:

@@ -249,7 +249,7 @@ class TfliteCatalog(Catalog):
                     if outputs_of is not None:
                         self._outputs.setdefault(name, set()).add(outputs_of)
 
-    def _told_orientation(self, name: str) -> Orientation | None:
+    def _declared_orientation(self, name: str) -> Orientation | None:
         told = self._outputs.get(name, set())
         return Orientation(next(iter(told)), "graph") if len(told) == 1 else None
 

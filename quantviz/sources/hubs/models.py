@@ -101,9 +101,9 @@ def _name(host: str, place: Place) -> str:
 def _model(host: str, place: Place, listed: bytes) -> Model | None:
     """Return the model in a hub's listing; none if the listing is not understood."""
     try:
-        said = json.loads(listed)
-        commit = said["sha"]
-        siblings = said["siblings"]
+        listing = json.loads(listed)
+        commit = listing["sha"]
+        siblings = listing["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
             return None
         files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))

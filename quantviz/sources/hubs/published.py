@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
-from quantviz.own_folder import own_folder
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.hubs.connection import Answer, Deadline, get_twice
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.limits import HubLimits
+from quantviz.whole_files import own_folder
 
 #: Bytes of a piece, which is cached and fetched as a whole, and the most pieces of one request.
 PIECE = 2**20

@@ -25,7 +25,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, TensorInfo
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
-from quantviz.sources.layouts.modules import prefix_of
+from quantviz.sources.layouts.forms import prefix_of
 from quantviz.sources.layouts.weight import unreadable
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
@@ -200,7 +200,7 @@ class ModelTensors(Catalog):
         name = self._known_as(name)
         if (tensor := self._in_file.get(name, name)) is not None:
             return self.file.read(tensor, index)
-        window, _ = self._asked(name, index)
+        window, _ = self._window_at(name, index)
         return Loaded(self.stored(name).read(window), self.info(name).notes)
 
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:

@@ -34,9 +34,9 @@ def _affine(claim: Claim) -> QuantizedWeight:
     words = claim.shape("weight")
     scales = claim.shape("scales")
     own = claim.config.get(claim.module)
-    said = own if isinstance(own, dict) else claim.config
-    bits = said.get("bits")
-    size = said.get("group_size")
+    settings = own if isinstance(own, dict) else claim.config
+    bits = settings.get("bits")
+    size = settings.get("group_size")
     known = bits in _BITS and type(size) is int and size > 0
     if not known or len(words) != 2 or len(scales) != 2 or claim.shape("biases") != scales:
         raise QuantVizError("layouts.mlx", name=claim.name, bits=bits, size=size, words=words, scales=scales)

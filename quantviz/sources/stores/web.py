@@ -49,13 +49,13 @@ class WebStore(Store):
 
     def about(self, address: str) -> About:
         # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
-        return _about(_asked(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
+        return _about(_fetched(address, 0, 1, Deadline.of(HubLimits.of_environment().seconds)))
 
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[bytes]:
         deadline = Deadline.of(HubLimits.of_environment().seconds)
 
         def read(part: tuple[int, int]) -> bytes:
-            answer = _asked(address, *part, deadline)
+            answer = _fetched(address, *part, deadline)
             if _about(answer) != about:
                 raise problem_at(address, "changed")
             return answer.body
@@ -74,7 +74,7 @@ class WebStore(Store):
         raise problem_at(address, "no_list")
 
 
-def _asked(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
+def _fetched(address: str, start: int, stop: int, deadline: Deadline) -> Answer:
     """Return the answer with a range of a file; a failed connection is tried once more."""
     limits = HubLimits.of_environment()
     try:
@@ -102,5 +102,5 @@ def _about(answer: Answer) -> About:
     tag, time = (answer.headers.get(name, "").strip() for name in ("etag", "last-modified"))
     if tag and not tag.startswith("W/"):
         return About(answer.total, f"etag={tag}")
-    said = " ".join(each for each in (tag, time) if each)
-    return About(answer.total, f"{PASSING}{said}" if said else "")
+    headers = " ".join(each for each in (tag, time) if each)
+    return About(answer.total, f"{PASSING}{headers}" if headers else "")
