@@ -24,7 +24,7 @@ from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.file_data import ByteSource, FileData, clipped
-from quantviz.sources.files.windows import places, window_shape
+from quantviz.sources.files.windows import indices, window_shape
 from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
@@ -219,7 +219,7 @@ def cut_out(data: FileData, lies: StoredRows, shape: Shape, window: Window) -> t
     width = math.prod(shape[1:])
     if shape and not lies.turned and not width % packing.length:
         part = window[0]
-        rows = places(part)
+        rows = indices(part)
         start += packing.byte_count(rows[0] * width)
         shape = (rows[-1] + 1 - rows[0], *shape[1:])
         window = (0 if isinstance(part, int) else slice(0, shape[0], part.step), *window[1:])
@@ -235,7 +235,7 @@ def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
     >>> whole_units(33, 32)
     (slice(1, 2, 1), slice(1, 2, 1))
     """
-    columns = places(part)
+    columns = indices(part)
     if length == 1:
         return slice(columns.start, columns.stop, columns.step), slice(0, len(columns), 1)
     first = columns[0] // length
@@ -258,7 +258,7 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
 
     Each element is located by itself, some at a time.
     """
-    axes = [places(part) for part in window]
+    axes = [indices(part) for part in window]
     lengths = tuple(map(len, axes))
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pieces = []

@@ -12,7 +12,7 @@ from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.npy import NpyHeader, info_of, read_header, stored_as, stored_rows_at
-from quantviz.sources.files.windows import pieces, places, window_shape
+from quantviz.sources.files.windows import indices, pieces, window_shape
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, S
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
     """
-    wanted = [places(part) for part in window]
+    wanted = [indices(part) for part in window]
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]

@@ -8,10 +8,10 @@ import math
 from quantviz.schemes.granularity import Shape, Window
 
 
-def places(part: int | slice) -> range:
+def indices(part: int | slice) -> range:
     """Return the indices of an axis that a number, or a slice with all its parts, takes.
 
-    >>> places(3), places(slice(0, 4, 2))
+    >>> indices(3), indices(slice(0, 4, 2))
     (range(3, 4), range(0, 4, 2))
     """
     return range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
@@ -23,7 +23,7 @@ def window_shape(window: Window) -> Shape:
     >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)
     """
-    return tuple(len(places(part)) for part in window if isinstance(part, slice))
+    return tuple(len(indices(part)) for part in window if isinstance(part, slice))
 
 
 def pieces(window: Window, most: int) -> list[Window]:
@@ -32,12 +32,12 @@ def pieces(window: Window, most: int) -> list[Window]:
     >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
     """
-    lengths = [len(places(part)) for part in window]
+    lengths = [len(indices(part)) for part in window]
     count = math.prod(lengths)
     if count <= most:
         return [window]
     axis = next(axis for axis, length in enumerate(lengths) if length > 1)
-    whole = places(window[axis])
+    whole = indices(window[axis])
     at_once = max(1, most * lengths[axis] // count)
     parts = [
         (*window[:axis], slice(run.start, run.stop, run.step), *window[axis + 1 :])
