@@ -13,7 +13,7 @@ from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls, standing
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import plain, say
 
 
