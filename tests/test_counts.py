@@ -13,7 +13,7 @@ MOST = {
     "nested ones, per 1000 lines": 0,
     "functions over 60 lines": 22,
     "functions of over 8 parameters": 36,
-    "modules of at most 60 lines": 155,
+    "modules of at most 60 lines": 144,
     "private helpers of at most 3 lines, called once": 333,
 }
 
