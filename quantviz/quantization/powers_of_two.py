@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quantviz.quantization.operations import Operation, Operations, number_code
+from quantviz.quantization.operations import Operation, Operations, number_code, silent
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
@@ -41,11 +41,10 @@ def _scale_of_exponent(scheme: Scheme) -> Operations:
     if scheme.arithmetic.scale.exponent_below != "wraps":
         return (made,)
     line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
-    return Operation(
+    return silent(
         "exponent_wraps",
         line,
         lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
-        silent=True,
     ), made
 
 
