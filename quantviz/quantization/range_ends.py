@@ -194,19 +194,19 @@ def _mirrored_range(scheme: Scheme) -> Operations:
     """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
     above = (scheme.range_code_max - scheme.range_code_min) // 2
     below = -above - 1
-    kept = torch_dtype(scheme.arithmetic.scale_math)
+    math_dtype = torch_dtype(scheme.arithmetic.scale_math)
 
     def end(name: str, steps: int) -> Operation:
         # The ends are kept as float32, whatever the precision of the scale.
         if not scheme.zero_point_follows:
             line = f"{name} = float32(unit * {steps})"
-            return silent("mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(kept))
+            return silent("mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(math_dtype))
         line = f"{name} = where(one_sided, {name}, float32(unit * {steps}))"
         return silent(
             "mirrored",
             line,
             lambda v: torch.where(
-                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(kept)
+                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(math_dtype)
             ),
         )
 
@@ -214,7 +214,9 @@ def _mirrored_range(scheme: Scheme) -> Operations:
     unit = Operation(
         "mirrored_unit",
         line,
-        lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
+        lambda v: (
+            torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(math_dtype)
+        ),
     )
     # A range too small for a step of its own is a range of zeros now.
     return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
@@ -295,13 +297,13 @@ def _width_operations(scheme: Scheme) -> Operations:
 def _width_rounded(scheme: Scheme) -> Operations:
     """Return the operation that rounds the width to a dtype of its own."""
     dtype = scheme.arithmetic.scale.width_dtype
-    kept = scheme.arithmetic.scale_math
+    math_dtype = scheme.arithmetic.scale_math
     if dtype == "scale_math":
         return ()
     return (
         silent(
             "width_dtype",
-            f"width = {kept}({dtype}(width))",
-            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(kept)),
+            f"width = {math_dtype}({dtype}(width))",
+            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(math_dtype)),
         ),
     )

@@ -69,13 +69,13 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
     spec = scheme.arithmetic.scale
     if spec.first in ("inverse", "both_divided"):
-        made = Operation(
+        scale = Operation(
             "inverse_of_range",
             f"inverse = {words} / {extent}",
             lambda v: torch.full_like(v[extent], count) / v[extent],
         )
     else:
-        made = Operation(
+        scale = Operation(
             "inverse_of_range",
             f"inverse = (1 / {extent}) * {words}",
             lambda v: torch.reciprocal(v[extent]) * count,
@@ -106,7 +106,7 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
             "scale_by_itself", f"scale = {extent} * (1 / {words})", lambda v: v[extent] * (1 / count)
         )
     return (
-        made,
+        scale,
         *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
         *((nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
         *((limit,) if spec.inverse_max else ()),
@@ -332,8 +332,8 @@ def _stretch(floor: float) -> Operations:
         lambda v: torch.where(v["scale"] < floor, v["stretch"].to(torch.float32).to(v["stretch"].dtype), 1.0),
     )
     line = f"scale = max(scale, {floor!r})"
-    kept = silent("scale_floor", line, lambda v: v["scale"].clamp(min=floor))
-    return ratio, factor, stretched("lo"), stretched("hi"), kept
+    floored = silent("scale_floor", line, lambda v: v["scale"].clamp(min=floor))
+    return ratio, factor, stretched("lo"), stretched("hi"), floored
 
 
 def zero_point_is_dropped(scheme: Scheme) -> bool:

@@ -25,7 +25,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     """
     convention = scheme.arithmetic
     spec = convention.scale
-    kept = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
+    dtype = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
     last_digit = _last_digit(scheme)
     # The stored scale belongs to the whole number, the given one to its last digit.
     whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
@@ -40,7 +40,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
         *((exact,) if spec.codes_from == "exact" else ()),
         *_scale_format(scheme),
         *_code_floor(convention),
-        cast("keep_scale", "scale", kept),
+        cast("keep_scale", "scale", dtype),
         *(_zero_point_format(convention) if scheme.shifted else ()),
         *((_KEEP_ZERO_POINT,) if scheme.shifted and convention.scale_math in HALVES else ()),
     )

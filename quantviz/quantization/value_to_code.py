@@ -199,10 +199,10 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
     """
     convention = scheme.arithmetic
     name = _name_of_value(scheme)
-    found: Operations = ()
+    operations: Operations = ()
     if convention.zero_domain == "value_middle":
         half = (scheme.code_max + scheme.code_min + 1) / 2
-        found = (
+        operations = (
             Operation(
                 "value_of_zero",
                 f"lo = zero_point - scale * {half!r}",
@@ -210,8 +210,8 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
             ),
         )
     if not subtracted:
-        return found
-    return *found, Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply))
+        return operations
+    return *operations, Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply))
 
 
 def _name_of_value(scheme: Scheme) -> str:
