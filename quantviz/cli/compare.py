@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,13 +73,10 @@ def compare(**arguments: Any) -> None:
     for sentence in audit.messages(language()):
         click.echo(visible(sentence), err=True)
     _write_report(request, audit)
-    # NaN is below every bound.
     low = [
         row
         for row in audit.rows(language())
-        if request.fail_under is not None
-        and row["status"] == "ok"
-        and not row["sqnr_db"] >= request.fail_under
+        if request.fail_under is not None and row["status"] == "ok" and _below(row, request.fail_under)
     ]
     for row in low:
         say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=request.fail_under)
@@ -157,3 +155,7 @@ def _worst(audit: Audit) -> Iterator[Shown]:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row for display; a tensor of the original alone has its name there."""
     return {name: row[name] for name in _SHOWN} | {"tensor": row["tensor"] or row["original"]}
+
+
+def _below(row: dict[str, Any], least: float) -> bool:
+    return math.isnan(row["sqnr_db"]) or row["sqnr_db"] < least
