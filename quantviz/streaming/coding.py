@@ -17,6 +17,7 @@ from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import program_of
 from quantviz.streaming.readiness import scheme_ready
+from quantviz.streaming.regions import Run
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored
 
@@ -44,7 +45,7 @@ def codes(
         r = reference_on_run(x, scheme, qparams, start, stop)
         return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
     made = Buffers(stop - start)
-    program.run(x, start, stop, layout, 0, program.of_blocks(qparams), made, None)
+    program.run(Run(x, start, stop, layout), program.of_blocks(qparams), made)
     q, x_hat, error, clipped, _ = made.arrays
     return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
 
@@ -94,7 +95,7 @@ class Coder:
         """
         assert self._program is not None
         assert self._of_blocks is not None
-        place = self._program.place(self._layout, start, stop, 0)
+        place = self._program.place(self._layout, start, stop)
         return (
             self._program.errors_address(),
             place,
@@ -105,9 +106,8 @@ class Coder:
         """Write codes, values and errors of the elements `values`, which begin at `start`, into `made`."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            self._program.run(
-                _Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None
-            )
+            run = Run(_Held(values, start, self._shape), start, stop, self._layout)
+            self._program.run(run, self._of_blocks, made)
             return
         self.put_at(values, torch.arange(start, stop), made)
 

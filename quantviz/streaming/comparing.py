@@ -194,7 +194,7 @@ def _run(
         _words(band.stored),
         _rule(band, layout),
         band.q.contiguous().flatten().view(torch.uint8).numpy(),
-        program.place(layout, 0, band.q.numel(), 0),
+        program.place(layout, 0, band.q.numel()),
         (program.of_blocks(params), layout.block_count, *program.constants),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
         np.array(band.slack, np.float32),
