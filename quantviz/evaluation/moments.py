@@ -55,9 +55,8 @@ class Moments(Picklable):
     #: Σx̂², Σx·x̂.
     x_hat2: torch.Tensor | None = None
     x_x_hat: torch.Tensor | None = None
-    #: Σe, Σ|e|, and Σe² of all cells, of those that were not clipped, and of those that were.
+    #: Σe, and Σe² of all cells, of those that were not clipped, and of those that were.
     e: torch.Tensor | None = None
-    abs_e: torch.Tensor | None = None
     e2: torch.Tensor | None = None
     kept_e2: torch.Tensor | None = None
     clipped_e2: torch.Tensor | None = None
@@ -111,7 +110,6 @@ class Moments(Picklable):
             x_hat2=wide_hat.square().sum(),
             x_x_hat=(wide * wide_hat).sum(),
             e=error.sum(),
-            abs_e=error.abs().sum(),
             e2=kept_e2 + clipped_e2,
             kept_e2=kept_e2,
             clipped_e2=clipped_e2,

@@ -193,13 +193,13 @@ def _run(
         program.steps_address(),
         _words(band.stored),
         _rule(band, layout),
-        band.q.contiguous().flatten().view(torch.uint8).numpy(),
-        program.place(layout, 0, band.q.numel()),
-        (program.of_blocks(params), layout.block_count, *program.constants),
+        (band.q.contiguous().flatten().view(torch.uint8).numpy(), fmt.code_min),
+        (
+            program.place(layout, 0, band.q.numel()),
+            (program.of_blocks(params), layout.block_count, *program.constants),
+        ),
         (decoded, decoded.view(np.uint32), np.empty(TILE, np.float32), Buffers(TILE).arrays),
-        np.array(band.slack, np.float32),
-        apart,
-        fmt.code_min,
+        (np.array(band.slack, np.float32), apart),
         (near, hit, counts, sums, extremes),
     )
     largest, of_nearest = extremes[[LARGEST, OF_NEAREST]].view(np.float32).tolist()

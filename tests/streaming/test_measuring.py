@@ -812,7 +812,6 @@ MORE = {
         )
         / (m.x2 / m.cells - (m.x / m.cells) ** 2) ** 2
     ),
-    "mean_abs_error": lambda m, bits: m.abs_e / m.cells,
     "codes_twice": lambda m, bits: (m.code_counts > 1).sum(-1),
 }
 
