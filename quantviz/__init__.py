@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
     from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
     from quantviz.analysis.scheme_comparison import compare_schemes as compare_schemes
-    from quantviz.checkpoints.allocation import Allocation as Allocation
-    from quantviz.checkpoints.allocation import allocate as allocate
-    from quantviz.checkpoints.auditing import Audit as Audit
-    from quantviz.checkpoints.auditing import audit as audit
-    from quantviz.checkpoints.auditing import audited_result as audited_result
-    from quantviz.checkpoints.frontier import Frontier as Frontier
-    from quantviz.checkpoints.frontier import allocation_frontier as allocation_frontier
-    from quantviz.checkpoints.scanning import scan as scan
+    from quantviz.checkpoints.allocation.allocating import Allocation as Allocation
+    from quantviz.checkpoints.allocation.allocating import allocate as allocate
+    from quantviz.checkpoints.allocation.frontier import Frontier as Frontier
+    from quantviz.checkpoints.allocation.frontier import allocation_frontier as allocation_frontier
+    from quantviz.checkpoints.audit.auditing import Audit as Audit
+    from quantviz.checkpoints.audit.auditing import audit as audit
+    from quantviz.checkpoints.audit.auditing import audited_result as audited_result
+    from quantviz.checkpoints.scan.scanning import scan as scan
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
@@ -94,10 +94,10 @@ _HOMES = {
     "analysis.clipping_curve": ("ClippingCurve", "clipping_curve"),
     "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
     "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
-    "checkpoints.allocation": ("Allocation", "allocate"),
-    "checkpoints.auditing": ("Audit", "audit", "audited_result"),
-    "checkpoints.frontier": ("Frontier", "allocation_frontier"),
-    "checkpoints.scanning": ("scan",),
+    "checkpoints.allocation.allocating": ("Allocation", "allocate"),
+    "checkpoints.audit.auditing": ("Audit", "audit", "audited_result"),
+    "checkpoints.allocation.frontier": ("Frontier", "allocation_frontier"),
+    "checkpoints.scan.scanning": ("scan",),
     "tensors.blocks": ("Blocks",),
     "schemes.calibration": (
         "CALIBRATIONS",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from quantviz.checkpoints.model_map import Model, ModelTensor
-from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.schemes.granularity import PerChannel
 
 #: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.schemes.granularity import Shape
 
 #: Quantities for a square's colour: dB, dB against the median of the kind, two measures of outliers, and the

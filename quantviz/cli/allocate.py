@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.allocation import Allocation
+    from quantviz.checkpoints.allocation.allocating import Allocation
 
 #: The tools that `export_allocation` writes files for; a test holds the two together.
 TOOLS = ("json", "llama", "llmcompressor", "modelopt")
@@ -96,9 +96,9 @@ def allocate(
     table with the columns tensor, recipe, bits and cost. Without a column cost it is the relative squared
     error times α. It ranks choices for these weights; it does not predict a model's quality.
     """
-    from quantviz.checkpoints.allocation import allocate as choose
-    from quantviz.checkpoints.frontier import frontier_of
-    from quantviz.checkpoints.table_files import read_table
+    from quantviz.checkpoints.allocation.allocating import allocate as choose
+    from quantviz.checkpoints.allocation.frontier import frontier_of
+    from quantviz.checkpoints.results.table_files import read_table
     from quantviz.export.allocations import counted_as, export_allocation, suited
 
     if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
@@ -147,7 +147,7 @@ def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
     own, or where none is under the engine's first ones.
     """
     from quantviz.checkpoints.profiles import profile_of_export
-    from quantviz.checkpoints.scanning import scan
+    from quantviz.checkpoints.scan.scanning import scan
     from quantviz.export.allocations import recipes_of_tool
 
     profile = profile_of_export(tool) if tool else None
@@ -171,7 +171,7 @@ def _pin(pin: str) -> tuple[str, str]:
 
 def _tell(found: Allocation, engine: str | None) -> None:
     """Print the allocation, the basis of its size, its error and the next change on stderr."""
-    from quantviz.checkpoints.file_size import size_words
+    from quantviz.checkpoints.allocation.file_size import size_words
     from quantviz.checkpoints.profiles import PROFILES
 
     profile = PROFILES[engine] if engine else None

@@ -20,7 +20,7 @@ from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.auditing import Audit
+    from quantviz.checkpoints.audit.auditing import Audit
 
 #: The columns that a person is shown.
 _SHOWN = (
@@ -72,8 +72,8 @@ def compare(
     the original's. What was found before of files that have not changed is not read again, so a comparison
     that was interrupted goes on where it was.
     """
-    from quantviz.checkpoints.auditing import audit
-    from quantviz.checkpoints.results import default_results
+    from quantviz.checkpoints.audit.auditing import audit
+    from quantviz.checkpoints.results.store import default_results
 
     keep_memory()
     with ProgressLine(progress) as line:

@@ -23,7 +23,7 @@ from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Progress
+    from quantviz.checkpoints.results.stored_rows import Progress
     from quantviz.export.scan_summary import ScanSummary
 
 
@@ -123,9 +123,9 @@ def scan(
     read. What was
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
-    from quantviz.checkpoints.results import Results
-    from quantviz.checkpoints.scanning import run_scan, selection_of
-    from quantviz.checkpoints.table import table
+    from quantviz.checkpoints.results.store import Results
+    from quantviz.checkpoints.results.table import table
+    from quantviz.checkpoints.scan.scanning import run_scan, selection_of
 
     selection = selection_of(engine, include, exclude, imatrix)
     with Results(results) as opened, _Cancelling() as cancelling, ProgressLine(progress) as line:

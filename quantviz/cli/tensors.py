@@ -147,7 +147,7 @@ def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None 
     Which axis has the outputs is found by the file unless it is given. `QuantVizError` for a file that cannot
     be opened, and for a name that is not there or is missing.
     """
-    from quantviz.checkpoints.opening import open_near
+    from quantviz.checkpoints.model.opening import open_near
     from quantviz.sources.stores.addresses import shown
 
     source = written_source(file)

@@ -7,12 +7,14 @@ from types import FunctionType
 from typing import Any
 
 from llvmlite import ir as _ir
+from numba import types as _types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
 # numba compiles these functions by types of its own: nothing here has Python's types.
 ir: Any = _ir
 cgutils: Any = _cgutils
+types: Any = _types
 intrinsic: Any = _intrinsic
 #: Numbers side by side.
 WIDTH = 16
@@ -392,8 +394,21 @@ class Loops:
         return self.get(at)
 
 
-def addresses(builder: Any, args: Iterable[Any]) -> list[Any]:
-    """Return arguments as whole numbers, pointers as their addresses."""
-    return [
-        builder.ptrtoint(arg, KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args
-    ]
+def written_loops(names: Iterable[str], write: Callable[[Any, dict[str, Any]], None]) -> Any:
+    """Return a function of numba's whose instructions `write` writes, given its arguments by name: whole
+    numbers, and pointers as their addresses.
+    """
+
+    def loops(typing: Any, *given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            values = (builder.extract_value(args[0], i) for i in range(len(given)))
+            whole = (
+                builder.ptrtoint(value, KINDS["i8"]) if isinstance(value.type, ir.PointerType) else value
+                for value in values
+            )
+            write(builder, dict(zip(names, whole, strict=True)))
+            return context.get_dummy_value()
+
+        return types.void(types.StarArgTuple(given)), generate
+
+    return intrinsic(loops)

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
-from numba import types
-
-from quantviz.compiled.lanes import WIDTH, Lanes, addresses, further, intrinsic, select
+from quantviz.compiled.lanes import WIDTH, Lanes, further, select, written_loops
 from quantviz.compiled.vector_sums import Summing
 
 #: Arguments of `searching`, whole numbers and addresses: the first element of each of 16 blocks, then the
@@ -156,15 +154,6 @@ class _Searching(Summing):
 
 def searching(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     """Return the loops of `_Searching` as a function of numba's."""
-
-    @intrinsic
-    def loops(typing, values, weights, levels, room, n, floats, integers, tables, out):
-        def generate(context, builder, signature, args):
-            given = dict(zip(GIVEN_TO_SEARCH, addresses(builder, args), strict=True))
-            _Searching(builder, given, code, small).write()
-            return context.get_dummy_value()
-
-        given = values, weights, levels, room, n, floats, integers, tables, out
-        return types.void(*given), generate
-
-    return loops
+    return written_loops(
+        GIVEN_TO_SEARCH, lambda builder, given: _Searching(builder, given, code, small).write()
+    )

@@ -11,20 +11,17 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
-from numba import types
-
 from quantviz.compiled.hand_written import by_hand
 from quantviz.compiled.lanes import (
     WIDTH,
     Lanes,
     Loops,
-    addresses,
     contracted,
     further,
-    intrinsic,
     ir,
     names_of_lines,
     select,
+    written_loops,
 )
 from quantviz.compiled.tracing import CellCode
 
@@ -473,36 +470,4 @@ GIVEN = (
 
 def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     """Return the loops as a function of numba's."""
-
-    @intrinsic
-    def loops(
-        typing,
-        x,
-        n,
-        flat,
-        offset,
-        length,
-        width,
-        rows,
-        line,
-        bases,
-        params,
-        blocks,
-        floats,
-        integers,
-        tables,
-        ahead,
-        out,
-        codes,
-    ):
-        def generate(context, builder, signature, args):
-            Summing(builder, dict(zip(GIVEN, addresses(builder, args), strict=True)), code, small).write()
-            return context.get_dummy_value()
-
-        given = (
-            x, n, flat, offset, length, width, rows, line, bases,
-            params, blocks, floats, integers, tables, ahead, out, codes,
-        )  # fmt: skip
-        return types.void(*given), generate
-
-    return loops
+    return written_loops(GIVEN, lambda builder, given: Summing(builder, given, code, small).write())

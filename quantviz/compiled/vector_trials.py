@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
-from numba import types
-
-from quantviz.compiled.lanes import WIDTH, Lanes, addresses, intrinsic
+from quantviz.compiled.lanes import WIDTH, Lanes, written_loops
 from quantviz.compiled.vector_sums import Summing
 
 
@@ -53,16 +51,4 @@ GIVEN_TO_TRY = ("x", "places", "n", "begin", "end", "params", "blocks", "floats"
 
 def trying(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     """Return the loops of `_Trying` as a function of numba's."""
-
-    @intrinsic
-    def loops(typing, x, places, n, begin, end, params, blocks, floats, integers, tables, out):
-        def generate(context, builder, signature, args):
-            _Trying(
-                builder, dict(zip(GIVEN_TO_TRY, addresses(builder, args), strict=True)), code, small
-            ).write()
-            return context.get_dummy_value()
-
-        given = x, places, n, begin, end, params, blocks, floats, integers, tables, out
-        return types.void(*given), generate
-
-    return loops
+    return written_loops(GIVEN_TO_TRY, lambda builder, given: _Trying(builder, given, code, small).write())

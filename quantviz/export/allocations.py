@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from quantviz.checkpoints.allocation import Allocation
-from quantviz.checkpoints.fused import fused_groups
-from quantviz.checkpoints.gguf_names import gguf_names
-from quantviz.checkpoints.offers import Rows
+from quantviz.checkpoints.allocation.allocating import Allocation
+from quantviz.checkpoints.allocation.fused import fused_groups
+from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.profiles import PRESETS, has_recipe, profile_named, profile_of_export
 from quantviz.checkpoints.profiles.profile import Profile
-from quantviz.checkpoints.recipes import scheme_named
-from quantviz.checkpoints.selection import kept_by
+from quantviz.checkpoints.scan.recipes import scheme_named
+from quantviz.checkpoints.scan.selection import kept_by
 from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.quoting import wildcard, yaml_text

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quantviz.checkpoints.account import BECAME, Side
-from quantviz.checkpoints.coverage_words import percent
+from quantviz.checkpoints.model.account import BECAME, Side
+from quantviz.checkpoints.model.coverage_words import percent
 from quantviz.export.html_page import escaped, html_page, linked
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.auditing import Audit
-    from quantviz.checkpoints.tensor_audit import TensorAudit
+    from quantviz.checkpoints.audit.auditing import Audit
+    from quantviz.checkpoints.audit.tensor_audit import TensorAudit
 
 #: Tensors that a table lists.
 _MOST_UNREAD = 50

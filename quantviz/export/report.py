@@ -93,7 +93,7 @@ def report(
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
     """
-    from quantviz.checkpoints.auditing import Audit
+    from quantviz.checkpoints.audit.auditing import Audit
 
     known_language(language)
     if isinstance(table, Audit):

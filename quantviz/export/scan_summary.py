@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quantviz.checkpoints.account import counts_as_weight
-from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
-from quantviz.checkpoints.typed_tables import TypedTable, typed_table
+from quantviz.checkpoints.model.account import counts_as_weight
+from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.results.typed_tables import TypedTable, typed_table
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
 

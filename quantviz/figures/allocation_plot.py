@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quantviz.checkpoints.frontier import Frontier, FrontierPoint
+from quantviz.checkpoints.allocation.frontier import Frontier, FrontierPoint
 from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn

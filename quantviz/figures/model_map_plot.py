@@ -402,7 +402,7 @@ def distribution_figure(
     """Return the SQNR of every weight as a dot in the row of its kind, and the median of each kind as a
     line: the same range for all recipes.
     """
-    from quantviz.checkpoints.tensor_names import short_names
+    from quantviz.checkpoints.model.tensor_names import short_names
 
     colours = THEMES[theme]
     kinds = list(dict.fromkeys(tensor.place.kind for tensor in model.weights if tensor.place.layer >= 0))

@@ -54,7 +54,7 @@ class Source(Protocol):
 
     @property
     def kind(self) -> str:
-        """Return the group of controls that the source belongs to, of `KINDS` in `ui/lab/sidebar.py`.
+        """Return the group of controls that the source belongs to, of `KINDS` in `ui/lab/sidebar/sidebar.py`.
 
         A class whose sources all have the same kind states it itself.
         """

@@ -16,7 +16,7 @@ from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Calibration, Range, starting
 from quantviz.text import catalogue
-from quantviz.ui.lab import sidebar
+from quantviz.ui.lab.sidebar import sidebar
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, panels, result
 

@@ -19,16 +19,16 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints import audit_process as audits
+from quantviz.checkpoints.audit import process as audits
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results import Results, default_results
-from quantviz.checkpoints.scan_process import ScanProcess
-from quantviz.checkpoints.scanning import run_scan
-from quantviz.checkpoints.selection import Selection
-from quantviz.checkpoints.table import table
+from quantviz.checkpoints.results.store import Results, default_results
+from quantviz.checkpoints.results.table import table
+from quantviz.checkpoints.scan.process import ScanProcess
+from quantviz.checkpoints.scan.scanning import run_scan
+from quantviz.checkpoints.scan.selection import Selection
 from quantviz.lab.state import read_link
 from quantviz.own_folder import own_folder
 from quantviz.sources import LocalTensor

@@ -15,7 +15,7 @@ from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.sources import Normal
 from quantviz.text import catalogue
-from quantviz.ui.lab.engine_comparison import example_state
+from quantviz.ui.lab.compare.engine_comparison import example_state
 from tests.helpers import session
 from tests.helpers.panels import decoded
 from tests.helpers.session import healthy, turned

@@ -12,7 +12,7 @@ import torch
 
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
-from quantviz.ui.lab.folder import MOST_OFFERED
+from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
 from tests.helpers.session import address, healthy, opened, panels
 
 

@@ -12,7 +12,8 @@ from quantviz.budget import Ended, Progress, Spending, spending
 from quantviz.lab.state import opening
 from quantviz.sources import parse_source
 from quantviz.streaming.threads import shared_out
-from quantviz.ui.lab import blame_tab, range_tab
+from quantviz.ui.lab.blame import blame_tab
+from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import heavy_work, startup
 from quantviz.ui.shell.heavy_work import HeavyWork
 from tests.helpers.session import healthy, opened, turned

@@ -233,7 +233,7 @@ def test_what_is_stored_is_told_for_every_recipe(language):
     """The tile's parts add up to its number."""
     from quantviz.analysis.study import Study
     from quantviz.evaluation.metric_formulas import stored_bits
-    from quantviz.ui.lab.tiles import tiles
+    from quantviz.ui.lab.numbers.tiles import tiles
 
     state = opened_state()
     for scheme in qv.RECIPES.values():

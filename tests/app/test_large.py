@@ -13,7 +13,8 @@ from quantviz.sources import OneOutlier
 from quantviz.streaming import surveying
 from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui.lab import navigation, range_tab
+from quantviz.ui.lab.picture import navigation
+from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.session import address, healthy, numbers, opened, turned
 

@@ -18,7 +18,9 @@ from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.components import refusals
-from quantviz.ui.lab import blame_tab, compare_tab, range_tab
+from quantviz.ui.lab.blame import blame_tab
+from quantviz.ui.lab.compare import compare_tab
+from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import words
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, healthy, numbers, opened, result, turned

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from quantviz.checkpoints.knapsack import CORE, solve
+from quantviz.checkpoints.allocation.knapsack import CORE, solve
 
 GROUPS = 1000
 BAR_S = 1.0

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scan_process import ScanProcess
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.errors import QuantVizError
 from tests.bench.scan import make_checkpoint
 

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from quantviz.checkpoints.knapsack import solve
+from quantviz.checkpoints.allocation.knapsack import solve
 from tests.bench import allocate
 from tests.helpers.growth import SHAPES, WORKS, Work
 

@@ -24,8 +24,8 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.tensors.lazy import InMemory
 
 ONE = ("int8_per_row",)

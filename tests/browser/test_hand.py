@@ -12,7 +12,7 @@ from quantviz.analysis.calibration_comparison import compare_calibrations
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import Normal
-from quantviz.ui.lab.tiles import metric_texts
+from quantviz.ui.lab.numbers.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
 from tests.helpers import ROOT
 from tests.helpers.addresses import go

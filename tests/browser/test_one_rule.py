@@ -25,7 +25,7 @@ from quantviz.teaching.lessons.drags import moved_by
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import color_scale
-from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
+from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
 from tests.helpers.colours import luminance
 
 BRIDGE = read_script("panels_bridge")

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints.account import BECAME
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.matching import matched_by_ends, parts_of, places_of
+from quantviz.checkpoints.audit.matching import matched_by_ends, parts_of, places_of
+from quantviz.checkpoints.model.account import BECAME
+from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts

@@ -14,13 +14,13 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints import cluster, reading, scanning, tasks
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.planning import plan
-from quantviz.checkpoints.recipes import recipes_named
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
-from quantviz.checkpoints.tasks import Measures, measure_task
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan import cluster, reading, scanning, tasks
+from quantviz.checkpoints.scan.listing import list_checkpoint
+from quantviz.checkpoints.scan.planning import plan
+from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.scanning import run_scan
+from quantviz.checkpoints.scan.tasks import Measures, measure_task
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources.stores import object_store, store_data

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.checkpoints.allocation import allocate
-from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.sensitivities import alphas
+from quantviz.checkpoints.allocation.allocating import allocate
+from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.text import languages
 
 RECIPES = ("int3", "int4", "int8")

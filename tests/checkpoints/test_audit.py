@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 import quantviz as qv
-from quantviz.checkpoints import auditing, originals, pair_audit, scanning, stamps
-from quantviz.checkpoints.gguf_names import OtherNames, gguf_names
+from quantviz.checkpoints.audit import auditing, originals, pair_audit
+from quantviz.checkpoints.model import stamps
+from quantviz.checkpoints.model.gguf_names import OtherNames, gguf_names
+from quantviz.checkpoints.scan import scanning
 from quantviz.cli import quantviz
 from quantviz.streaming import kernel_access, limits
 from quantviz.text import languages

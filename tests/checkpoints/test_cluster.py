@@ -10,13 +10,14 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.checkpoints import audit_tasks, cluster, planning, reading, tasks
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.recipes import recipes_named
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan, scan
-from quantviz.checkpoints.table import table
-from quantviz.checkpoints.tasks import measure_task
+from quantviz.checkpoints.audit import tasks as audit_tasks
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.table import table
+from quantviz.checkpoints.scan import cluster, planning, reading, tasks
+from quantviz.checkpoints.scan.listing import list_checkpoint
+from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.scanning import run_scan, scan
+from quantviz.checkpoints.scan.tasks import measure_task
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
 from tests.helpers import layouts

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints.fused import fused_groups
-from quantviz.checkpoints.gguf_names import gguf_names
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.matching import matched_by_ends
+from quantviz.checkpoints.allocation.fused import fused_groups
+from quantviz.checkpoints.audit.matching import matched_by_ends
+from quantviz.checkpoints.model.gguf_names import gguf_names
+from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.checkpoints.model_map import model_map
-from quantviz.checkpoints.tensor_names import place_of_name, short_names
+from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.names import LONGEST_NAME
 from tests.helpers.growth import RECIPES, SHAPES, WORKS, both, calls_of, columns_of, model_of, rows_of

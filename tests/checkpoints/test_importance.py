@@ -9,9 +9,9 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints import reading, tasks
-from quantviz.checkpoints.bounds import IMPORTANCE_BYTES
-from quantviz.checkpoints.importance import by_tensor, importances
+from quantviz.checkpoints.results.bounds import IMPORTANCE_BYTES
+from quantviz.checkpoints.scan import reading, tasks
+from quantviz.checkpoints.scan.importance import by_tensor, importances
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.text import text

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantviz.checkpoints import knapsack
-from quantviz.checkpoints.knapsack import hull_steps, solve
+from quantviz.checkpoints.allocation import knapsack
+from quantviz.checkpoints.allocation.knapsack import hull_steps, solve
 
 COSTS = st.one_of(
     st.floats(0, 10),

@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.checkpoints import cluster, reading, scanning, tasks
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.planning import plan
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
-from quantviz.checkpoints.table import table
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.table import table
+from quantviz.checkpoints.scan import cluster, reading, scanning, tasks
+from quantviz.checkpoints.scan.listing import list_checkpoint
+from quantviz.checkpoints.scan.planning import plan
+from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.sources.files.mapped import Mapped
 from quantviz.sources.layouts.decoded import DecodedWeight
 from quantviz.streaming import kernel_access

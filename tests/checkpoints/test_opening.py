@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.opening import known_as, open_checkpoint
+from quantviz.checkpoints.model.opening import known_as, open_checkpoint
+from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.text import languages
 from tests.helpers import layouts
 from tests.helpers.gguf_file import STRING, UINT32, Entry, gguf_file, pair, string

@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from quantviz.checkpoints.allocation import allocate
-from quantviz.checkpoints.file_size import file_sizes
-from quantviz.checkpoints.listing import Entry, Listing
+from quantviz.checkpoints.allocation.allocating import allocate
+from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.recipes import recipes_named
-from quantviz.checkpoints.selection import Selection, selected
-from quantviz.checkpoints.table import row_of
+from quantviz.checkpoints.results.table import row_of
+from quantviz.checkpoints.scan.listing import Entry, Listing
+from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.selection import Selection, selected
 from tests.helpers import ROOT
 
 #: What `tests/engines/record_profiles.py` recorded, by engine.

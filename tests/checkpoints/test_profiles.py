@@ -11,13 +11,13 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints.file_size import file_sizes
-from quantviz.checkpoints.listing import Entry, Listing
+from quantviz.checkpoints.allocation.file_size import file_sizes
+from quantviz.checkpoints.model.tensor_kinds import KINDS
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import types_of
-from quantviz.checkpoints.recipes import recipe_id, recipes_named
-from quantviz.checkpoints.selection import QUANTIZED, Selection, selected
-from quantviz.checkpoints.tensor_kinds import KINDS
+from quantviz.checkpoints.scan.listing import Entry, Listing
+from quantviz.checkpoints.scan.recipes import recipe_id, recipes_named
+from quantviz.checkpoints.scan.selection import QUANTIZED, Selection, selected
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import ALL_RECIPES

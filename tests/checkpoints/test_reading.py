@@ -10,11 +10,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from quantviz.checkpoints import reading
-from quantviz.checkpoints.held_memory import HeldMemory
-from quantviz.checkpoints.listing import list_checkpoint
-from quantviz.checkpoints.planning import plan, smallest_first
-from quantviz.checkpoints.reading import Reader
+from quantviz.checkpoints.scan import reading
+from quantviz.checkpoints.scan.held_memory import HeldMemory
+from quantviz.checkpoints.scan.listing import list_checkpoint
+from quantviz.checkpoints.scan.planning import plan, smallest_first
+from quantviz.checkpoints.scan.reading import Reader
 from quantviz.schemes.recipes import RECIPES
 
 
@@ -128,7 +128,7 @@ def test_a_small_tensor_waits_for_no_kernel(tmp_path):
     file = tmp_path / "model.safetensors"
     safetensors.torch.save_file({"norm": torch.ones(128).bfloat16()}, file)
     program = (
-        "import sys\nfrom quantviz.checkpoints.scanning import scan\n"
+        "import sys\nfrom quantviz.checkpoints.scan.scanning import scan\n"
         f"table = scan({str(file)!r}, ['int8_per_tensor'], results={str(tmp_path / 'kept')!r})\n"
         "assert table.status.tolist() == ['ok']\n"
         "assert 'numba' not in sys.modules\n"

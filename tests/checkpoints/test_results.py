@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import quantviz as qv
-from quantviz.checkpoints.result_file import ResultFile
-from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.results.result_file import ResultFile
+from quantviz.checkpoints.results.store import Results
 from tests.fuzz.results_files import NAMES, RECIPES, write_results
 
 PLAN = [("int8_per_row", qv.RECIPES["int8_per_row"])]

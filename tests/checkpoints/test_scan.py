@@ -20,10 +20,10 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints import scanning
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
-from quantviz.checkpoints.table import COLUMNS, table
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.table import COLUMNS, table
+from quantviz.checkpoints.scan import scanning
+from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.cli import quantviz
 from tests.helpers.sharded import write_model
 
@@ -253,9 +253,9 @@ def test_killed_at_any_moment_it_goes_on_and_loses_nothing(tmp_path, results):
     safetensors.torch.save_file(model, tmp_path / "model.safetensors")
     code = f"""
 import os, signal
-from quantviz.checkpoints import scanning
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
+from quantviz.checkpoints.scan import scanning
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.scanning import run_scan
 asked = []
 def cancelled():
     asked.append(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantviz.checkpoints.scan_process import ScanProcess
+from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.errors import QuantVizError
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save_file
 
 import quantviz as qv
-from quantviz.checkpoints import knapsack
+from quantviz.checkpoints.allocation import knapsack
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.cli.allocate import TOOLS

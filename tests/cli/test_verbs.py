@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz import cli
-from quantviz.checkpoints.stored_rows import Progress
+from quantviz.checkpoints.results.stored_rows import Progress
 from quantviz.cli import figure, output, quantviz, scan, serve
 from quantviz.cli.progress_line import ProgressLine
 from quantviz.export.cell_words import derivation

@@ -39,7 +39,7 @@ from quantviz.tensors.blocks import block_ids
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 from quantviz.text import catalogue, languages
-from quantviz.ui.lab.tiles import measured
+from quantviz.ui.lab.numbers.tiles import measured
 from tests.helpers import ROOT
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.sample import sample_of

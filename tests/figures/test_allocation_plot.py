@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from quantviz.checkpoints.frontier import Frontier, FrontierPoint, allocation_frontier
+from quantviz.checkpoints.allocation.frontier import Frontier, FrontierPoint, allocation_frontier
 from quantviz.figures.allocation_plot import allocation_plot_data, allocation_plot_figure
 from quantviz.text import languages
 

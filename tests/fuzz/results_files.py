@@ -4,9 +4,9 @@ import sqlite3
 from types import MappingProxyType
 
 import quantviz as qv
-from quantviz.checkpoints.listing import Entry, Unmeasured
-from quantviz.checkpoints.measuring import NUMBERS, Row
-from quantviz.checkpoints.results import Results
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.listing import Entry, Unmeasured
+from quantviz.checkpoints.scan.measuring import NUMBERS, Row
 
 RECIPES = ("int8_per_row", "int4_g32")
 NAMES = ("model.layers.0.q.weight", "model.layers.1.q.weight", "embed.weight", "norm.weight")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from quantviz.checkpoints.listing import list_checkpoint
+from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
 from quantviz.ui.checkpoints.importance import keep

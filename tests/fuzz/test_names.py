@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
+from quantviz.checkpoints.allocation.offers import Rows
 from quantviz.checkpoints.model_map import read_model
-from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.selection import ALL_QUANTIZED
-from quantviz.checkpoints.table_files import read_table
+from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.scan.selection import ALL_QUANTIZED
 from quantviz.cli.output import Output, write
 from quantviz.errors import QuantVizError
 from quantviz.export.audit_report import _plain

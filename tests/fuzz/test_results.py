@@ -11,15 +11,15 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.checkpoints import result_file
-from quantviz.checkpoints.allocation import allocate
-from quantviz.checkpoints.bounds import RESULT_SCANS, RESULT_VALUE_BYTES
+from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.model_map import read_model
-from quantviz.checkpoints.results import Results
-from quantviz.checkpoints.scanning import run_scan
-from quantviz.checkpoints.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, STATUSES, TENSOR_COLUMNS
-from quantviz.checkpoints.table import COLUMNS, columns
-from quantviz.checkpoints.table_files import read_table
+from quantviz.checkpoints.results import result_file
+from quantviz.checkpoints.results.bounds import RESULT_SCANS, RESULT_VALUE_BYTES
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, STATUSES, TENSOR_COLUMNS
+from quantviz.checkpoints.results.table import COLUMNS, columns
+from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.text import languages
 from tests.fuzz.results_files import NAMES, RECIPES, write_results
 from tests.helpers.damage import damaged

@@ -14,13 +14,13 @@ import pytest
 from pyarrow import parquet
 
 import quantviz as qv
-from quantviz.checkpoints import table_files
-from quantviz.checkpoints.allocation import allocate
-from quantviz.checkpoints.bounds import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
-from quantviz.checkpoints.offers import Rows
-from quantviz.checkpoints.sensitivities import alphas
-from quantviz.checkpoints.table_files import read_table
-from quantviz.checkpoints.typed_tables import PARSERS
+from quantviz.checkpoints.allocation.allocating import allocate
+from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.allocation.sensitivities import alphas
+from quantviz.checkpoints.results import table_files
+from quantviz.checkpoints.results.bounds import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
+from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.results.typed_tables import PARSERS
 from quantviz.cli.output import Output, write
 from quantviz.text import languages
 from tests.helpers.damage import damaged

@@ -1,6 +1,6 @@
 """Allocations to export: one recipe for each tensor in turn."""
 
-from quantviz.checkpoints.allocation import allocate
+from quantviz.checkpoints.allocation.allocating import allocate
 
 NAMES = [f"model.layers.{layer}.self_attn.{part}_proj.weight" for layer in (0, 1) for part in "qkvo"]
 

@@ -13,20 +13,20 @@ from tempfile import TemporaryDirectory
 import torch
 from safetensors.torch import save_file
 
-from quantviz.checkpoints.allocation import allocate
-from quantviz.checkpoints.choices import choices_of
-from quantviz.checkpoints.folders import model_in
-from quantviz.checkpoints.frontier import allocation_frontier
-from quantviz.checkpoints.fused import fused_groups
-from quantviz.checkpoints.gguf_names import gguf_names
-from quantviz.checkpoints.items import accounted, items_of
-from quantviz.checkpoints.listing import Entry, list_checkpoint
-from quantviz.checkpoints.matching import matched_by_ends
+from quantviz.checkpoints.allocation.allocating import allocate
+from quantviz.checkpoints.allocation.choices import choices_of
+from quantviz.checkpoints.allocation.frontier import allocation_frontier
+from quantviz.checkpoints.allocation.fused import fused_groups
+from quantviz.checkpoints.audit.matching import matched_by_ends
+from quantviz.checkpoints.audit.pairing import pairs_of
+from quantviz.checkpoints.model.folders import model_in
+from quantviz.checkpoints.model.gguf_names import gguf_names
+from quantviz.checkpoints.model.items import accounted, items_of
+from quantviz.checkpoints.model.opening import open_model
+from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import Model, ModelTensor, audited_model, layers_with_experts, model_map
-from quantviz.checkpoints.opening import open_model
-from quantviz.checkpoints.pairing import pairs_of
-from quantviz.checkpoints.planning import plan, smallest_first
-from quantviz.checkpoints.tensor_names import Place, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.scan.listing import Entry, list_checkpoint
+from quantviz.checkpoints.scan.planning import plan, smallest_first
 from quantviz.errors import QuantVizError
 from quantviz.export.allocations import EXPORTS, export_allocation
 from quantviz.export.report import report

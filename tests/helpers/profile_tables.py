@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from quantviz.checkpoints.model.tensor_kinds import KINDS
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
-from quantviz.checkpoints.recipes import refusal_of
-from quantviz.checkpoints.tensor_kinds import KINDS
+from quantviz.checkpoints.scan.recipes import refusal_of
 from quantviz.evaluation.metric_formulas import stored_size
 from quantviz.schemes.recipes import ALL_RECIPES
 from tests.helpers import ROOT

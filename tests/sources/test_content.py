@@ -13,9 +13,9 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints.listing import list_checkpoint
+from quantviz.checkpoints.model.opening import open_model
 from quantviz.checkpoints.offered import checkpoint_path
-from quantviz.checkpoints.opening import open_model
+from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.cli import quantviz
 from quantviz.cli.lab_source import lab_source, offered
 from quantviz.cli.serve import _opening

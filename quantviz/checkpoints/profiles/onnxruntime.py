@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from quantviz.checkpoints.model.tensor_kinds import Kind
 from quantviz.checkpoints.profiles.files import Files, Parts
 from quantviz.checkpoints.profiles.profile import Profile
-from quantviz.checkpoints.tensor_kinds import Kind
 
 #: Kinds that are looked up, and those that are no MatMul.
 _TABLES: tuple[Kind, ...] = ("embedding", "position", "token_type")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from quantviz.checkpoints.model.tensor_kinds import Kind
 from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import Preset
-from quantviz.checkpoints.tensor_kinds import Kind
 
 #: Number of recipes that are preselected where the profile has no list of its own.
 _FIRST = 5

@@ -378,8 +378,8 @@ class _Checker:
             )
 
 
-#: Significant digits of a metric on its tile: see `quantviz.ui.lab.tiles.metric_texts`. Of every other number
-#: the screen shows four.
+#: Significant digits of a metric on its tile: see `quantviz.ui.lab.numbers.tiles.metric_texts`. Of every
+#: other number the screen shows four.
 _SHOWN_DIGITS: Mapping[str, int] = MappingProxyType({"sqnr_db": 3, "zeroed_share": 3, "clipped_share": 3})
 _MOST_SHOWN = 4
 

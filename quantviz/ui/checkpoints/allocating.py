@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.checkpoints.file_size import size_words
+from quantviz.checkpoints.allocation.file_size import size_words
 from quantviz.checkpoints.model_map import Model, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
@@ -25,7 +25,7 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import Spending, show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 #: Columns of a table that an allocation reads.
@@ -59,9 +59,9 @@ def _table(model: Model) -> dict[str, list[Any]]:
 
 
 def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> None:
-    from quantviz.checkpoints.allocation import allocate
-    from quantviz.checkpoints.choices import choices_of
-    from quantviz.checkpoints.frontier import FrontierPoint, frontier_of
+    from quantviz.checkpoints.allocation.allocating import allocate
+    from quantviz.checkpoints.allocation.choices import choices_of
+    from quantviz.checkpoints.allocation.frontier import FrontierPoint, frontier_of
     from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
 
     table = _table(model)
@@ -88,8 +88,8 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
         least,
         most,
         step=0.01,
-        key=session.show(_BUDGET, round(budget, 2)),
-        on_change=session.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
+        key=widgets.show(_BUDGET, round(budget, 2)),
+        on_change=errors.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
     )
     found = allocate(
         table,
@@ -179,7 +179,7 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
             st.button(
                 say("checkpoints.allocate.scan_for", engine=profile.name),
                 key=f"checkpoints_scan_for_{profile.id}",
-                on_click=session.safely(_scan_for),
+                on_click=errors.safely(_scan_for),
                 args=(profile.id, tuple(recipes)),
                 disabled=job is not None and job.running,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quantviz.checkpoints.example import EXAMPLE, example_tensors
 from quantviz.checkpoints.model_map import ModelTensor
 from quantviz.checkpoints.offered import below_folder
-from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape

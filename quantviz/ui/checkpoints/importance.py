@@ -10,20 +10,20 @@ import streamlit as st
 import xxhash
 
 from quantviz.checkpoints.offered import below_folder
-from quantviz.checkpoints.recipes import scheme_named
+from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.own_folder import own_folder
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
 from quantviz.whole_files import put_whole
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.stored_rows import Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
 
 #: Before the name of an upload: a hash of its content, with the file's ending.
 _UPLOAD = "upload:"
@@ -83,15 +83,15 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
             st.selectbox,
             say("checkpoints.imatrix.which"),
             options,
-            key=session.show(_CHOSEN, state.imatrix),
-            on_change=session.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
+            key=widgets.show(_CHOSEN, state.imatrix),
+            on_change=errors.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
             format_func=_name,
         )
         st.file_uploader(
             say("checkpoints.imatrix.upload"),
             type=[ending.removeprefix(".") for ending in _ENDINGS],
             key=_UPLOADED,
-            on_change=session.safely(_take_upload),
+            on_change=errors.safely(_take_upload),
         )
         if st.session_state.get(_PROBLEM):
             st.error(say_error(st.session_state[_PROBLEM]))
@@ -125,7 +125,7 @@ def keep(name: str, content: bytes) -> str:
     Raises:
         QuantVizError: The file is no importance matrix, or there is no folder for it.
     """
-    from quantviz.checkpoints.importance import importances
+    from quantviz.checkpoints.scan.importance import importances
 
     folder = own_folder("imatrix")
     if folder is None:

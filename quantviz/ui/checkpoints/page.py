@@ -16,7 +16,7 @@ from quantviz.ui.checkpoints.choices import choices_words, show_beside, show_cho
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.imports import warm_up
@@ -59,7 +59,7 @@ def show_page() -> None:
     if has_sessions():
         scan_process().prepare()
     with answer:
-        for problem in problems() or session.named():
+        for problem in problems() or errors.page_errors():
             st.warning(say_error(problem))
         try:
             for problem in scan_problems(state.chosen):

@@ -21,7 +21,7 @@ import streamlit as st
 from quantviz.checkpoints.example import EXAMPLE, example_file
 from quantviz.checkpoints.model_map import Model, Row, read_model
 from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
-from quantviz.checkpoints.scan_process import ScanProcess
+from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.errors import QuantVizError
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.text import visible
@@ -32,8 +32,8 @@ from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results import Results
-    from quantviz.checkpoints.stored_rows import Listed, Scan
+    from quantviz.checkpoints.results.store import Results
+    from quantviz.checkpoints.results.stored_rows import Listed, Scan
 
 #: Seconds for which the listing of the folder is cached.
 _LISTING_SECONDS = 5
@@ -122,7 +122,7 @@ def name_of(chosen: str) -> str:
 @contextmanager
 def _results_of(chosen: str) -> Iterator[Results | None]:
     """Open the results that hold the scans of a choice; None before the first scan."""
-    from quantviz.checkpoints.results import Results, default_results
+    from quantviz.checkpoints.results.store import Results, default_results
 
     if is_results(chosen):
         with Results(path_of(chosen), read_only=True) as results:
@@ -140,8 +140,8 @@ def _newest(results: Results, chosen: str) -> list[Scan]:
     """Return the scans of a choice, the last first."""
     if is_results(chosen):
         return list(results.scans())
-    from quantviz.checkpoints.opening import known_as
-    from quantviz.checkpoints.results import stored_text
+    from quantviz.checkpoints.model.opening import known_as
+    from quantviz.checkpoints.results.store import stored_text
 
     path = stored_text(known_as(path_of(chosen)))
     return [scan for scan in results.scans() if scan.path == path]
@@ -183,7 +183,7 @@ def find_scan(state: CheckpointsState) -> Scan | None:
 
 def is_scan_of(scan: Scan, state: CheckpointsState) -> bool:
     """Return whether a scan is one of the engine, the recipes and the importance that a state asks for."""
-    from quantviz.checkpoints.selection import Selection
+    from quantviz.checkpoints.scan.selection import Selection
 
     asked = Selection(state.engine, imatrix=imatrix_path(state))
     return names_of(scan) == state.recipes and scan.selection == asked
@@ -214,8 +214,8 @@ def _mark_of(path: Path) -> tuple[tuple[str, int, int], ...]:
 @st.cache_data(max_entries=4, show_spinner=False)
 def _headers(path: str, engine: str, mark: object) -> list[tuple[str, tuple[int, ...], str, str, bool]]:
     """Return the tensors of a checkpoint, whose files have that mark, and whether each is left aside."""
-    from quantviz.checkpoints.listing import list_checkpoint
-    from quantviz.checkpoints.selection import Selection, selected
+    from quantviz.checkpoints.scan.listing import list_checkpoint
+    from quantviz.checkpoints.scan.selection import Selection, selected
 
     entries = selected(list_checkpoint(path), Selection(engine), ()).entries
     return [

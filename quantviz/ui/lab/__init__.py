@@ -1,1 +1,1 @@
-"""The Lab page and its sidebar."""
+"""The Lab page: its frame and its tensor; a folder for each of its parts."""

@@ -20,18 +20,16 @@ from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
 from quantviz.ui.components.classroom_signs import show_prompt
-from quantviz.ui.lab import below_the_fold
+from quantviz.ui.lab.bars.phone_bar import show_phone_bar
+from quantviz.ui.lab.bars.scheme_bar import show_scheme
+from quantviz.ui.lab.bars.sharing import show_share
+from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
-from quantviz.ui.lab.navigation import show_worst
-from quantviz.ui.lab.nonfinite import found_in, show_choice
-from quantviz.ui.lab.numbers_line import show_numbers
-from quantviz.ui.lab.phone_bar import show_phone_bar
-from quantviz.ui.lab.scheme_bar import show_scheme
-from quantviz.ui.lab.sharing import show_share
-from quantviz.ui.lab.sidebar import show_sidebar
-from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
-from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
-from quantviz.ui.lab.tensor_panels import (
+from quantviz.ui.lab.numbers import below_the_fold
+from quantviz.ui.lab.numbers.numbers_line import show_numbers
+from quantviz.ui.lab.numbers.tiles import tiles
+from quantviz.ui.lab.picture.navigation import show_worst
+from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
     error_end,
     show_error_choices,
@@ -39,9 +37,11 @@ from quantviz.ui.lab.tensor_panels import (
     show_value_choices,
     whole_panels,
 )
-from quantviz.ui.lab.tiles import tiles
-from quantviz.ui.lab.title_line import show_title, tensor_name
-from quantviz.ui.shell import session
+from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice
+from quantviz.ui.lab.sidebar.sidebar import show_sidebar
+from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
+from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.heavy_work import prepare
@@ -83,9 +83,9 @@ def show_controls(state: LabState) -> Areas:
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
     with st.container(key="problems"):
-        for problem in session.named():
+        for problem in errors.page_errors():
             st.warning(say_error(problem))
-        if session.named():
+        if errors.page_errors():
             show_choice("page")
     show_prompt()
     show_sidebar(state)
@@ -210,7 +210,7 @@ def _more(state: LabState) -> None:
         st.button(
             say("lab.reset"),
             key="reset",
-            on_click=session.safely(session.reset),
+            on_click=errors.safely(session.reset),
             help=say("lab.reset_help"),
         )
     if visible("x") or visible("x_hat"):

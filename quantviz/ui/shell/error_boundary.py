@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.ui.shell import session
+from quantviz.ui.shell import session, undo
 from quantviz.ui.shell.words import say, say_error
 
 
@@ -30,6 +30,6 @@ def error_boundary() -> Iterator[None]:
 def _way_back() -> None:
     with st.container(horizontal=True):
         st.button(
-            say("lab.undo"), key="boundary_undo", on_click=session.undo, disabled=not session.can_undo()
+            say("lab.undo"), key="boundary_undo", on_click=session.undo_step, disabled=not undo.can_undo()
         )
         st.button(say("lab.reset"), key="boundary_reset", on_click=session.reset)

@@ -1,0 +1,1 @@
+"""Allocations: a recipe for each tensor within a budget of bits."""

@@ -1,0 +1,161 @@
+"""Size of the files that an engine's tool would write: header, quantized tensors, kept tensors."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quantviz.checkpoints.allocation.offers import Rows
+from quantviz.checkpoints.profiles.files import Files
+from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.scan.listing import Entry
+from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
+from quantviz.checkpoints.scan.selection import kept_by
+from quantviz.evaluation.metric_formulas import stored_size
+from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.stores.addresses import is_address
+
+#: Bits of a scale in the usual dtype of weights, which is that of some engines' scales too, and in float32.
+_HALF = 16
+_FULL = 32
+
+
+def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: Files) -> dict[str, int]:
+    """Return the bytes of the files of weights that each recipe makes, by the recipe's name.
+
+    A recipe that does not fit a tensor is left out: the tool ends with an error. The header is counted
+    where `has_header` is set.
+
+    Args:
+        entries: The tensors of the checkpoint with the substitutes for each recipe.
+        named: The recipes.
+        files: The format of the tool's files.
+    """
+    schemes = [scheme for _, scheme in named]
+    sizes: list[int | None] = [_header(entries, files)] * len(named)
+    for entry in entries:
+        for at, scheme in enumerate(entry.schemes(schemes)):
+            stored = _stored(entry, scheme, files)
+            size = sizes[at]
+            sizes[at] = None if size is None or stored is None else size + stored
+    return {name: size for (name, _), size in zip(named, sizes, strict=True) if size is not None}
+
+
+def as_written(rows: Rows, profile: Profile) -> Rows:
+    """Return a table's rows with the bits that tensors take in the files of an engine's tool, each with its
+    part of the header. Bits that are not those of the row's scheme stay as they are.
+
+    Args:
+        rows: The rows of a scan's table.
+        profile: The engine's profile.
+    """
+    files = profile.files
+    shapes = rows.shapes()
+    columns = rows.columns
+    if files is None or "scheme" not in columns:
+        return rows
+    bits = list(columns["bits"])
+    for at, (name, given, scheme) in enumerate(
+        zip(rows.tensors, columns["bits"], columns["scheme"], strict=True)
+    ):
+        if given is not None and scheme and name in shapes:
+            dtype = str(rows.dtype(name))
+            bits[at] = _as_written(name, shapes[name], dtype, Scheme.parse(scheme), given, files)
+    kept_by_engine = kept_by(profile, shapes)
+    kept: dict[str, int] = {}
+    for name, shape in shapes.items():
+        size = rows.stored_bits(name)
+        if name in kept_by_engine and files.kept and not rows.file(name).endswith(files.suffix):
+            size = 8 * files.kept * math.prod(shape)
+        if size is not None:
+            kept[name] = 8 * _with_entries(name, 1, -(-size // 8), files)
+    return replace(rows, columns={**columns, "bits": bits}, kept=kept)
+
+
+def _as_written(name: str, shape: Shape, dtype: str, scheme: Scheme, given: int, files: Files) -> int:
+    """Return the bits of a quantized tensor in a tool's files where a table has `given` for it."""
+    # A table does not contain the axis of the outputs: it follows from the bits.
+    for outputs in ((0,), (1,)):
+        if len(shape) > outputs[0]:
+            seen = seen_shape(shape, outputs)
+            if stored_size(scheme, seen) == given:
+                return 8 * _quantized(name, seen, dtype, scheme, files)
+    return given
+
+
+def size_words(profile: Profile | None) -> str:
+    """Return the end of the key of the sentence on the basis of a size: a tool's files, their tensors alone,
+    or the recipes' own bits.
+    """
+    if profile is None or profile.files is None:
+        return "own_bits"
+    return "files_of" if profile.files.entry else "tensors_of"
+
+
+def has_header(entries: Sequence[Entry], files: Files) -> bool:
+    """Return whether sizes have the header: it follows from the tensors, or is that of the file at hand."""
+    return bool(files.entry) or _is_own(entries, files)
+
+
+def _is_own(entries: Sequence[Entry], files: Files) -> bool:
+    """Return whether tensors are those of such files of this machine."""
+    return all(entry.file.endswith(files.suffix) and not is_address(entry.file) for entry in entries)
+
+
+def _header(entries: Sequence[Entry], files: Files) -> int:
+    """Return the bytes of the file at hand that are no tensor's, where they stay in the new one."""
+    if files.entry or not _is_own(entries, files):
+        return 0
+    sizes = sum(map(os.path.getsize, {entry.file for entry in entries}))
+    return sizes - sum(_padded(entry.size, files) for entry in entries)
+
+
+def _padded(size: int, files: Files) -> int:
+    return -(-size // files.alignment) * files.alignment
+
+
+def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
+    """Return the bytes that a tensor takes in the new file, its part of the header too; none where the scheme
+    does not fit.
+    """
+    if entry.unmeasured is not None or scheme is None:
+        return _with_entries(entry.name, 1, _kept(entry, files), files)
+    if refusal_of(scheme, entry.shape, entry.outputs) is not None:
+        return None
+    return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
+
+
+def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: Files) -> int:
+    """Return the bytes that a quantized tensor takes, read in `dtype` and quantized in the shape `seen`."""
+    parts = files.parts_of(recipe_id(scheme))
+    size = -(-stored_size(_with_scales(scheme, dtype, files), seen) // 8)
+    size += parts.of_tensor + parts.of_row * math.prod(seen[:-1])
+    return _with_entries(name, parts.count, size, files) + files.described
+
+
+def _with_entries(name: str, count: int, size: int, files: Files) -> int:
+    """Return the bytes of a tensor in so many parts, with the header's entries of these."""
+    named = count * (len(name.encode()) + files.entry) if files.entry else 0
+    return _padded(size, files) + named
+
+
+def _kept(entry: Entry, files: Files) -> int:
+    """Return the bytes of a tensor that is not quantized."""
+    if entry.unmeasured is None:
+        return math.prod(entry.shape) * files.unfit if files.unfit else entry.size
+    if not files.kept or entry.file.endswith(files.suffix):
+        return entry.size
+    return math.prod(entry.shape) * files.kept
+
+
+def _with_scales(scheme: Scheme, dtype: str, files: Files) -> Scheme:
+    """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
+    arithmetic = scheme.arithmetic
+    if not files.scales_as_weights or dtype in HALVES or arithmetic.scale_bits != _HALF:
+        return scheme
+    zero = _FULL if arithmetic.zero_bits == _HALF else arithmetic.zero_bits
+    return scheme.replace(convention=arithmetic.replace(scale_bits=_FULL, zero_bits=zero))

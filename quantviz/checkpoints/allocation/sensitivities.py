@@ -1,0 +1,99 @@
+"""Weights α of the tensors' errors: from a mapping, a CSV, or llama.cpp's importance matrix."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quantviz.checkpoints.results.table_files import csv_table
+from quantviz.checkpoints.scan.importance import Importance, by_tensor, importances, mean_squares
+from quantviz.errors import QuantVizError
+from quantviz.quoting import from_csv_text
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.allocation.offers import Rows, Sensitivities
+
+#: Names of the column of weights in a CSV.
+_COLUMNS = ("alpha", "sensitivity")
+
+
+def alphas(given: Sensitivities, rows: Rows) -> Mapping[str, float]:
+    """Return α of each tensor that has one; the others weigh 1.
+
+    Args:
+        given: By tensor; or the path of a CSV with the columns `tensor` and `alpha`, or of an importance
+            matrix.
+        rows: The table whose tensors they are for.
+
+    Raises:
+        QuantVizError: The file cannot be read, a tensor is not in the table, or a weight is no finite number
+            of at least 0.
+    """
+    if given is None:
+        return {}
+    weights: Mapping[str, Any] = given if isinstance(given, Mapping) else _of_file(Path(given), rows)
+    found: dict[str, float] = {}
+    for tensor, alpha in weights.items():
+        if tensor not in rows.first:
+            raise QuantVizError("allocate.unknown_tensor", got=tensor, known=", ".join(rows.first))
+        try:
+            found[tensor] = float(alpha)
+        except (TypeError, ValueError):
+            raise QuantVizError("allocate.alpha_not_number", tensor=tensor, got=alpha) from None
+        if not (math.isfinite(found[tensor]) and found[tensor] >= 0):
+            raise QuantVizError("allocate.alpha_not_number", tensor=tensor, got=alpha)
+    return found
+
+
+def _of_file(path: Path, rows: Rows) -> dict[str, Any]:
+    if path.suffix.lower() in (".csv", ".txt"):
+        return _of_csv(path)
+    return _of_importance(importances(path), rows, path)
+
+
+def _of_importance(theirs: Mapping[str, Importance], rows: Rows, path: Path) -> dict[str, float]:
+    """Return α of each tensor so that α · relative squared error is the squared error of its output.
+
+    The output of a row of weights errs by Σⱼ E[xⱼ²]·eⱼ² if inputs are uncorrelated. A table has no error of
+    each column, so that the mean of E[xⱼ²] stands for all of them: α = mean E[x²] · Σ W². A tensor that the
+    matrix does not have, such as an embedding, gets the mean of the others' inputs.
+    """
+    found: dict[str, float] = {}
+    errors = rows.relative_errors()
+    inputs = mean_squares(by_tensor(theirs, rows.first))
+    if not inputs:
+        raise QuantVizError(
+            "allocate.importance_of_others",
+            file=os.fspath(path),
+            got=next(iter(theirs), "–"),
+            known=", ".join(rows.first),
+        )
+    mean = math.fsum(inputs.values()) / len(inputs)
+    for tensor in rows.first:
+        count = rows.weights([tensor])
+        if tensor not in errors:
+            # It has no error under any recipe, or none that is known: nothing depends on its weight.
+            continue
+        if count is None:
+            raise QuantVizError("allocate.no_shapes")
+        mse, db = errors[tensor]
+        power = mse * 10 ** (db / 10)
+        found[tensor] = inputs.get(tensor, mean) * power * count
+    return found
+
+
+def _of_csv(path: Path) -> dict[str, Any]:
+    """Return the column of weights by the column `tensor`."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            names, rows = csv_table(file)
+            column = next((name for name in _COLUMNS if name in names), None)
+            if column is None or "tensor" not in names:
+                raise QuantVizError("allocate.alpha_columns", file=os.fspath(path), got=", ".join(names))
+            return {from_csv_text(row.get("tensor", "")): row.get(column) for row in rows}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None

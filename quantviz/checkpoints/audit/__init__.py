@@ -1,0 +1,1 @@
+"""Audits: a quantized checkpoint beside its original, tensor by tensor."""

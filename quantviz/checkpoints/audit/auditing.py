@@ -1,0 +1,345 @@
+"""A quantized file beside its original: every tensor with its partner, and a verdict in one sentence.
+
+audit = qv.audit("model-Q4_K_M.gguf", "model/")
+audit.verdict, audit.is_complete, audit.account.coverage("quantized").share("compared", "size")
+audit.table()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from quantviz.checkpoints.audit import pair_rows
+from quantviz.checkpoints.audit.originals import tensor_of
+from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored
+from quantviz.checkpoints.audit.pair_rows import Keys
+from quantviz.checkpoints.audit.pairing import Pair, pairs_of
+from quantviz.checkpoints.audit.tasks import AuditJobs, both_open
+from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, TensorAudit, band_of
+from quantviz.checkpoints.audit.verdict import findings, type_of
+from quantviz.checkpoints.model.account import Account, Became, Reason
+from quantviz.checkpoints.model.folders import name_of
+from quantviz.checkpoints.model.items import Item, accounted, items_of
+from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.scan.cluster import joined
+from quantviz.door import checked_fields, public, public_but, public_class
+from quantviz.errors import Note, QuantVizError, known_language
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.with_pandas import load_pandas
+from quantviz.pickling import Picklable
+from quantviz.quantization.result import QuantResult
+from quantviz.schemes import text_form
+from quantviz.schemes.orientation import Named
+from quantviz.sources.files.file_data import clipped
+from quantviz.streaming import kernel_access, limits
+from quantviz.streaming.comparing import result_of_band
+from quantviz.text import DEFAULT_LANGUAGE
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Columns of the table that are counts.
+_COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
+
+
+class Unmatched(NamedTuple):
+    """Names of tensors that have no partner, on both sides."""
+
+    quantized: tuple[str, ...]
+    original: tuple[str, ...]
+
+
+@checked_fields
+@public_class
+@dataclass(frozen=True, eq=False)
+class Audit(Picklable):
+    """Results of comparing a quantized file with its original."""
+
+    #: In the order of the quantized file, quantized tensors first; then tensors without a partner.
+    tensors: tuple[TensorAudit, ...]
+    #: Sentences on the audit, the verdict first.
+    findings: tuple[Note, ...]
+    #: Outcomes of all tensors and bytes of both sides.
+    account: Account = field(default_factory=Account)
+
+    def __repr__(self) -> str:
+        return f"Audit({len(self.tensors)} tensors: {self.verdict})"
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in one sentence."""
+        return self.findings[0].message()
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all that either side holds of the model was read and compared."""
+        return self.account.is_complete and all(BECAME_OF[each.status] != "not_read" for each in self.tensors)
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether it is complete, and all weights are the original's, none constant or not finite."""
+        return self.is_complete and not any(
+            each.status in ("not_same", "problem") or each.oddities for each in self.tensors
+        )
+
+    @property
+    def unmatched(self) -> Unmatched:
+        """Return the tensors that have no partner."""
+        alone = [each for each in self.tensors if each.status == "unmatched"]
+        return Unmatched(
+            tuple(each.tensor for each in alone if each.tensor),
+            tuple(each.original for each in alone if each.original),
+        )
+
+    def messages(self, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
+        """Return the findings as sentences, the verdict first."""
+        return tuple(note.message(language) for note in self.findings)
+
+    def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, object]]:
+        """Return a row for each tensor, as `table` has them."""
+        return [_row(each, known_language(language)) for each in self.tensors]
+
+    def table(self, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
+        """Return a row for each tensor: its names, layout, status and scheme, how its codes were chosen, and
+        every metric by its id.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
+        frame: pandas.DataFrame = load_pandas().DataFrame(self.rows(language))
+        return frame.astype(dict.fromkeys(_COUNTS, "Int64"))
+
+
+@public_but("outputs_axis")
+def audit(
+    quantized_path: str | PurePath,
+    original_path: str | PurePath,
+    *,
+    outputs_axis: Named = None,
+    results: str | PurePath | None = None,
+    verify: bool = False,
+    scheduler: str | None = None,
+    report: Callable[[int, int], object] = lambda done, count: None,
+) -> Audit:
+    """Compare a quantized checkpoint with its original, tensor by tensor.
+
+    GPTQ, AWQ, compressed-tensors, FP8 by blocks, bitsandbytes and GGUF are decoded. Other changes by their
+    makers are undone: llama.cpp's names and order of rows, 1 added to Gemma's norms, AWQ's folded scales.
+
+    Args:
+        quantized_path: A file, an index of shards, a folder, or any part of a split .gguf; or the address of
+            one, such as https://host/model.gguf, of which byte ranges are read.
+        original_path: The same.
+        outputs_axis: The axis of the output channels in the original, where its files do not contain it; see
+            `scan`.
+        results: The file that keeps the result of each tensor, as a scan's: an audit that was interrupted
+            goes on where it was, and a tensor whose files have changed since is compared anew. Without one
+            nothing is kept.
+        verify: Compare every tensor, also of files that have not changed since.
+        scheduler: The address of a Dask scheduler whose workers compare; see `scan`.
+        report: Called after each tensor with the number of tensors done, and of all.
+
+    Returns:
+        A verdict with further notes, and a row for each tensor. Errors are those of the weights as the
+        file's maker had them: where scales were folded, the original is scaled in the same way.
+
+    Raises:
+        QuantVizError: A checkpoint, the results or the scheduler cannot be opened, the original is the
+            quantized one, or no tensor of one has a partner in the other. A problem with a single tensor
+            is in its row.
+    """
+    with both_open(quantized_path, original_path, outputs_axis) as (quantized, original):
+        items = items_of(quantized)
+        others = items_of(original)
+        if not any(item.kind in ("weight", "unread") for item in items):
+            count = sum(1 for item in others if item.kind == "weight")
+            if count:
+                first, second = (clipped(name_of(str(path))) for path in (quantized_path, original_path))
+                raise QuantVizError("audit.swapped", quantized=first, original=second, count=count)
+        pairs = pairs_of(quantized, original, items, others)
+        if not any(pair.match for pair in pairs):
+            raise QuantVizError(
+                "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
+            )
+        with ExitStack() as stack:
+            opened = None if results is None else stack.enter_context(Results(results))
+            keys = Keys(quantized, original, outputs_axis)
+            of_pairs = [None if opened is None else keys.of(pair) for pair in pairs]
+            run = _Run((quantized, original), pairs, of_pairs, opened, report)
+            if not verify:
+                run.take_known()
+            missing = run.missing()
+            if scheduler and missing:
+                elsewhere = stack.enter_context(joined(scheduler))
+                jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
+                for done in stack.enter_context(closing(elsewhere(jobs))):
+                    for at, found in zip(done[0].positions, done[1], strict=True) if done else ():
+                        run.take(at, found)
+            else:
+                for at, pair in missing:
+                    run.take(at, audited(pair, quantized, original))
+        tensors = run.tensors
+        account = _account(tensors, pairs, quantized, original, items, others)
+    slow = (
+        any(found.scheme and found.elements > limits.FUSED for found in tensors)
+        and not kernel_access.has_kernels()
+    )
+    notes = (Note.of("without_numba"),) if missing and slow else ()
+    return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
+
+
+@public
+def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
+    """Return a quantized tensor's own codes, scales and values beside its original's.
+
+    It is a result as `quantize` gives one, so figures and `explain` show what the file has. Where GPTQ's
+    act-order moved columns, they are in the order of groups.
+
+    Args:
+        quantized_path: As in `audit`.
+        original_path: The same.
+        tensor: Its name in the quantized file, as `audit` has it.
+
+    Raises:
+        QuantVizError: There is no such quantized tensor, it has no partner, or it cannot be decoded.
+    """
+    with both_open(quantized_path, original_path) as (quantized, original):
+        pairs = pairs_of(quantized, original, items_of(quantized), items_of(original))
+        weights = {
+            pair.item.name: pair
+            for pair in pairs
+            if pair.item and pair.partner and pair.item.name in quantized.tensors.weights
+        }
+        pair = weights.get(tensor)
+        if pair is None:
+            raise QuantVizError("audit.no_tensor", got=tensor, known=", ".join(weights))
+        weight = quantized.tensors.weights[tensor]
+        if weight.problem:
+            raise weight.problem.again()
+        x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
+        result = result_of_band(band_of(weight, x, 0, weight.shape[0]))[0]
+        return dataclasses.replace(result, notes=(*result.notes, *x.done, *weight.notes))
+
+
+class _Run:
+    """One run of an audit: stored results are taken, all other pairs compared."""
+
+    def __init__(
+        self,
+        models: tuple[OpenModel, OpenModel],
+        pairs: Sequence[Pair],
+        keys: Sequence[str | None],
+        results: Results | None,
+        report: Callable[[int, int], object],
+    ) -> None:
+        self._models = models
+        self._pairs = pairs
+        self._keys = keys
+        self._results = results
+        self._report = report
+        self._found: dict[int, TensorAudit] = {}
+
+    def take_known(self) -> None:
+        """Take the stored results of pairs whose files have not changed."""
+        asked = [key for key in self._keys if key is not None]
+        kept = self._results.pairs(asked) if self._results is not None else {}
+        for at, (pair, key) in enumerate(zip(self._pairs, self._keys, strict=True)):
+            record = kept.get(key or "")
+            found = None if record is None else pair_rows.read(record, pair)
+            if found is not None:
+                self._found[at] = of_pair(found, pair, *self._models)
+        if self._found:
+            self._report(len(self._found), len(self._pairs))
+
+    def missing(self) -> list[tuple[int, Pair]]:
+        """Return the pairs that are still to be compared."""
+        return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._found]
+
+    def take(self, at: int, found: TensorAudit) -> None:
+        """Store the result of a pair."""
+        key = self._keys[at]
+        record = None if key is None else pair_rows.written(found)
+        if self._results is not None and key is not None and record is not None:
+            self._results.put_pair(key, record)
+        self._found[at] = found
+        self._report(len(self._found), len(self._pairs))
+
+    @property
+    def tensors(self) -> list[TensorAudit]:
+        """Return the results of all pairs, in their order."""
+        return [self._found[at] for at in range(len(self._pairs))]
+
+
+def _account(
+    tensors: list[TensorAudit],
+    pairs: tuple[Pair, ...],
+    quantized: OpenModel,
+    original: OpenModel,
+    items: tuple[Item, ...],
+    others: tuple[Item, ...],
+) -> Account:
+    """Return the outcomes of all tensors of both sides."""
+    of_items: dict[str, tuple[Became, Reason | None]] = {}
+    of_others: dict[str, list[tuple[Became, Reason | None]]] = {}
+    known = {item.name for item in others}
+    for found, pair in zip(tensors, pairs, strict=True):
+        what = BECAME_OF[found.status], found.reason
+        if pair.item:
+            of_items[pair.item.name] = what
+        for partner in pair.partners:
+            of_others.setdefault(tensor_of(known, partner.name)[0], []).append(what)
+    rest: dict[str, tuple[Became, Reason | None]] = {}
+    for item in others:
+        # Of several experts in one tensor the outcome of the one that was read least.
+        whole = Note.of("audit.aside.whole", dtype=item.dtype)
+        each = of_others.get(item.name, [("left_aside", whole)])
+        rest[item.name] = max(each, key=lambda one: _ORDER.index(one[0]))
+    return Account(
+        (
+            *accounted(quantized, "quantized", items, of_items),
+            *accounted(original, "original", others, rest),
+        )
+    )
+
+
+#: Precedence of outcomes where the parts of one tensor differ, the last one highest.
+_ORDER: tuple[Became, ...] = (
+    *("left_aside", "equal", "compared", "not_quantized_here", "refused", "not_read"),
+)
+
+
+def _row(each: TensorAudit, language: str) -> dict[str, object]:
+    """Return a row of the table: None where a column has no value."""
+    scheme = each.scheme
+    return {
+        "tensor": each.tensor or None,
+        "original": each.original or None,
+        "status": each.status,
+        "coverage": BECAME_OF[each.status],
+        "reason": each.reason and each.reason.message(language),
+        "matched": each.matched or None,
+        "layout": each.layout or None,
+        "type": type_of(scheme),
+        "shape": each.shape or None,
+        "elements": each.elements,
+        "stored_bytes": each.stored_bytes,
+        "format": scheme and scheme.format,
+        "granularity": scheme and text_form.write(scheme.granularity),
+        "symmetric": each.symmetric,
+        "scale_dtype": each.scale_dtype or None,
+        "bits": None if scheme is None else each.bits,
+        "rounding": each.rounding or None,
+        "nearest_share": None if scheme is None else each.nearest_share,
+        "blocks": None if scheme is None else each.blocks,
+        "saturated_blocks": None if scheme is None else each.saturated_blocks,
+        "unused_codes": None if scheme is None else each.unused_codes,
+        "oddities": list(each.oddities),
+        **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
+        "done": [note.message(language) for note in (*each.done, *each.notes)],
+    }

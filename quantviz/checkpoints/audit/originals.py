@@ -1,0 +1,382 @@
+"""The original of a tensor as the maker of a quantized file had it before rounding.
+
+The changes of a converter are repeated on it, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.checkpoints.model.gguf_names import kind_of
+from quantviz.errors import Note
+from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
+from quantviz.sources.files import Catalog
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.tensors.lazy import Matrix, Oriented, Over, Stored, Values
+
+#: Elements that are compared at a time: with fewer, the calls around the kernels take as long as these.
+AT_ONCE = 2**21
+#: Rows that are compared to decide between two ways in which the original was stored.
+_FEW = 64
+#: The kinds that GPT-2 stores with rows for columns.
+_TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
+#: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
+_REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
+
+#: Note on a weight that lies inputs × outputs.
+_TURNED_NOTE = (Note.of("audit.turned_inputs"),)
+#: The name of an expert's weight in a tensor that holds all of them.
+_OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
+
+#: Rows of a tensor in the quantized file, from one to before another, float32.
+Rows = Callable[[int, int], torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A tensor of one or two axes, with the changes to it before the comparison."""
+
+    stored: Stored
+    #: Whether its columns are the rows of the quantized tensor.
+    turned: bool = False
+    #: Its row, once it is turned, at each row of the quantized tensor; none where they are in place.
+    rows: torch.Tensor | None = None
+    #: Addend of every value.
+    shift: float = 0.0
+    #: Factors of the columns, and divisors of the rows; none where there are none.
+    of_columns: torch.Tensor | None = None
+    of_rows: torch.Tensor | None = None
+    #: Notes on the changes so far.
+    done: tuple[Note, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Return its shape, as the quantized tensor has it."""
+        shape = self.stored.shape[::-1] if self.turned else self.stored.shape
+        return shape if self.rows is None else (len(self.rows), *shape[1:])
+
+    def read(self, start: int, stop: int) -> torch.Tensor:
+        """Return the original's values for some rows of the quantized tensor, float32 (rows, cols)."""
+        if self.rows is None:
+            x = self._lines(start, stop)
+        else:
+            at = self.rows[start:stop]
+            first = int(at.min())
+            x = self._lines(first, int(at.max()) + 1)[at - first]
+        x = x + self.shift if self.shift else x
+        x = x if self.of_columns is None else x * self.of_columns
+        return x if self.of_rows is None else x / self.of_rows[start:stop].unsqueeze(1)
+
+    def as_stored(self, start: int, stop: int) -> torch.Tensor:
+        """Return the same values in the dtype in which they are stored, where they only changed places."""
+        if self.turned or self.shift or self.of_columns is not None or self.of_rows is not None:
+            return self.read(start, stop)
+        if self.rows is None:
+            return self.stored.rows_as_stored(start, stop)
+        at = self.rows[start:stop]
+        first = int(at.min())
+        return self.stored.rows_as_stored(first, int(at.max()) + 1)[at - first]
+
+    def _lines(self, start: int, stop: int) -> torch.Tensor:
+        lines = slice(start, stop)
+        if self.turned:
+            return self.stored.read((slice(None), lines)).T.contiguous()
+        return self.stored.read((lines, *(slice(None),) * (len(self.shape) - 1)))
+
+    def replace(self, *notes: Note, **changes: object) -> Original:
+        """Return the same with something more done to it."""
+        return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
+
+
+class Column(Over):
+    """A tensor of one axis as a matrix of one column."""
+
+    @property
+    def shape(self) -> Shape:
+        return (*self._stored.shape, 1)
+
+    def run(self, start: int, stop: int) -> Values:
+        return self._stored.run(start, stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, _ = index
+        part = self._stored.read((rows,))
+        return part.unsqueeze(-1) if isinstance(rows, slice) else part
+
+
+class JoinedRows(Stored):
+    """Several matrices as one: their rows one after the other, or in groups in turn."""
+
+    def __init__(self, parts: Sequence[Stored], groups: int) -> None:
+        self._parts = tuple(parts)
+        sizes = [part.shape[0] for part in self._parts]
+        self._shape = (sum(sizes), *self._parts[0].shape[1:])
+        #: The rows of each part among those of all.
+        self._rows = [rows_of_part(number, sizes, groups) for number in range(len(sizes))]
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        return self._parts[0].dtype
+
+    def check(self) -> None:
+        for part in self._parts:
+            part.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        width = math.prod(self._shape[1:])
+        first = start // width
+        last = -(-stop // width)
+        others = (slice(None),) * (len(self._shape) - 1)
+        values: Values = self.read((slice(first, last), *others)).flatten().numpy()
+        return values[start - first * width : stop - first * width]
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, *others = index
+        if not isinstance(rows, slice):
+            return self.read((slice(rows, rows + 1), *others))[0]
+        first, last, step = rows.indices(self._shape[0])
+        made: torch.Tensor | None = None
+        for part, of_part in zip(self._parts, self._rows, strict=True):
+            # The rows of a part are in order.
+            begin, end = torch.searchsorted(of_part, torch.tensor([first, last])).tolist()
+            if begin == end:
+                continue
+            values = part.read((slice(begin, end), *others))
+            if made is None:
+                made = values.new_empty((last - first, *values.shape[1:]))
+            made[of_part[begin:end] - first] = values
+        assert made is not None
+        return made[::step]
+
+
+class Expert(Stored):
+    """One of the matrices in a tensor of three axes."""
+
+    def __init__(self, x: Stored, number: int) -> None:
+        self._x = x
+        self._number = number
+
+    @property
+    def shape(self) -> Shape:
+        return self._x.shape[1:]
+
+    @property
+    def dtype(self) -> str:
+        return self._x.dtype
+
+    def run(self, start: int, stop: int) -> Values:
+        before = self._number * self.count
+        return self._x.run(before + start, before + stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._x.read((self._number, *index))
+
+
+def tensor_of(names: Container[str], name: str) -> tuple[str, int | None]:
+    """Return the tensor that a name means, and which of its experts: `name[2]` is one, unless a tensor has
+    that very name.
+
+    >>> tensor_of(["a"], "a[2]"), tensor_of(["a[2]"], "a[2]")
+    (('a', 2), ('a[2]', None))
+    """
+    found = None if name in names else _OF_EXPERTS.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, None)
+
+
+def original_of(catalog: Catalog, name: str, axes: int) -> Original:
+    """Return a tensor, or an expert of one, as it is; one of more axes as a matrix, its first axis by all
+    others.
+    """
+    tensor, expert = tensor_of(catalog, name)
+    stored = catalog.stored(tensor)
+    orientation = catalog.orientation(tensor)
+    if expert is not None:
+        # The outputs of one expert are an axis of its own matrix.
+        own = Orientation((orientation.outputs[-1] - 1,), orientation.by)
+        one = Expert(stored, expert)
+        return Original(Oriented(one, own), done=_TURNED_NOTE) if own.outputs == (1,) else Original(one)
+    if orientation.is_turned and orientation.fits(stored.shape):
+        return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
+    if axes == 2 and len(stored.shape) != 2:
+        return Original(Column(stored) if len(stored.shape) == 1 else Matrix(stored))
+    return Original(stored)
+
+
+def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each band of a tensor, and the first one after it.
+
+    >>> list(bands((5, 2**20)))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    columns = shape[1] if len(shape) > 1 else 1
+    rows = max(1, AT_ONCE // columns // step) * step
+    for start in range(0, shape[0], rows):
+        yield start, min(start + rows, shape[0])
+
+
+def as_converted(catalog: Catalog, name: str, shape: Shape, rows: Rows, x: Original) -> Original:
+    """Return the original as llama.cpp's converter wrote it: the rows of q and k reordered in their heads, 1
+    added to Gemma's norms, GPT-2's weights turned.
+
+    The metadata contain the heads and the architecture; the values decide whether it was done, since not
+    every architecture is converted in this way.
+    """
+    found = kind_of(name)
+    if not isinstance(catalog, GgufCatalog) or found is None:
+        return x
+    layer, kind = found
+    if x.shape != shape and kind not in _TURNED:
+        return x
+    if kind in _TURNED and len(x.shape) == 2 and x.rows is None:
+        other = x.replace(Note.of("audit.turned"), turned=True)
+        if x.shape != shape:
+            return other if other.shape == shape else x
+        return _nearer(rows, shape[0], x, other) if other.shape == shape else x
+    architecture = str(catalog.metadata.get("general.architecture", ""))
+    if kind in _REORDERED:
+        heads = _number(catalog.metadata, f"{architecture}.attention.{_REORDERED[kind]}", layer)
+        if kind == "attn_k" and heads is None:
+            heads = _number(catalog.metadata, f"{architecture}.attention.head_count", layer)
+        if heads and x.shape[0] % (2 * heads) == 0:
+            rows_of_heads = reordered_rows(x.shape[0], heads)
+            # Of a part of one matrix these are rows of the part.
+            own = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
+            other = x.replace(Note.of("audit.reordered"), rows=own)
+            return _nearer(rows, x.shape[0] // heads, x, other)
+    if architecture.startswith("gemma") and kind.endswith("norm"):
+        return _nearer(rows, x.shape[0], x, x.replace(Note.of("audit.norm_shift"), shift=1.0))
+    return x
+
+
+def oriented(shape: Shape, x: Original) -> Original:
+    """Return the original turned where only then it has the shape of the quantized tensor: some libraries
+    store a layer's inputs by its outputs.
+    """
+    if x.shape == shape or x.shape[::-1] != shape or x.turned or x.rows is not None:
+        return x
+    return x.replace(Note.of("audit.turned_inputs"), turned=True)
+
+
+def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:
+    """Return the candidates for a matrix in one that holds several: its rows one after the other, or in
+    groups in turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does
+    not fit.
+
+    Args:
+        shape: The matrix's shape.
+        x: The one that holds several.
+        number: Which of them it is.
+        sizes: The rows of each.
+    """
+    doubled = (sum(sizes), *shape[1:])
+    if not sizes or sizes[number] != shape[0]:
+        return []
+    forms = [x] if len(shape) == 1 else [x, x.replace(Note.of("audit.turned_inputs"), turned=True)]
+    return [
+        each.replace(_in_turn("part", groups), rows=rows_of_part(number, sizes, groups))
+        for each in forms
+        if each.shape == doubled
+        for groups in _divisors(math.gcd(*sizes))
+    ]
+
+
+def joined(shape: Shape, parts: Sequence[Original]) -> list[Original]:
+    """Return the candidates for a matrix that holds several of the original: their rows one after the other,
+    or in groups in turn. Empty where they do not fit.
+    """
+    columns = {shape[1:], shape[:1]} if len(shape) == 2 else {shape[1:]}
+    stored = [
+        Oriented(part.stored, Orientation((1,)))
+        if len(shape) == 2 and part.shape[1:] not in columns and part.shape[:1] in columns
+        else part.stored
+        for part in parts
+    ]
+    inputs = {part.shape[1:] for part in stored}
+    sizes = [part.shape[0] for part in stored]
+    if len(inputs) > 1 or (sum(sizes), *stored[0].shape[1:]) not in (shape, shape[::-1]):
+        return []
+    turned = _TURNED_NOTE if any(isinstance(part, Oriented) for part in stored) else ()
+    return [
+        Original(JoinedRows(stored, groups), done=(*turned, _in_turn("joined", groups)))
+        for groups in _divisors(math.gcd(*sizes))
+    ]
+
+
+def _in_turn(key: str, groups: int) -> Note:
+    return Note.of(f"audit.{key}") if groups == 1 else Note.of(f"audit.{key}_in_turn", groups=groups)
+
+
+def _divisors(number: int) -> list[int]:
+    """Return all divisors.
+
+    >>> _divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return low + [number // n for n in reversed(low) if n * n != number]
+
+
+def rows_of_part(number: int, sizes: Sequence[int], groups: int) -> torch.Tensor:
+    """Return the row in one matrix of each row of one of several in it.
+
+    >>> rows_of_part(1, (4, 2), 1).tolist(), rows_of_part(0, (4, 2), 2).tolist()
+    ([4, 5], [0, 1, 3, 4])
+    """
+    at = torch.arange(sizes[number])
+    own = sizes[number] // groups
+    return at // own * (sum(sizes) // groups) + sum(sizes[:number]) // groups + at % own
+
+
+def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
+    """Return the original nearest to the first and last rows of the quantized tensor."""
+    if len(originals) == 1:
+        return originals[0]
+    some = min(count, _FEW)
+    # The first rows of the first matrix, and the last of the last, are the same in any number of groups.
+    ends = [(start, start + some) for start in sorted({0, count - some})]
+    values = [rows(*end) for end in ends]
+
+    def error(x: Original) -> float:
+        return sum(float((own - x.read(*end)).square().sum()) for own, end in zip(values, ends, strict=True))
+
+    return min(originals, key=error)
+
+
+def reordered_rows(count: int, heads: int) -> torch.Tensor:
+    """Return the checkpoint's row at each row of llama.cpp's q or k: the halves of a head, in turn.
+
+    >>> reordered_rows(8, 1).tolist()
+    [0, 4, 1, 5, 2, 6, 3, 7]
+    """
+    size = count // heads
+    at = torch.arange(count)
+    head = at // size
+    place = at % size
+    return head * size + (place % 2) * (size // 2) + place // 2
+
+
+def _nearer(rows: Rows, count: int, one: Original, other: Original) -> Original:
+    """Return the original, of two, that is nearer to the first rows of the quantized tensor."""
+    count = min(count, _FEW)
+    x_hat = rows(0, count)
+    errors = [float((x_hat - each.read(0, count)).square().sum()) for each in (one, other)]
+    return other if errors[1] < errors[0] else one
+
+
+def _number(metadata: Mapping[str, object], key: str, layer: int) -> int | None:
+    """Return a whole number of the metadata, of a layer where each has its own."""
+    value = metadata.get(key)
+    if isinstance(value, tuple):
+        value = value[layer] if layer < len(value) else None
+    return value if type(value) is int and value > 0 else None

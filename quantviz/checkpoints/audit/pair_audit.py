@@ -1,0 +1,187 @@
+"""One pair of an audit: a quantized tensor beside its partner, as the file's maker had that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quantviz.checkpoints.audit.folded_scales import unfolded
+from quantviz.checkpoints.audit.originals import (
+    Original,
+    as_converted,
+    joined,
+    nearest,
+    oriented,
+    original_of,
+    parts_of_one,
+    tensor_of,
+)
+from quantviz.checkpoints.audit.pairing import Pair
+from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
+from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.errors import Note, QuantVizError
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.layouts import QuantizedWeight
+from quantviz.sources.layouts.decoded import ModelTensors, values_of
+
+if TYPE_CHECKING:
+    import torch
+
+#: A weight is looked at for folded scales where its SQNR is below what so many bits give in the least, or its
+#: layout is one of these.
+_LOW_DB = -10.0
+_LOW_DB_A_BIT = 5.0
+_FOLDING = ("awq",)
+
+
+def audited(
+    pair: Pair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
+) -> TensorAudit:
+    """Return the audit of one pair; any problem with it is in its row.
+
+    Args:
+        pair: The pair.
+        quantized: The quantized model.
+        original: The original.
+        threads: How many threads compare; the answer has the same bits for any.
+    """
+    found = _compared(pair, quantized.tensors, original.tensors, threads)
+    return of_pair(found, pair, quantized, original)
+
+
+def of_pair(found: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
+    """Return the audit of a pair, with the facts that follow from its files alone."""
+    # The number of values behind codes in an unknown layout comes from the original.
+    known = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
+    assert known is not None
+    is_weight = known.is_weight or bool(pair.item and pair.item.is_weight)
+    changes: dict[str, object] = {"is_weight": is_weight, "elements": known.elements}
+    if pair.match:
+        changes["matched"] = pair.match.how
+        changes["match"] = pair.match
+        if len(pair.partners) == 1:
+            name = tensor_of(original.files, pair.partners[0].name)[0]
+            changes["original_file"] = original.files.get(name, "")
+    if pair.item:
+        parts = (part for part in pair.item.parts if part in quantized.files)
+        changes["stored_bytes"] = sum(quantized.tensors.file.stored_bytes(part) for part in parts)
+    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+
+
+def _compared(
+    pair: Pair, quantized: ModelTensors, original: ModelTensors, threads: int | None
+) -> TensorAudit:
+    item = pair.item
+    partner = pair.partner
+    if item is None:
+        assert partner is not None
+        status = "left_aside" if pair.aside else "unmatched"
+        why = pair.aside or Note.of("audit.alone", name=clipped(partner.name))
+        return TensorAudit("", partner.name, "", status, why, partner.shape)
+    weight = quantized.weights.get(item.name)
+    if weight:
+        layout = weight.layout
+    elif item.kind in ("plain", "whole"):
+        layout = "plain"
+    else:
+        layout = "unknown"
+    problem = item.reason or next((each.reason for each in pair.partners if each.reason), None)
+    if item.kind == "whole" and partner is not None and problem is None:
+        problem = QuantVizError("audit.whole", name=clipped(item.name), dtype=item.dtype)
+    try:
+        if problem is not None:
+            raise problem.again()
+        if partner is None or pair.match is None:
+            status = "left_aside" if pair.aside else "unmatched"
+            why = pair.aside or Note.of("audit.alone", name=clipped(item.name))
+            return TensorAudit(item.name, "", layout, status, why, item.shape)
+        # Of a file on another machine small tensors come together.
+        quantized.expect((item.name,))
+        original.expect(tensor_of(original, each.name)[0] for each in pair.partners)
+        if weight is None:
+            return _of_plain(pair, quantized, original)
+        x, found = original_as_stored(pair, weight, quantized, original, threads)
+        return found if x.done == found.done else audit_weight(weight, x, partner.name, threads=threads)
+    except QuantVizError as found:
+        return TensorAudit(item.name, partner_of(pair), layout, _status_of(found), found.again(), item.shape)
+
+
+def _status_of(problem: QuantVizError) -> str:
+    return "refused" if problem.key == "file.not_numbers" else "problem"
+
+
+def original_as_stored(
+    pair: Pair,
+    weight: QuantizedWeight,
+    quantized: ModelTensors,
+    original: ModelTensors,
+    threads: int | None = None,
+) -> tuple[Original, TensorAudit]:
+    """Return the original as the file's maker had it, and the audit before scales were unfolded."""
+    x = _as_stored(
+        pair, weight.shape, quantized, original, lambda start, stop: values_of(weight, start, stop)
+    )
+    partner = partner_of(pair)
+    found = audit_weight(weight, x, partner, threads=threads)
+    if found.status == "not_same" and x.shape == x.shape[::-1] and not x.turned:
+        # A square one may be turned, which its shape does not show.
+        other = x.replace(Note.of("audit.turned_inputs"), turned=True)
+        turned = audit_weight(weight, other, partner, threads=threads)
+        if turned.status == "ok":
+            x = other
+            found = turned
+    sqnr_db = found.metrics["sqnr_db"]
+    low_db = _LOW_DB + _LOW_DB_A_BIT * weight.bits
+    if weight.layout == "gguf" or (weight.layout not in _FOLDING and sqnr_db >= low_db):
+        return x, found
+    return unfolded(weight, x, partner, (quantized, original), sqnr_db, threads=threads) or x, found
+
+
+def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
+    assert pair.item
+    name = pair.item.name
+    values = original_of(quantized, name, 1)
+    x = _as_stored(pair, values.shape, quantized, original, values.read)
+    return audit_plain(name, values, x, partner_of(pair), pair.item.dtype)
+
+
+def _as_stored(
+    pair: Pair,
+    shape: tuple[int, ...],
+    quantized: ModelTensors,
+    original: ModelTensors,
+    rows: Callable[[int, int], torch.Tensor],
+) -> Original:
+    """Return the original in the order and the orientation of the quantized tensor.
+
+    Raises:
+        QuantVizError: It has another shape.
+    """
+    assert pair.item
+    assert pair.partner
+    assert pair.match
+    # A convolution's weight is compared as a matrix where the quantized one is one.
+    axes = 2 if len(shape) == 2 else 1
+    found = [original_of(original, partner.name, axes) for partner in pair.partners]
+    x = found[0]
+    forms = found[:1]
+    if pair.joined:
+        forms = joined(shape, found)
+    elif pair.match.part is not None:
+        forms = parts_of_one(shape, x, *pair.match.part)
+    fitting = [
+        each
+        for form in forms
+        if (each := oriented(shape, as_converted(quantized.file, pair.item.name, shape, rows, form))).shape
+        == shape
+    ]
+    if fitting:
+        return nearest(rows, shape[0], fitting)
+    got = x.stored.shape
+    raise QuantVizError("audit.shapes", name=pair.item.name, got=shape, original=partner_of(pair), shape=got)
+
+
+def partner_of(pair: Pair) -> str:
+    """Return the names of the tensors of the original that one is compared with."""
+    return " + ".join(partner.name for partner in pair.partners)

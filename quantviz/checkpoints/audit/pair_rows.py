@@ -1,0 +1,222 @@
+"""Stored form of an audit's results for pairs of tensors, and the key of each in a results file.
+
+A key changes when a file that was read for the pair does. Stored rows are untrusted data: a row that does not
+parse is ignored, and its pair is compared anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import xxhash
+
+from quantviz.checkpoints.audit.folded_scales import norms_before
+from quantviz.checkpoints.audit.originals import tensor_of
+from quantviz.checkpoints.audit.pairing import Pair
+from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
+from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.checkpoints.model.stamps import stamp_of
+from quantviz.checkpoints.results import typed_values as values
+from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import catalogue, languages
+
+#: The version of an audit's arithmetic: rows of another one are not taken.
+_VERSION = 2
+#: Statuses of pairs that were compared, which alone are stored.
+_COMPARED = ("ok", "not_same", "same", "changed")
+_ODDITIES = (*ODDITIES, *(f"original_{each}" for each in ODDITIES))
+#: Files whose weights, or a part of them, may lie in other files that the header names.
+_SPREAD = ".onnx"
+#: Configuration files that are read beside a file of weights.
+_BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
+
+
+class Keys:
+    """The keys of an audit's pairs.
+
+    Args:
+        quantized: The quantized model.
+        original: The original.
+        outputs: The axes of outputs that were named.
+    """
+
+    def __init__(self, quantized: OpenModel, original: OpenModel, outputs: Named) -> None:
+        self._quantized = quantized
+        self._original = original
+        self._stamps: dict[tuple[int, str], str | None] = {}
+        known = (_VERSION, ARITHMETIC, dict(named_outputs(outputs)), *map(_headers, (quantized, original)))
+        self._all = repr(known)
+
+    def of(self, pair: Pair) -> str | None:
+        """Return the key of a pair; None where a change of its files could go unnoticed."""
+        own: dict[tuple[int, str], None] = {}
+        if pair.item is None or not pair.partners:
+            return None
+        sides = (
+            (self._quantized, (*pair.item.parts, *norms_before(pair.item.name))),
+            (
+                self._original,
+                [name for partner in pair.partners for name in self._parts_of(partner.name)],
+            ),
+        )
+        for side, (model, names) in enumerate(sides):
+            own |= {(side, name): None for name in names if name in model.files}
+        stamps = {self._stamp(side, name) for side, name in own}
+        if None in stamps:
+            return None
+        asked = (self._all, pair.item.name, pair.item.parts, pair.match, [*own], sorted(map(str, stamps)))
+        digest = xxhash.xxh3_128_hexdigest(repr(asked).encode("utf-8", "backslashreplace"))
+        return f"pair:{digest}"
+
+    def _parts_of(self, partner: str) -> tuple[str, ...]:
+        name = tensor_of(self._original.tensors, partner)[0]
+        return (*self._original.tensors.tensors_of(name), *norms_before(partner))
+
+    def _stamp(self, side: int, name: str) -> str | None:
+        model = (self._quantized, self._original)[side]
+        file = model.files[name]
+        if (side, file) not in self._stamps:
+            version = model.tensors.file.version_of(name)
+            spread = file.casefold().endswith(_SPREAD)
+            self._stamps[side, file] = None if spread else stamp_of(file, version)
+        return self._stamps[side, file]
+
+
+def _headers(model: OpenModel) -> str:
+    """Return a hash of the headers of a model's files, and of its configuration."""
+    digest = xxhash.xxh3_128()
+    catalog = model.tensors.file
+    for name in catalog.names:
+        info = catalog.info(name)
+        known = name, info.dtype, info.shape, info.source_type
+        digest.update(repr(known).encode("utf-8", "backslashreplace"))
+    for name in _BESIDE:
+        try:
+            said = catalog.json_beside(name)
+        except QuantVizError as problem:
+            said = problem.key
+        digest.update(json.dumps(said, sort_keys=True, default=str).encode())
+    return digest.hexdigest()
+
+
+def written(found: TensorAudit) -> str | None:
+    """Return the JSON record of a pair; None where it was not compared, or its scheme has no text form."""
+    if found.status not in _COMPARED:
+        return None
+    form = None
+    if found.scheme is not None:
+        try:
+            form = str(found.scheme)
+        except QuantVizError:
+            return None
+        if Scheme.parse(form) != found.scheme:
+            return None
+    record = {
+        "status": found.status,
+        "shape": found.shape,
+        "scheme": form,
+        "symmetric": found.symmetric,
+        "rounding": found.rounding,
+        "oddities": found.oddities,
+        "metrics": dict(found.metrics),
+        "layout": found.layout,
+        "scale_dtype": found.scale_dtype,
+        "bits": found.bits,
+        "nearest_share": found.nearest_share,
+        "blocks": found.blocks,
+        "saturated_blocks": found.saturated_blocks,
+        "unused_codes": found.unused_codes,
+        "done": list(map(_of_note, found.done)),
+        "notes": list(map(_of_note, found.notes)),
+    }
+    return json.dumps(record)
+
+
+def read(record: str, pair: Pair) -> TensorAudit | None:
+    """Return the result of a pair from its JSON record; None where that does not parse."""
+    try:
+        return _parsed(values.json_value(record, "numbers"), pair)
+    except QuantVizError:
+        return None  # it is compared anew
+
+
+def _parsed(record: Any, pair: Pair) -> TensorAudit:
+    if not isinstance(record, Mapping):
+        raise QuantVizError("rows.not_json", field="numbers", got=record)
+    assert pair.item is not None
+    form = record.get("scheme")
+    symmetric = record.get("symmetric")
+    if not isinstance(symmetric, bool | None):
+        raise QuantVizError("rows.not_allowed", field="symmetric", got=symmetric, allowed="true, false")
+    metrics = record.get("metrics")
+    if not isinstance(metrics, Mapping):
+        raise QuantVizError("rows.not_json", field="metrics", got=metrics)
+    return TensorAudit(
+        tensor=pair.item.name,
+        original=" + ".join(partner.name for partner in pair.partners),
+        status=values.one_of(_COMPARED)(record.get("status"), "status"),
+        shape=values.lengths(record.get("shape"), "shape"),
+        scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
+        symmetric=symmetric,
+        rounding=values.one_of(("", *ROUNDINGS))(record.get("rounding"), "rounding"),
+        oddities=tuple(
+            values.one_of(_ODDITIES)(each, "oddities") for each in _listed(record.get("oddities"))
+        ),
+        metrics=MappingProxyType(
+            {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
+        ),
+        layout=values.text(record.get("layout"), "layout"),
+        scale_dtype=values.text(record.get("scale_dtype"), "scale_dtype"),
+        bits=values.number(record.get("bits"), "bits"),
+        nearest_share=values.number(record.get("nearest_share"), "nearest_share"),
+        blocks=values.whole(record.get("blocks"), "blocks"),
+        saturated_blocks=values.whole(record.get("saturated_blocks"), "saturated_blocks"),
+        unused_codes=values.whole(record.get("unused_codes"), "unused_codes"),
+        done=tuple(map(_note, _listed(record.get("done")))),
+        notes=tuple(map(_note, _listed(record.get("notes")))),
+    )
+
+
+def _listed(found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field="numbers", got=found)
+    return found
+
+
+def _of_note(note: Note) -> Any:
+    return {
+        "note": note.key,
+        "params": {
+            name: _of_note(value) if isinstance(value, Note) else value for name, value in note.params.items()
+        },
+    }
+
+
+def _note(found: Any, inside: int = 0) -> Note:
+    """Return a note from the record of `_of_note`, for use in each language."""
+    key = found.get("note") if isinstance(found, Mapping) else None
+    params = found.get("params") if isinstance(found, Mapping) else None
+    if not isinstance(key, str) or not isinstance(params, Mapping) or f"notes.{key}" not in catalogue("en"):
+        raise QuantVizError("rows.not_sentence", field="done", got=found)
+    if inside > 1:
+        raise QuantVizError("rows.not_sentence", field="done", got=found)
+    note = Note.of(
+        key,
+        **{
+            str(name): _note(value, inside + 1) if isinstance(value, Mapping) else value
+            for name, value in params.items()
+        },
+    )
+    try:
+        for language in languages():
+            note.message(language)
+    except (LookupError, ValueError, TypeError):
+        raise QuantVizError("rows.not_sentence", field="done", got=found) from None
+    return note

@@ -1,0 +1,382 @@
+"""Each tensor of a quantized checkpoint with its partner in the original, and how it was found.
+
+Names are the same, or llama.cpp's for the other's, or have the same ends; experts in one tensor are those one
+by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. The
+rest is searched for reasons why it needs no partner.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import xxhash
+
+from quantviz.checkpoints.audit.matching import Match, Part, matched_by_ends, places_of
+from quantviz.checkpoints.audit.originals import tensor_of
+from quantviz.checkpoints.model.gguf_names import TOGETHER_KINDS, OtherNames
+from quantviz.checkpoints.model.items import Item
+from quantviz.checkpoints.model.opening import OpenModel
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.mapped import Raw, ends_of, same_bytes
+
+#: Buffers that a model computes from its configuration: kept in some files and not in others.
+_COMPUTED = re.compile(
+    r"(.*\.)?(rotary_emb\.(inv_freq|original_inv_freq)|rope_freqs\.weight|rope_factors_(long|short)\.weight"
+    r"|masked_bias|attn\.bias|position_ids|num_batches_tracked)",
+    re.ASCII,
+)
+#: Tensors that a quantizer adds for inputs and caches: none of the original.
+_OF_QUANTIZER = re.compile(
+    r"(.*[._])?(input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?", re.ASCII
+)
+#: Tensors with the same bytes at both ends that are compared with one as a whole.
+_MOST_TWINS = 4
+#: Elements of a tensor that are looked at, to see whether it is all zero.
+_SMALL = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A tensor of the quantized file and its partner in the original; none where there is none on a side."""
+
+    item: Item | None
+    partner: Item | None
+    match: Match | None = None
+    #: Reason why it needs no partner.
+    aside: Note | None = None
+    #: All of its partners, in order, where it holds several tensors of the original; else ().
+    joined: tuple[Item, ...] = ()
+
+    @property
+    def partners(self) -> tuple[Item, ...]:
+        """Return all tensors of the original that it is compared with."""
+        return self.joined or ((self.partner,) if self.partner else ())
+
+
+def pairs_of(
+    quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
+) -> tuple[Pair, ...]:
+    """Return each tensor of the quantized model with its partner, then the rest of the original.
+
+    Args:
+        quantized: The quantized model.
+        original: The original.
+        items: The tensors of the first.
+        others: Those of the other.
+    """
+    return _Pairing(quantized, original, items, others).pairs()
+
+
+class _Pairing:
+    def __init__(
+        self, quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
+    ) -> None:
+        self._quantized = quantized
+        self._original = original
+        self._items = list(items)
+        self._there = {item.name: item for item in others if item.kind != "whole"}
+        self._found: dict[str, Match] = {}
+        #: Names of the original that are taken, a stack's as those of its experts.
+        self._taken = set[str]()
+        #: The remaining shape of a matrix of the original of which some parts have a partner.
+        self._remainder: dict[str, Shape] = {}
+
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return the pairs of both models' tensors, then tensors without a partner."""
+        self._by_name()
+        self._by_converter()
+        self._by_ends()
+        self._as_parts()
+        self._as_wholes()
+        pairs = []
+        matched = _Twins(self._quantized, (item for item in self._items if item.name in self._found))
+        for item in self._items:
+            match = self._found.get(item.name)
+            if match is not None:
+                joined = tuple(map(self._partner, match.joined))
+                pairs.append(Pair(item, self._partner(match.original), match, joined=joined))
+            elif item.kind == "whole":
+                pairs.append(Pair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
+            else:
+                pairs.append(Pair(item, None, None, self._reason(matched, item)))
+        known = _Twins(self._original, (item for name, item in self._there.items() if name in self._taken))
+        rest = [Pair(None, item, None, self._reason(known, item)) for item in self._rest()]
+        return (*pairs, *rest)
+
+    def _partner(self, name: str) -> Item:
+        tensor, expert = tensor_of(self._there, name)
+        item = self._there[tensor]
+        return item if expert is None else replace(item, name=name, shape=item.shape[1:])
+
+    def _take(self, name: str, match: Match) -> None:
+        self._found[name] = match
+        self._taken.update(match.joined or (match.original,))
+
+    def _by_name(self) -> None:
+        for item in self._items:
+            name = next((each for each in _names(item) if self._is_there(each)), None)
+            if name is not None:
+                self._take(item.name, Match(name, "name"))
+
+    def _is_there(self, name: str) -> bool:
+        tensor, expert = tensor_of(self._there, name)
+        if tensor not in self._there:
+            return False
+        shape = self._there[tensor].shape
+        return expert is None or (len(shape) == 3 and expert < shape[0])
+
+    def _by_converter(self) -> None:
+        """Find llama.cpp's names, whichever of the two has them."""
+        of_gguf = isinstance(self._quantized.tensors.file, GgufCatalog)
+        if of_gguf:
+            free = self._free()
+            others = OtherNames(tuple(free))
+            for item in self._left():
+                name = others.of(item.name)
+                if name is not None and not _holds_more(item, name, free[name]):
+                    self._take(item.name, Match(name, "converter"))
+        elif isinstance(self._original.tensors.file, GgufCatalog):
+            own = OtherNames(tuple(item.name for item in self._left()))
+            for name in self._free():
+                here = own.of(name)
+                if here is not None and here not in self._found:
+                    self._take(here, Match(name, "converter"))
+
+    def _by_ends(self) -> None:
+        here: dict[str, Shape | None] = {}
+        alias: dict[str, str] = {}
+        for item in self._left():
+            for name in _names(item):
+                here[name] = None if item.kind == "unread" else item.shape
+                alias[name] = item.name
+        same = [(name, match.original) for name, match in self._found.items() if match.how == "name"]
+        for name, match in matched_by_ends(here, self._free(), same).items():
+            if alias[name] not in self._found:
+                self._take(alias[name], match)
+
+    def _as_parts(self) -> None:
+        """Find tensors in a matrix that the original has of several: q in one of q, k and v."""
+        parts: dict[str, dict[int, Item]] = {}
+        counts: dict[str, int] = {}
+        for item in self._left():
+            for place in places_of(item.name):
+                if place.number is not None:
+                    parts.setdefault(place.key, {}).setdefault(place.number, item)
+                    counts[place.key] = place.of
+        free = self._free()
+        wholes = {place.key: name for name in free for place in places_of(name) if place.number is None}
+        if not parts or not wholes:
+            return
+        for key, match in self._alike(parts, wholes, free, is_one=True).items():
+            own = {n: item for n, item in parts[key].items() if item.name not in self._found}
+            if not own or match.original in self._taken:
+                continue
+            sizes = _sizes(own, counts[key], free[match.original])
+            for number, item in own.items():
+                self._take(item.name, replace(match, part=Part(number, sizes)))
+            lacking = sum(sizes[n] for n in range(counts[key]) if n not in own) if sizes else 0
+            if lacking:
+                self._remainder[match.original] = (lacking, *own[min(own)].shape[1:])
+
+    def _as_wholes(self) -> None:
+        """Find tensors that hold several of the original."""
+        wholes: dict[str, Item] = {}
+        for item in self._left():
+            for place in places_of(item.name):
+                if place.number is None:
+                    wholes.setdefault(place.key, item)
+        parts: dict[str, dict[int, str]] = {}
+        counts: dict[str, int] = {}
+        free = self._free() if wholes else {}
+        for name in free:
+            for place in places_of(name):
+                if place.number is not None:
+                    parts.setdefault(place.key, {}).setdefault(place.number, name)
+                    counts[place.key] = place.of
+        complete = {key: found for key, found in parts.items() if len(found) == counts[key]}
+        for key, match in self._alike(wholes, complete, free, is_one=False).items():
+            names = tuple(complete[match.original][n] for n in range(counts[match.original]))
+            if wholes[key].name not in self._found and not self._taken.intersection(names):
+                self._take(wholes[key].name, replace(match, original=names[0], joined=names))
+
+    def _alike(
+        self,
+        here: Collection[str],
+        there: Mapping[str, object],
+        free: Mapping[str, Shape | None],
+        *,
+        is_one: bool,
+    ) -> dict[str, Match]:
+        """Return the matches of keys: those of the original by its name where that is one tensor, else by
+        their key.
+        """
+
+        def named(key: str) -> str:
+            return str(there[key]) if is_one else key
+
+        found = {key: Match(named(key), "name") for key in here if key in there}
+        if isinstance(self._quantized.tensors.file, GgufCatalog):
+            others = OtherNames(tuple(free))
+            for key in here:
+                names = [others.of(name) for name in _of_converter(key, is_one=is_one)]
+                if not names or not all(names) or key in found:
+                    continue
+                if is_one:
+                    found[key] = Match(str(names[0]), "converter")
+                else:
+                    own = next((place.key for place in places_of(str(names[0])) if place.key in there), None)
+                    if own is not None:
+                        found[key] = Match(own, "converter")
+        same = [(name, match.original) for name, match in self._found.items() if match.how == "name"]
+        left = dict.fromkeys((key for key in here if key not in found), None)
+        by_ends = matched_by_ends(left, dict.fromkeys(there, None), same)
+        return found | {key: replace(match, original=named(match.original)) for key, match in by_ends.items()}
+
+    def _left(self) -> Iterator[Item]:
+        return (item for item in self._items if item.name not in self._found and item.kind != "whole")
+
+    def _free(self) -> dict[str, Shape | None]:
+        """Return the names of the original that are not taken, each expert of a stack by its own, with their
+        shapes.
+        """
+        found: dict[str, Shape | None] = {}
+        for name, item in self._there.items():
+            if item.kind == "plain" and len(item.shape) == 3 and name not in self._taken:
+                experts = {f"{name}[{k}]": item.shape[1:] for k in range(item.shape[0])}
+                found |= {each: shape for each, shape in experts.items() if each not in self._taken}
+            if name not in self._taken:
+                found[name] = None if item.kind == "unread" else item.shape
+        return found
+
+    def _rest(self) -> Iterator[Item]:
+        """Yield the unpaired tensors of the original; of a stack in part paired, the other experts."""
+        for name, item in self._there.items():
+            if name in self._remainder:
+                yield replace(item, shape=self._remainder[name])
+            if name in self._taken:
+                continue
+            experts = [f"{name}[{k}]" for k in range(item.shape[0])] if len(item.shape) == 3 else []
+            if not any(each in self._taken for each in experts):
+                yield item
+                continue
+            for each in experts:
+                if each in self._remainder:
+                    yield replace(item, name=each, shape=self._remainder[each])
+                elif each not in self._taken:
+                    yield replace(item, name=each, shape=item.shape[1:])
+
+    def _reason(self, others: _Twins, item: Item) -> Note | None:
+        """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
+        model = others.model
+        if _COMPUTED.fullmatch(item.name):
+            return Note.of("audit.aside.computed")
+        if item.kind == "plain" and not item.is_weight and model is self._quantized:
+            if _OF_QUANTIZER.fullmatch(item.name):
+                return Note.of("audit.aside.quantizer")
+            if item.name.endswith("bias") and _is_zero(model, item):
+                return Note.of("audit.aside.zero")
+        twin = others.of(item)
+        return Note.of("audit.aside.tied", other=clipped(twin)) if twin else None
+
+
+def _holds_more(item: Item, name: str, shape: Shape | None) -> bool:
+    """Return whether a tensor of the original holds more matrices than its partner by llama.cpp's names."""
+    is_one = any(place.number is None for place in places_of(name))
+    return is_one and item.kind != "unread" and shape is not None and math.prod(shape) > item.elements
+
+
+def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
+    """Return llama.cpp's names of the matrix that a key stands for, or of those that it holds."""
+    mark = next((mark for mark in TOGETHER_KINDS if f".{mark}." in key), None)
+    if mark is None:
+        return ()
+    one, several = TOGETHER_KINDS[mark]
+    return tuple(key.replace(f".{mark}.", f".{kind}.") for kind in ((one,) if is_one else several))
+
+
+def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
+    """Return the numbers of rows of the matrices in one, where a missing matrix has the remaining rows; ()
+    where they do not follow.
+    """
+    known = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
+    if len(known) == count:
+        return tuple(known[number] for number in range(count))
+    if not known or whole is None:
+        return ()
+    inputs = parts[min(known)].shape[1:]
+    total = next((whole[at] for at in (0, -1) if (*whole[:at], *whole[at:][1:]) == inputs), 0)
+    rest = total - sum(known.values())
+    missing = count - len(known)
+    if rest <= 0 or rest % missing or (missing > 1 and len({*known.values(), rest // missing}) > 1):
+        return ()
+    return tuple(known.get(number, rest // missing) for number in range(count))
+
+
+def _names(item: Item) -> Iterator[str]:
+    """Yield the names that a tensor's partner may have: of codes in an unknown layout that of the weight."""
+    yield item.name
+    if item.kind != "unread":
+        return
+    head, _, last = item.name.rpartition(".")
+    if last != "weight" and head:
+        yield f"{head}.weight"
+    stem = last.rpartition("_")[0]
+    if stem:
+        yield f"{head}.{stem}" if head else stem
+
+
+def _is_zero(model: OpenModel, item: Item) -> bool:
+    if item.elements > _SMALL:
+        return False
+    try:
+        return not bool(model.tensors.read(item.name).tensor.any())
+    except QuantVizError:
+        return False
+
+
+class _Twins:
+    """Tensors of a model by their content, to find another one of the same bytes, such as tied embeddings."""
+
+    def __init__(self, model: OpenModel, items: Iterable[Item]) -> None:
+        self.model = model
+        self._of_shape: dict[tuple[str, Shape], list[str]] = {}
+        for item in items:
+            if item.kind == "plain":
+                self._of_shape.setdefault((item.dtype, item.shape), []).append(item.name)
+        self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
+
+    def of(self, item: Item) -> str | None:
+        """Return the tensor that has the bytes of `item`; none where none has."""
+        alike = (item.dtype, item.shape)
+        own = None
+        if item.kind == "plain" and item.is_weight and alike in self._of_shape:
+            own = self.model.tensors.file.raw(item.name)
+        if own is None:
+            return None
+        if alike not in self._by_ends:
+            self._by_ends[alike] = self._sorted(self._of_shape[alike])
+        # Few have both ends in common and differ between them.
+        for name in self._by_ends[alike].get(_digest(own), ())[:_MOST_TWINS]:
+            raw = self.model.tensors.file.raw(name)
+            if raw is not None and same_bytes(own, raw):
+                return name
+        return None
+
+    def _sorted(self, names: Iterable[str]) -> dict[bytes, list[str]]:
+        found: dict[bytes, list[str]] = {}
+        for name in names:
+            raw = self.model.tensors.file.raw(name)
+            if raw is not None:
+                found.setdefault(_digest(raw), []).append(name)
+        return found
+
+
+def _digest(raw: Raw) -> bytes:
+    """Return a hash of a tensor's first and last bytes."""
+    return xxhash.xxh3_128_digest(ends_of(raw))

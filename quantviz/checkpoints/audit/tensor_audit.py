@@ -1,0 +1,394 @@
+"""One tensor of a quantized file beside its original: the error, and how its codes were chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+
+from quantviz.checkpoints.audit.matching import Match
+from quantviz.checkpoints.audit.originals import Original, bands
+from quantviz.checkpoints.model.account import Became, Reason, counts_as_weight
+from quantviz.errors import Note, QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS, metrics_of
+from quantviz.evaluation.moments import Moments, number_of
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.layouts import QuantizedWeight
+from quantviz.streaming.comparing import Band, Compared, compared
+from quantviz.streaming.threads import InOrder, default_threads, shared_out
+
+#: Outcome in the account by the status of a tensor's audit: a quantized one was compared; it is not the same
+#: weight; one that is not quantized is the original, rounded to its dtype, or is not; it has a problem, or
+#: its layout is unknown; there was no partner; it needs none; it holds no numbers.
+BECAME_OF: Mapping[str, Became] = MappingProxyType(
+    {
+        "ok": "compared",
+        "not_same": "compared",
+        "same": "equal",
+        "changed": "not_quantized_here",
+        "problem": "not_read",
+        "unmatched": "not_read",
+        "left_aside": "left_aside",
+        "refused": "refused",
+    }
+)
+STATUSES = tuple(BECAME_OF)
+#: Threads that compare: each has a band with its codes and values, some 50 MB.
+_THREADS = 12
+#: Ways in which codes can have been chosen.
+ROUNDINGS = ("nearest", "gptq", "other")
+#: Oddities of the values of a weight, on either side.
+ODDITIES = ("all_zero", "all_equal", "not_finite")
+#: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
+LEAST_COSINE = 0.1
+LEAST_SQNR_DB = 3.0
+_FROM_BITS = 4
+#: A code counts as nearest up to so many steps, for scales were rounded after codes were chosen; and up to so
+#: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
+#: whose errors are some tenth of the values.
+_SLACK_STEPS = 0.02
+_SLACK_FOLDED = 2**-7
+_SLACK_FITTED = 0.35
+#: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
+#: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
+#: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
+_SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
+#: From this share of nearest codes on they were rounded to nearest.
+_NEAREST = 0.98
+#: The metrics that need no codes.
+_WITHOUT_CODES = (
+    *("mse", "rmse", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "nonzero_share"),
+)
+#: Fewest rows that show how the codes of one column were chosen.
+_ROWS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class TensorAudit(Picklable):
+    """Results of one tensor."""
+
+    #: Its name in the quantized file, and in the original; "" where it has no partner there.
+    tensor: str
+    original: str
+    #: Its layout, of `LAYOUTS`; "plain" where it is not quantized.
+    layout: str
+    #: One of `STATUSES`.
+    status: str
+    #: The problem, or why no partner is needed.
+    reason: Reason | None = None
+    shape: Shape = ()
+    #: The scheme that was recovered; its calibration is not known. None where it is not quantized.
+    scheme: Scheme | None = None
+    #: Whether 0 is the middle code of every block; none where it is not quantized.
+    symmetric: bool | None = None
+    scale_dtype: str = ""
+    #: Bits that the file spends on one element, scales included.
+    bits: float = math.nan
+    #: Rounding of its codes: "nearest", "gptq" (column by column, later ones compensate for the errors of
+    #: earlier ones) or "other"; "" where it is not quantized.
+    rounding: str = ""
+    #: The share of codes that are the nearest to the original's value at the file's scales.
+    nearest_share: float = math.nan
+    blocks: int = 0
+    #: Blocks in which a value lies beyond the range of codes and scale.
+    saturated_blocks: int = 0
+    #: Codes of the format that no element has.
+    unused_codes: int = 0
+    #: Every metric by id that there is for it.
+    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: Changes to the original before it was compared.
+    done: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()
+    #: Kind of match with its partner: "name", "ends" or "converter"; "" where it has none.
+    matched: str = ""
+    match: Match | None = None
+    #: Whether it counts as a weight, and its values; bytes in the quantized file.
+    is_weight: bool = False
+    elements: int = 0
+    stored_bytes: int = 0
+    #: The file, with its folder, of its partner; "" where it has none, or several.
+    original_file: str = ""
+    #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
+    oddities: tuple[str, ...] = ()
+
+
+class _Seen:
+    """Range and finiteness of a tensor's values, collected a band at a time."""
+
+    def __init__(self) -> None:
+        self._low = math.inf
+        self._high = -math.inf
+        #: Whether all of them are finite.
+        self.finite = True
+
+    def take(self, x: torch.Tensor) -> None:
+        """Look at some more values."""
+        low, high = torch.aminmax(x)
+        # NaN among them shows in both ends.
+        if not bool(torch.isfinite(low) & torch.isfinite(high)):
+            self.finite = False
+            x = x[torch.isfinite(x)]
+            if not x.numel():
+                return
+            low, high = torch.aminmax(x)
+        self.widen(float(low), float(high))
+
+    def widen(self, low: float, high: float) -> None:
+        """Take values, all of them finite, by the least and the largest."""
+        self._low = min(self._low, low)
+        self._high = max(self._high, high)
+
+    def join(self, other: _Seen) -> None:
+        """Add the values of another one."""
+        self.widen(other._low, other._high)
+        self.finite = self.finite and other.finite
+
+    def oddities(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the oddities that hold for all of them."""
+        found = []
+        if self._low == self._high:
+            found.append("all_equal" if self._low else "all_zero")
+        if not self.finite:
+            found.append("not_finite")
+        return tuple(f"{prefix}{each}" for each in found)
+
+
+def band_of(weight: QuantizedWeight, x: Original, start: int, stop: int) -> Band:
+    """Return codes, scales and values of some rows, from one multiple of `weight.row_step` to before another,
+    and the original's values.
+
+    Raises:
+        QuantVizError: The weight has no scheme.
+    """
+    if weight.scheme is None:
+        raise QuantVizError("audit.no_codes", name=weight.name)
+    coded = weight.coded(start, stop)
+    own = x.as_stored(start, stop)
+    own = own if weight.columns is None else own[:, weight.columns]
+    folded = x.of_columns is not None or x.of_rows is not None
+    # llama.cpp computes in float32.
+    of_x = 0.0 if weight.layout == "gguf" else _SLACK_HALF.get(x.stored.dtype, 0.0)
+    if folded:
+        of_x = max(of_x, _SLACK_FOLDED, _SLACK_FITTED / math.sqrt(min(weight.shape)))
+    slack = (_SLACK_STEPS, of_x)
+    return Band(weight.scheme, own, coded.q, coded.given, coded.scale, coded.zero_point, slack)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Results of some rows of a weight that has a scheme."""
+
+    compared: Compared
+    values: _Seen
+    originals: _Seen
+    middle: bool
+
+
+def _part_of(band: Band, count: int) -> _Part:
+    values = _Seen()
+    originals = _Seen()
+    found = compared(band, count=count)
+    if found.ends is None:
+        originals.take(band.x)
+        values.take(band.x_hat)
+    else:
+        originals.widen(*found.ends[0])
+        values.widen(*found.ends[1])
+    return _Part(found, values, originals, _is_middle(band))
+
+
+def audit_weight(
+    weight: QuantizedWeight, x: Original, original: str, *, threads: int | None = None
+) -> TensorAudit:
+    """Return the audit of a quantized weight beside its original.
+
+    Args:
+        weight: The weight.
+        x: Its original.
+        original: The original's name.
+        threads: How many threads compare; the answer has the same bits for any.
+
+    Raises:
+        QuantVizError: It cannot be read, or decodes to no number.
+    """
+    if weight.scheme is None:
+        return _audit_values(weight, x, original)
+    whole: Moments | None = None
+    near = torch.zeros(weight.shape[1], dtype=torch.float64)
+    saturated = count = 0
+    middle = True
+    values = _Seen()
+    originals = _Seen()
+
+    def take(part: _Part) -> None:
+        nonlocal whole, near, saturated, count, middle
+        whole = _with(whole, part.compared.moments)
+        near += part.compared.near
+        saturated += part.compared.saturated
+        count += part.compared.blocks
+        middle = middle and part.middle
+        values.join(part.values)
+        originals.join(part.originals)
+
+    in_order = InOrder(take)
+
+    def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        for number, rows in numbered:
+            in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
+
+    most = min(threads or default_threads(), _THREADS)
+    shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
+    assert whole is not None
+    assert whole.codes_seen is not None
+    found = metrics_of(whole, weight.stored_bits, METRICS)
+    return TensorAudit(
+        weight.name,
+        original,
+        weight.layout,
+        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        None,
+        weight.shape,
+        weight.scheme,
+        middle,
+        weight.scale_dtype,
+        weight.stored_bits,
+        _rounding(near / weight.shape[0], weight),
+        float(near.sum()) / (weight.shape[0] * weight.shape[1]),
+        count,
+        saturated,
+        weight.scheme.number_format.levels - int(whole.codes_seen.sum()),
+        MappingProxyType(found),
+        x.done,
+        weight.notes,
+        oddities=(*values.oddities(), *originals.oddities("original_")),
+    )
+
+
+def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
+    """Return the audit of a quantized weight without scheme: its errors alone."""
+    whole: Moments | None = None
+    values = _Seen()
+    originals = _Seen()
+    for start, stop in bands(weight.shape, weight.row_step):
+        own = x.read(start, stop)
+        own = own if weight.columns is None else own[:, weight.columns]
+        x_hat = weight.coded(start, stop).x_hat
+        values.take(x_hat)
+        originals.take(own)
+        whole = _with(whole, _moments(own, x_hat))
+    assert whole is not None
+    found = metrics_of(whole, weight.stored_bits, _WITHOUT_CODES)
+    return TensorAudit(
+        weight.name,
+        original,
+        weight.layout,
+        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        shape=weight.shape,
+        scale_dtype=weight.scale_dtype,
+        bits=weight.stored_bits,
+        metrics=MappingProxyType(found),
+        done=x.done,
+        notes=weight.notes,
+        oddities=(*values.oddities(), *originals.oddities("original_")),
+    )
+
+
+def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
+    """Return whether a quantized tensor of so many bits can be the original's.
+
+    One that was rotated, reordered or trained further cannot be ranked.
+
+    >>> same_weights(0.995, 20.1, 4), same_weights(0.02, -2.8, 4), same_weights(0.8, 2.0, 2)
+    (True, False, True)
+    """
+    if not math.isfinite(cosine):  # one of them is all zero: lost perhaps, but not rotated
+        return True
+    return cosine >= LEAST_COSINE and (bits < _FROM_BITS or sqnr_db >= LEAST_SQNR_DB)
+
+
+def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
+    """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
+    whole: Moments | None = None
+    equal = True
+    here = _Seen()
+    there = _Seen()
+    for start, stop in bands(x.shape):
+        own = x.read(start, stop)
+        other = values.read(start, stop)
+        here.take(other)
+        there.take(own)
+        whole = _with(whole, _moments(own, other))
+        rounded = own.to(getattr(torch, dtype, torch.float32)).float()
+        equal = equal and torch.equal(rounded.nan_to_num(), other.nan_to_num())
+    assert whole is not None
+    found = metrics_of(whole, math.nan, _WITHOUT_CODES)
+    return TensorAudit(
+        name,
+        original,
+        "plain",
+        "same" if equal else "changed",
+        shape=x.shape,
+        metrics=MappingProxyType(found),
+        done=x.done,
+        # A norm may well be all ones, and a bias all zero.
+        oddities=(*here.oddities(), *there.oddities("original_")) if counts_as_weight(name, x.shape) else (),
+    )
+
+
+def _with(whole: Moments | None, band: Moments) -> Moments:
+    """Return the moments of all bands so far.
+
+    They are joined as they come: a list of small tensors between large ones that are freed keeps the system
+    from using that memory again.
+    """
+    return whole.join(band) if whole else band
+
+
+def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
+    counted = torch.isfinite(x)
+    own = x[counted].double()
+    other = x_hat[counted].double()
+    error = other - own
+    return Moments(
+        cells=number_of(own.numel()),
+        zeros=(own == 0).sum().double(),
+        x2=own.square().sum(),
+        x_hat2=other.square().sum(),
+        x_x_hat=(own * other).sum(),
+        e=error.sum(),
+        e2=error.square().sum(),
+        max_error=error.abs().max() if own.numel() else number_of(-math.inf),
+    )
+
+
+def _is_middle(band: Band) -> bool:
+    """Return whether 0 is the middle code of every block, or there is no zero point at all."""
+    scheme = band.scheme
+    zero = band.zero_point
+    if scheme.mode == "symmetric":
+        return True
+    if scheme.zero_domain != "code_int":
+        return False
+    fmt = scheme.number_format
+    return bool((zero == (fmt.code_min + fmt.code_max + 1) // 2).all())
+
+
+def _rounding(near: torch.Tensor, weight: QuantizedWeight) -> str:
+    """Return the way codes were chosen, one of `ROUNDINGS`, by the share of nearest codes in each column.
+
+    GPTQ rounds the first column to nearest; each later one compensates for the errors before it.
+    """
+    if float(near.mean()) >= _NEAREST:
+        return "nearest"
+    size = getattr(weight.scheme and weight.scheme.granularity, "size", len(near))
+    # Where columns are in the order of groups, the first one is any of the first group.
+    first = float(near[0] if weight.columns is None else near[:size].max())
+    ordered = (
+        weight.shape[0] >= _ROWS and first >= _NEAREST and float(near[-len(near) // 4 :].mean()) < _NEAREST
+    )
+    return "gptq" if ordered else "other"

@@ -1,0 +1,284 @@
+"""Findings of an audit in words: the verdict in one sentence, and notes on coverage and oddities."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, ODDITIES, TensorAudit
+from quantviz.checkpoints.model.account import Account, Accounted, Side
+from quantviz.checkpoints.model.coverage_words import Unread, not_read, percent, read_share
+from quantviz.checkpoints.scan.recipes import recipe_id
+from quantviz.errors import Note
+from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup
+from quantviz.schemes.recipes import ALL_RECIPES
+from quantviz.schemes.scheme import Scheme
+
+#: From this share of different weights on, the verdict is that the whole file is another model.
+_MOST = 0.5
+#: Names that a sentence lists.
+_LISTED = 3
+#: Values that are off by more than so many steps on average have the zero points of another version.
+_OFF_BY = 0.5
+
+
+def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
+    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others.
+
+    Args:
+        tensors: The result of each tensor.
+        account: The outcomes of all tensors of both sides.
+    """
+    said = list(_coverage(tensors, account))
+    verdict = _verdict(tensors, "" if said else _all_read(tensors, account))
+    if verdict is not None:
+        said.append(verdict)
+    compared = _sound(tensors)
+    other = _with_status(tensors, "not_same")
+    said += _odd(tensors)
+    if other and compared:
+        said.append(_listed("audit.some_other", other))
+    shifted = [each for each in (*compared, *other) if _off_by_a_step(each)]
+    if shifted:
+        said.append(_listed("audit.zero_points", shifted))
+    said += _done(tensors)
+    saturated = [each for each in compared if each.saturated_blocks]
+    if saturated:
+        total, count = (
+            sum(values)
+            for values in zip(*((each.saturated_blocks, each.blocks) for each in compared), strict=True)
+        )
+        worst = max(saturated, key=lambda each: each.saturated_blocks / each.blocks)
+        said.append(Note.of("audit.saturated", blocks=total, of=count, tensor=worst.tensor))
+    if found := _with_status(tensors, "changed"):
+        said.append(_listed("audit.changed", found))
+    alone = _with_status(tensors, "unmatched")
+    if alone:
+        quantized = sum(1 for each in alone if each.tensor)
+        names = ", ".join(each.tensor or each.original for each in alone[:_LISTED])
+        said.append(
+            Note.of("audit.unmatched", quantized=quantized, original=len(alone) - quantized, names=names)
+        )
+    said += _matched(tensors)
+    said += [
+        Note.of(f"audit.beside.{side}", reason=each.reason)
+        for side in ("quantized", "original")
+        for each in account.of("left_aside", side)
+        if not each.tensor and each.reason is not None
+    ]
+    said += [
+        Note.of(f"audit.beside.{side}", reason=each.reason)
+        for side in ("quantized", "original")
+        for each in _strays(tensors, account, side)
+    ]
+    return tuple(said)
+
+
+def _coverage(tensors: Sequence[TensorAudit], account: Account) -> Iterator[Note]:
+    """Yield the sentence on tensors that were not compared, if there are any."""
+    rows = [each for each in tensors if BECAME_OF[each.status] == "not_read"]
+    unread = [Unread(each.tensor or each.original, each.reason, each.is_weight) for each in rows]
+    known = {name for each in tensors for name in _names_of(each)}
+    unread += [
+        Unread(each.tensor, each.reason, bool(each.weight))
+        for each in account.of("not_read")
+        if each.tensor not in known and each.weight not in known
+    ]
+    if not unread:
+        return
+    weights = [each for each in tensors if each.is_weight and each.status != "left_aside"]
+    missed = sum(each.elements for each in rows if each.is_weight)
+    whole = sum(each.elements for each in weights)
+    yield not_read(
+        unread,
+        len(weights),
+        missed / whole if whole else 0.0,
+        1 - read_share(account, ("quantized", "original"), "size"),
+        "audit",
+    )
+
+
+def _names_of(each: TensorAudit) -> tuple[str, ...]:
+    """Return the names of a tensor on both sides."""
+    return (each.tensor, each.original, *(each.match.joined if each.match else ()))
+
+
+def _all_read(tensors: Sequence[TensorAudit], account: Account) -> Note:
+    count = sum(1 for each in tensors if each.is_weight and each.status != "left_aside")
+    bytes_read = percent(read_share(account, ("quantized", "original"), "size"))
+    return Note.of("coverage.audit.all", count=count, bytes=bytes_read)
+
+
+def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
+    """Return the quantized weights that were compared and are neither constant nor not finite."""
+    return [each for each in _with_status(tensors, "ok") if each.is_weight and not each.oddities]
+
+
+def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield sentences on odd values of weights: a file of zeros has no error, and is useless."""
+    for prefix in ("", "original_"):
+        for oddity in ODDITIES:
+            found = [each for each in tensors if f"{prefix}{oddity}" in each.oddities]
+            if found:
+                yield _listed(f"audit.odd.{prefix}{oddity}", found)
+
+
+def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield the changes to originals before the comparison, each kind once, with its smallest percentage."""
+    kinds: dict[str, list[Note]] = {}
+    for each in tensors:
+        for note in each.done:
+            kinds.setdefault(note.key, []).append(note)
+    for notes in kinds.values():
+        least = min(notes, key=lambda note: float(str(note.params.get("percent", 0))))
+        yield Note.of("audit.in_tensors", count=len(notes), what=least)
+
+
+def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
+    """Yield notes on the matching of partners with different names."""
+    matches = [each.match for each in tensors if each.match is not None]
+    leads = Counter((each.here, each.there) for each in matches if each.how == "ends")
+    for (here, there), count in leads.items():
+        if here != there:
+            if here and there:
+                key = "both"
+            elif here:
+                key = "quantized"
+            else:
+                key = "original"
+            yield Note.of(f"audit.matched.lead_{key}", count=count, here=here, there=there)
+    inside = Counter(part for each in matches for part in each.inside)
+    for part, count in inside.items():
+        yield Note.of("audit.matched.inside", count=count, part=part)
+    experts = sum(
+        1 for each in tensors if each.match and each.tensor.endswith("]") != each.original.endswith("]")
+    )
+    if experts:
+        yield Note.of("audit.matched.experts", count=experts)
+    for key, names in (
+        ("parts", [each.tensor for each in tensors if each.match and each.match.part]),
+        ("joined", [each.tensor for each in tensors if each.match and each.match.joined]),
+    ):
+        if names:
+            yield Note.of(f"audit.matched.{key}", count=len(names), names=", ".join(names[:_LISTED]))
+    converted = sum(1 for each in matches if each.how == "converter")
+    if converted:
+        yield Note.of("audit.matched.converter", count=converted)
+
+
+def _strays(tensors: Sequence[TensorAudit], account: Account, side: Side) -> Iterator[Accounted]:
+    """Yield the tensors that lie in a file of the model and that its index leaves aside."""
+    known = {name for each in tensors for name in _names_of(each)}
+    for each in account.of("left_aside", side):
+        if each.tensor and each.tensor not in known and isinstance(each.reason, Note):
+            yield each
+
+
+def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
+    """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
+    compared = _sound(tensors)
+    other = _with_status(tensors, "not_same")
+    if other and len(other) >= _MOST * (len(compared) + len(other)):
+        worst = min(other, key=lambda each: _known(each.metrics["cosine"]))
+        return Note.of(
+            "audit.not_same",
+            count=len(other),
+            of=len(compared) + len(other),
+            tensor=worst.tensor,
+            sqnr_db=worst.metrics["sqnr_db"],
+            cosine=worst.metrics["cosine"],
+            coverage=coverage,
+        )
+    if not compared:
+        odd = [each for each in tensors if each.oddities]
+        if odd:
+            return _listed("audit.only_odd", odd, coverage=coverage)
+        same = _with_status(tensors, "same")
+        changed = _with_status(tensors, "changed")
+        if not same and not changed:
+            return None
+        return Note.of(
+            "audit.nothing_quantized", same=len(same), of=len(same) + len(changed), coverage=coverage
+        )
+    worst = min(compared, key=lambda each: _known(each.metrics["sqnr_db"]))
+    return Note.of(
+        "audit.verdict",
+        count=len(compared),
+        scheme=_scheme_words(compared),
+        median_db=statistics.median(_known(each.metrics["sqnr_db"]) for each in compared),
+        worst_db=worst.metrics["sqnr_db"],
+        tensor=worst.tensor,
+        rounding=_rounding_words(compared),
+        coverage=coverage,
+    )
+
+
+def _known(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _with_status(tensors: Sequence[TensorAudit], status: str) -> list[TensorAudit]:
+    return [each for each in tensors if each.status == status]
+
+
+def _listed(key: str, found: Sequence[TensorAudit], **more: object) -> Note:
+    names = ", ".join(each.tensor for each in found[:_LISTED])
+    return Note.of(key, count=len(found), names=names, **more)
+
+
+def _off_by_a_step(each: TensorAudit) -> bool:
+    """Return whether all values lie a step too high or too low, as GPTQ's do under the other version's zero
+    points: the mean error is most of the error.
+    """
+    mean = abs(each.metrics["mean_error"])
+    rms = each.metrics["rmse"]
+    return each.layout == "gptq" and each.metrics["rmse_steps"] > _OFF_BY and mean > _OFF_BY * rms
+
+
+def type_of(scheme: Scheme | None) -> str | None:
+    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
+    recipe = None if scheme is None else recipe_id(scheme)
+    return recipe if recipe in ALL_RECIPES else None
+
+
+def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
+    """Return the types of a GGUF, by which everybody calls them; of others the scheme that most weights have,
+    and how many others there are.
+    """
+    types = Counter(type_of(each.scheme) if each.layout == "gguf" else None for each in compared)
+    if None not in types:
+        listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())
+        return Note.of("audit.types", layout=Note.of("layouts.names.gguf"), types=listed)
+    kinds = Counter((each.layout, each.scheme, each.symmetric) for each in compared)
+    (layout, scheme, symmetric), _ = kinds.most_common(1)[0]
+    if scheme is None:  # vectors of a codebook have none
+        layout_words = Note.of(f"layouts.names.{layout}")
+        return Note.of("audit.values_only", layout=layout_words, others=len(kinds) - 1)
+    return Note.of(
+        "audit.scheme" if len(kinds) == 1 else "audit.schemes",
+        layout=Note.of(f"layouts.names.{layout}"),
+        format=scheme.format,
+        granularity=granularity_words(scheme.granularity),
+        mode=Note.of("audit.symmetric" if symmetric else "audit.asymmetric"),
+        others=len(kinds) - 1,
+    )
+
+
+def granularity_words(granularity: Granularity) -> Note:
+    """Return the granularity in words, such as "groups of 128"."""
+    if isinstance(granularity, PerGroup | Flat):
+        return Note.of("audit.per_group", size=granularity.size)
+    if isinstance(granularity, PerBlock):
+        return Note.of("audit.per_block", rows=granularity.rows, cols=granularity.cols)
+    return Note.of("audit.per_row" if isinstance(granularity, PerChannel) else "audit.per_tensor")
+
+
+def _rounding_words(compared: Sequence[TensorAudit]) -> Note:
+    kinds = Counter(each.rounding for each in compared if each.rounding)
+    if not kinds:
+        return Note.of("audit.rounding.unknown")
+    if len(kinds) == 1:
+        return Note.of(f"audit.rounding.{next(iter(kinds))}")
+    return Note.of("audit.rounding.mixed", **{kind: kinds[kind] for kind in ("nearest", "gptq", "other")})

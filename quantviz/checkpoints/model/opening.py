@@ -1,0 +1,430 @@
+"""Opening of a checkpoint at a path or an address: a file, an index of shards, a folder, a split GGUF.
+
+    with open_model("model/") as model:
+        model.tensors.names, model.aside, model.unread
+
+Files beside one are opened wherever they lie, as in a cache whose names are links: it is the caller's own
+disk, not that of a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from types import MappingProxyType
+
+import xxhash
+
+from quantviz.checkpoints.model.account import Reason
+from quantviz.checkpoints.model.folders import (
+    IN_FOLDERS,
+    NUMBERED,
+    Aside,
+    Found,
+    aside_as,
+    beside,
+    beside_index,
+    model_in,
+    name_of,
+    siblings,
+    stem_of,
+)
+from quantviz.errors import Note, QuantVizError
+from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped
+from quantviz.sources.files.gguf import GgufCatalog
+from quantviz.sources.files.mapped import ends_of
+from quantviz.sources.files.other_formats import other_format_of_folder
+from quantviz.sources.files.several import GgufPart, Joined, JoinedGguf
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors, tensors_near
+from quantviz.sources.stores import addresses
+from quantviz.sources.stores.addresses import is_address
+
+#: Errors of a store for a place that is no folder, or that it cannot list.
+_NO_FOLDER = ("store.no_list", "store.unknown_kind")
+#: Parts of a split file.
+_MOST_PARTS = 1000
+#: Elements from which a tensor is not like another by chance: norms are all ones in every file.
+_TELLING = 256
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel:
+    """The tensors of one model while its files are open, and the other files beside them."""
+
+    #: Quantized weights are decoded among them.
+    tensors: ModelTensors
+    #: The file, with its folder, that holds each tensor of the files.
+    files: Mapping[str, str]
+    #: Files of a folder that are none of the model.
+    aside: tuple[Aside, ...] = ()
+    #: Tensors of the index that are missing, and files that cannot be opened, by name, with their file and
+    #: the reason.
+    unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
+    #: Tensors of the shards that the index does not name, or that another file had before, with their files.
+    strays: tuple[Stray, ...] = ()
+    #: Every tensor with its file in the order of the index, or of the files, be it there or not.
+    order: tuple[tuple[str, str], ...] = ()
+
+    def in_order(self, places: Iterable[tuple[str, str]]) -> list[int]:
+        """Return the numbers of some (file, tensor) in the order in which the checkpoint has them."""
+        ranks = {place: rank for rank, place in enumerate(self.order)}
+        listed = [ranks.get(place, len(ranks)) for place in places]
+        return sorted(range(len(listed)), key=listed.__getitem__)
+
+    def check_names(self) -> None:
+        """Raise a `QuantVizError` where two files have a tensor of the same name and no index decides."""
+        for stray in self.strays:
+            if stray.first:
+                first = clipped(name_of(stray.first))
+                second = clipped(name_of(stray.file))
+                raise QuantVizError("audit.twice", name=clipped(stray.name), first=first, second=second)
+
+
+@dataclass(frozen=True, eq=False)
+class Stray:
+    """A tensor that lies in a file of the model and is not taken for one of its tensors."""
+
+    name: str
+    file: str
+    #: Its file while that is open.
+    catalog: Catalog
+    #: A note where the index decides; an error where two tensors of one name are ambiguous.
+    reason: Reason
+    #: The file that had a tensor of that name before, where the name is ambiguous.
+    first: str = ""
+
+    @property
+    def size(self) -> int:
+        """Return its bytes."""
+        return self.catalog.stored_bytes(self.name)
+
+
+@contextmanager
+def open_file(file: str) -> Iterator[Catalog]:
+    """Open one file of tensors, or an index of shards, while the `with` block lasts.
+
+    Raises:
+        QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
+    """
+    catalog = _opened(file)
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+
+
+@contextmanager
+def open_model(path: str | PurePath) -> Iterator[OpenModel]:
+    """Open one model while the `with` block lasts, in however many files it lies.
+
+    Missing, damaged and ignored files are listed in it, for the caller to account for.
+
+    Args:
+        path: A file of any reader, an index of shards, a folder with either, or any part of a split .gguf. Or
+            the address of one of these.
+
+    Raises:
+        QuantVizError: Nothing can be opened at `path`, or a folder holds several models.
+    """
+    found = found_at(path)
+    with ExitStack() as stack:
+        if found.index:
+            yield _of_index(found, stack)
+        else:
+            yield _of_files(found, stack, clipped(name_of(str(path))))
+
+
+@contextmanager
+def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
+    """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
+    tensors near it.
+
+    Args:
+        path: As for `open_model`.
+        name: The tensor; none for whichever the checkpoint has.
+
+    Raises:
+        QuantVizError: As from `open_checkpoint`.
+    """
+    found = found_at(path)
+    if not found.index:
+        with open_checkpoint(path) as tensors:
+            yield tensors
+        return
+    with open_file(found.index) as index:
+        yield index if name is None else tensors_near(index, name)
+
+
+@contextmanager
+def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
+    """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
+
+    Args:
+        path: As for `open_model`.
+
+    Raises:
+        QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
+            two files have a tensor of the same name and no index decides.
+    """
+    with open_model(path) as model:
+        for _, problem in model.unread.values():
+            raise problem.again()
+        model.check_names()
+        yield model.tensors
+
+
+def found_at(path: str | PurePath) -> Found:
+    """Return the files of the checkpoint at a path or an address.
+
+    Raises:
+        QuantVizError: There is none.
+    """
+    check_kinds(path, None)
+    place = str(path)
+    listed = _files_in(place)
+    if listed is None:
+        if is_index(name_of(place)):
+            return Found(index=place)
+        return Found(files=_split(place) if _is_gguf(place) else (place,))
+    found = model_in(listed)
+    if not found.index and not found.files:
+        names = [name_of(each) for each in (*listed, place.rstrip("/"))]
+        if other := other_format_of_folder(names[-1], names[:-1]):
+            raise QuantVizError(other.key, file=clipped(names[-1]))
+        readers = [each for each in IN_FOLDERS if not is_address(place) or each in BY_RANGES.values()]
+        raise QuantVizError(
+            "checkpoint.empty_folder",
+            folder=clipped(name_of(place)),
+            known=", ".join(suffix for reader in readers for suffix in reader.suffixes),
+        )
+    return found
+
+
+def known_as(path: str | PurePath) -> str:
+    """Return the key of a checkpoint's results: its path, or its address without the signature.
+
+    A folder is known by its index, or by the one file that is its model, so that it has the same results by
+    either name. A link keeps its name: in a cache of links the files themselves have meaningless names.
+    """
+    if isinstance(path, str) and is_address(path):
+        return addresses.shown(path)
+    own = Path(path)
+    if not own.is_dir():
+        return str(own.parent.resolve() / own.name)
+    try:
+        found = found_at(own.resolve())
+    except (QuantVizError, OSError):  # a scan raises it
+        found = Found()
+    if found.index:
+        return found.index
+    return found.files[0] if len(found.files) == 1 else str(own.resolve())
+
+
+def check_part(file: str, catalog: Catalog) -> None:
+    """Raise a `QuantVizError` where a file is another part of a split .gguf than its name states."""
+    named = NUMBERED.fullmatch(name_of(file))
+    if not isinstance(catalog, GgufCatalog) or named is None:
+        return
+    said = catalog.split
+    if said is not None and said != (int(named["number"]), int(named["count"])):
+        number, count = said
+        raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
+
+
+def _of_index(found: Found, stack: ExitStack) -> OpenModel:
+    """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
+    index = stack.enter_context(open_file(found.index))
+    if not isinstance(index, ShardedCatalog):  # in spite of its name
+        return _of_files(Found(files=(found.index,)), stack, clipped(name_of(found.index)))
+    shards: dict[str, Catalog] = {}
+    failed: dict[str, QuantVizError] = {}
+    for name in index.shards:
+        try:
+            shards[name] = index.shard(name)
+        except QuantVizError as problem:
+            failed[name] = problem
+    holders: dict[str, Catalog] = {}
+    files: dict[str, str] = {}
+    unread: dict[str, tuple[str, QuantVizError]] = {}
+    for name in index.names:
+        shard = index.shard_of(name)
+        file = beside(found.index, shard)
+        if shard in failed:
+            unread[name] = file, failed[shard]
+        elif name not in shards[shard]:
+            unread[name] = file, index.lacks(name)
+        else:
+            holders[name] = shards[shard]
+            files[name] = file
+    named = set(index.names)
+    strays = tuple(
+        Stray(name, beside(found.index, shard), catalog, _of_stray(index, name, shard, name in named))
+        for shard, catalog in shards.items()
+        for name in catalog.names
+        if name not in unread and (name not in named or index.shard_of(name) != shard)
+    )
+    aside = (*found.aside, *beside_index(found, index.shards))
+    tensors = model_tensors(Joined((index, *shards.values()), holders))
+    order = tuple((beside(found.index, index.shard_of(name)), name) for name in index.names)
+    return OpenModel(tensors, files, aside, MappingProxyType(unread), strays, order)
+
+
+def _of_files(found: Found, stack: ExitStack, folder: str) -> OpenModel:
+    """Open files that no index names; one that cannot be opened has its own name for those in it."""
+    files = found.files
+    if _is_gguf(files[0]) and len({stem_of(file) for file in files}) > 1:
+        raise QuantVizError("audit.folder", folder=folder, found=", ".join(map(name_of, files)))
+    parts: dict[str, Catalog] = {}
+    unread: dict[str, tuple[str, QuantVizError]] = {}
+    for file in files:
+        try:
+            part = stack.enter_context(open_file(file))
+            check_part(file, part)
+            parts[file] = part
+        except QuantVizError as problem:
+            if len(files) == 1:
+                raise
+            unread[name_of(file)] = file, problem
+    aside = (*found.aside, *_copies(parts))
+    for each in aside:
+        parts.pop(each.file, None)
+    if not parts:
+        raise next(iter(unread.values()))[1].again()
+    if not any(part.names for part in parts.values()):
+        raise QuantVizError("file.empty", file=clipped(name_of(files[0])))
+    where: dict[str, str] = {}
+    strays: list[Stray] = []
+    for file, part in parts.items():
+        strays += (
+            Stray(name, file, part, _duplicate(name, file, where[name]), where[name])
+            for name in part.names
+            if name in where
+        )
+        where |= {name: file for name in part.names if name not in where}
+    tensors = model_tensors(_joined(tuple(parts.values())))
+    order = tuple(
+        (file, name) for file in files for name in (parts[file].names if file in parts else (name_of(file),))
+    )
+    return OpenModel(tensors, where, aside, MappingProxyType(unread), tuple(strays), order)
+
+
+def _joined(parts: Sequence[Catalog]) -> Catalog:
+    if len(parts) == 1:
+        return parts[0]
+    of_gguf = [part for part in parts if isinstance(part, GgufCatalog)]
+    return JoinedGguf(of_gguf) if len(of_gguf) == len(parts) else Joined(parts)
+
+
+def _copies(parts: Mapping[str, Catalog]) -> Iterator[Aside]:
+    """Yield the files that repeat the tensors of another one under other names: the model is the file of more
+    tensors, of the shorter name.
+
+    Two tensors of one name are ambiguous, and no copies.
+    """
+    if len(parts) < 2 or any(NUMBERED.fullmatch(name_of(file)) for file in parts):
+        return
+    prints = {file: set(_prints(part)) for file, part in parts.items()}
+    in_order = sorted(parts, key=lambda file: (-len(prints[file]), len(name_of(file)), name_of(file)))
+    kept: list[str] = []
+    for file in in_order:
+        names = set(parts[file].names)
+        whole = next(
+            (
+                each
+                for each in kept
+                if prints[file] and prints[file] <= prints[each] and names.isdisjoint(parts[each].names)
+            ),
+            None,
+        )
+        if whole is None:
+            kept.append(file)
+        else:
+            yield aside_as(file, "copy", used=whole)
+
+
+def _prints(part: Catalog) -> Iterator[str]:
+    """Yield a fingerprint of each tensor's content, from its first and last bytes; small ones have none."""
+    for name in part.names:
+        info = part.info(name)
+        raw = None if info.problem or info.count < _TELLING else part.raw(name)
+        if raw is None:
+            continue
+        ends = ends_of(raw)
+        if any(ends) and ends.count(ends[:1]) < len(ends):
+            yield f"{info.dtype} {info.shape} {xxhash.xxh3_128_hexdigest(ends)}"
+
+
+def _duplicate(name: str, file: str, first: str) -> QuantVizError:
+    return QuantVizError(
+        "checkpoint.duplicate",
+        name=clipped(name),
+        file=clipped(name_of(file)),
+        first=clipped(name_of(first)),
+    )
+
+
+def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:
+    """Return the reason why the index leaves a tensor of a shard aside."""
+    if not is_named:
+        return Note.of("checkpoint.unnamed", name=clipped(name), shard=clipped(shard))
+    used = index.shard_of(name)
+    return Note.of("checkpoint.also_in", name=clipped(name), shard=clipped(shard), used=clipped(used))
+
+
+def _opened(file: str) -> Catalog:
+    # A part without tensors is allowed here; `_of_files` checks the whole when all parts are open.
+    of_part = GgufPart if NUMBERED.fullmatch(name_of(file)) and _is_gguf(file) else None
+    if not is_address(file):
+        return catalog_of(FileData(Path(file), Path(file).name), reader=of_part)
+    from quantviz.sources.stores.store import problem_at
+    from quantviz.sources.stores.store_data import StoreData, reader_at, reader_in
+
+    data = StoreData(file)
+    # The content decides, as that of a local file does; where it is ambiguous, the name does.
+    reader = of_part or reader_in(data) or reader_at(file)
+    if reader is None:
+        data.close()
+        raise problem_at(file, "unknown_kind")
+    return catalog_of(data, reader=reader)
+
+
+def _is_gguf(file: str) -> bool:
+    return reader_of(name_of(file)) is GgufCatalog
+
+
+def _files_in(folder: str) -> list[str] | None:
+    """Return the files of a folder by their names; none where it is a file."""
+    if not is_address(folder):
+        if not Path(folder).is_dir():
+            return None
+        found = (each for each in Path(folder).iterdir() if each.is_file())
+        return sorted(str(each) for each in found if not each.name.startswith("."))
+    from quantviz.sources.stores.store_data import reader_at, store_of
+
+    if reader_at(folder) is not None:
+        return None
+    try:
+        names = store_of(folder).names(folder)
+    except QuantVizError as problem:
+        # It may be a file without a suffix of its format.
+        if problem.key in _NO_FOLDER:
+            return None
+        raise
+    return [addresses.inside(folder, name) for name in names if not name.startswith(".")]
+
+
+def _split(file: str) -> tuple[str, ...]:
+    """Return the paths of all parts of a split .gguf; the file alone where it is whole, or cannot be read."""
+    named = NUMBERED.fullmatch(name_of(file))
+    if named is None:
+        return (file,)
+    try:
+        with open_file(file) as catalog:
+            count = catalog.split[1] if isinstance(catalog, GgufCatalog) and catalog.split else 0
+    except QuantVizError:
+        return (file,)  # its reader raises the reason
+    believed = count == int(named["count"]) <= _MOST_PARTS
+    return tuple(siblings(file, named)) if believed else (file,)

@@ -1,0 +1,422 @@
+"""Measurements of scans in one SQLite file: by content, so that nothing is measured twice.
+
+    with Results("results.sqlite") as results:
+        for scan in results.scans():
+            scan.state, scan.progress.tensors_done, scan.progress.seconds_left
+            list(results.rows(scan.id))      # the rows so far, in plan order; `table(results, scan.id)`
+
+One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at,
+and so does a scan that a full disk ends. The file is untrusted data: `result_file` opens it, `stored_rows`
+parses it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path, PurePath
+
+from quantviz.checkpoints.results.bounds import RESULT_RECIPES, RESULT_ROWS, RESULT_SCANS, RESULT_TENSORS
+from quantviz.checkpoints.results.result_file import ResultFile
+from quantviz.checkpoints.results.stored_rows import (
+    COVERAGE,
+    MEASURED_COLUMNS,
+    SCAN_COLUMNS,
+    TENSOR_COLUMNS,
+    Listed,
+    Measured,
+    Scan,
+    listed_of,
+    measured_of,
+    recipes_form,
+    scan_of,
+    shape_form,
+)
+from quantviz.checkpoints.results.table import row_of
+from quantviz.checkpoints.results.typed_values import said
+from quantviz.checkpoints.scan.listing import Entry, Unmeasured
+from quantviz.checkpoints.scan.measuring import FOR_NOW, Row
+from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark
+from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
+from quantviz.errors import QuantVizError
+from quantviz.own_folder import own_folder
+from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.stores.addresses import is_address, shown
+from quantviz.text import DEFAULT_LANGUAGE
+
+#: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
+_PAIR = "compared"
+_KEYS_AT_ONCE = 500
+
+
+def default_results() -> Path:
+    """Return the file where results are kept unless another is named: one for all checkpoints, so that a copy
+    of one is not measured again.
+
+    Raises:
+        QuantVizError: There is no folder that is this user's alone.
+    """
+    folder = own_folder("scans")
+    if folder is None:
+        raise QuantVizError("checkpoint.no_cache")
+    return folder / "results.sqlite"
+
+
+class Results:
+    """The results in a file. One object belongs to one thread.
+
+    Args:
+        path: The file; by default the one in the user's cache folder.
+        read_only: Whether it is only looked at: then nothing is written, neither into it nor beside it.
+
+    Raises:
+        QuantVizError: The file is not there, is none of ours, or cannot be opened.
+    """
+
+    def __init__(self, path: str | PurePath | None = None, *, read_only: bool = False) -> None:
+        self.path = default_results() if path is None else Path(path)
+        if read_only and not self.path.is_file():
+            raise QuantVizError("checkpoint.no_results", file=self.path.name)
+        self._file = ResultFile(self.path, read_only=read_only)
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    # ---- reading -------------------------------------------------------------------------------------
+
+    def scans(self) -> tuple[Scan, ...]:
+        """Return all scans that can be read, the one written to last first."""
+        found = [scan for scan in self._scans() if isinstance(scan, Scan)]
+        return tuple(sorted(found, key=lambda scan: (-scan.updated, -scan.id)))
+
+    def problems(self) -> tuple[QuantVizError, ...]:
+        """Return the reasons why scans cannot be read, one sentence for each such scan."""
+        return tuple(scan for scan in self._scans() if isinstance(scan, QuantVizError))
+
+    def scan(self, number: int) -> Scan:
+        """Return the scan of that number and how far it is.
+
+        Raises:
+            QuantVizError: There is none, or it cannot be read.
+        """
+        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans WHERE id = ?", (number,), key="id", most=1)
+        if not found:
+            raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
+        return self._parsed(found[0])
+
+    def listed(self, number: int) -> tuple[Listed, ...]:
+        """Return the tensors of a scan in plan order, and which of them have all their rows."""
+        found = self._file.rows(
+            ", ".join(TENSOR_COLUMNS),
+            "tensors WHERE scan = ? ORDER BY position",
+            (number,),
+            key="scan, position",
+            most=RESULT_TENSORS,
+        )
+        return tuple(listed_of(at, position, row) for at, (_, position, *row) in enumerate(found))
+
+    def rows(
+        self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
+    ) -> Iterator[Mapping[str, object]]:
+        """Yield the row so far of each tensor under each recipe, in plan order: names and numbers as
+        `table.COLUMNS` has them. `positions` restricts the rows to some of the tensors.
+        """
+        for _, rows in self.rows_by_position(number, language, positions):
+            yield from rows
+
+    def rows_by_position(
+        self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
+    ) -> Iterator[tuple[int, list[Mapping[str, object]]]]:
+        """Yield the rows of each tensor, as `rows` has them, after its position.
+
+        Raises:
+            QuantVizError: There are more rows than are read.
+        """
+        recipes = self.scan(number).recipes
+        listed = self.listed(number)
+        wanted = [each for each in listed if positions is None or each.position in positions]
+        if len(wanted) * len(recipes) > RESULT_ROWS:
+            raise QuantVizError("checkpoint.results_too_many_rows", file=self.path.name, most=RESULT_ROWS)
+        # A scheme's text form takes as long as the rest of a row.
+        forms = [str(scheme) for _, scheme in recipes]
+        for each in wanted:
+            used: list[str | None] = [*forms]
+            for at, scheme in each.instead.items():
+                if at < len(used):
+                    used[at] = None if scheme is None else str(scheme)
+            yield each.position, list(self._rows_of(each, recipes, used, language))
+
+    def _rows_of(
+        self,
+        tensor: Listed,
+        recipes: Sequence[tuple[str, Scheme]],
+        forms: Sequence[str | None],
+        language: str,
+    ) -> Iterator[Mapping[str, object]]:
+        own = [tensor.instead.get(at, asked) for at, (_, asked) in enumerate(recipes)]
+        keys = [
+            f"{form}{row_mark(scheme, tensor.importance)}" if form and scheme else None
+            for scheme, form in zip(own, forms, strict=True)
+        ]
+        measured = self.measured(tensor, list(filter(None, keys))) if tensor.content else {}
+        for at, ((name, asked), form) in enumerate(zip(recipes, forms, strict=True)):
+            scheme = own[at]
+            base: dict[str, object] = {
+                "tensor": tensor.tensor, "recipe": name, "shape": tensor.shape, "dtype": tensor.dtype,
+                "content": tensor.content, "scheme": form or str(asked), "file": tensor.file,
+                "fallback": recipe_id(scheme) if scheme not in (None, asked) else None,
+                "importance": tensor.importance if scheme and row_mark(scheme, tensor.importance) else None,
+            }  # fmt: skip
+            found = measured.get(keys[at] or "")
+            if tensor.status not in (None, "ok"):
+                yield row_of(base, tensor.status, _in(tensor.reason, language))
+            elif scheme is None:
+                kept = QuantVizError("checkpoint.does_not_divide", shape=tensor.shape)
+                yield row_of(base, "left_aside", kept.message(language))
+            elif (refusal := refusal_of(scheme, tensor.shape, tensor.outputs)) is not None:
+                yield row_of(base, "refused", refusal.message(language))
+            elif found is not None:
+                reason = _in(found.reason, language)
+                yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
+
+    def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
+        """Return the measurements of a tensor's content for some keys of rows, by key."""
+        found = self._file.rows(
+            ", ".join(MEASURED_COLUMNS),
+            f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
+            " AND arithmetic IN (?, ?) ORDER BY arithmetic",  # the later one of two counts
+            (tensor.content, *keys, FOR_NOW, ARITHMETIC),
+            key="content, scheme, arithmetic",
+            most=2 * RESULT_RECIPES,
+        )
+        return {str(scheme): measured_of(row, tensor.shape) for _, scheme, _, *row in found}
+
+    def known(self, content: str) -> set[str]:
+        """Return the keys of the rows that a content has: see `recipes.row_key`.
+
+        Rows from before the least and largest values were kept are measured again: without these, equal
+        values go unnoticed. So are rows that cannot be read.
+        """
+        found = self._file.rows(
+            ", ".join(MEASURED_COLUMNS),
+            "measured WHERE content = ? AND arithmetic = ?",
+            (content, ARITHMETIC),
+            key="content, scheme, arithmetic",
+            most=RESULT_TENSORS,
+        )
+        parsed = {scheme: measured_of(row) for _, scheme, _, *row in found if isinstance(scheme, str)}
+        return {
+            scheme
+            for scheme, each in parsed.items()
+            if not each.is_damaged and (each.status != "ok" or "low" in each.numbers)
+        }
+
+    def content(self, file: str, tensor: str) -> str | None:
+        """Return the content of a tensor in a file as it is now, where it is known."""
+        found = self._file.rows(
+            "content", "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
+        )
+        content = found[0][-1] if found else None
+        return content if isinstance(content, str) else None
+
+    def pairs(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            asked = keys[start : start + _KEYS_AT_ONCE]
+            rows = self._file.rows(
+                "numbers",
+                f"measured WHERE content IN ({', '.join('?' * len(asked))}) AND scheme = ?"
+                " AND arithmetic = ?",
+                (*asked, _PAIR, ARITHMETIC),
+                key="content, scheme, arithmetic",
+                most=len(asked),
+            )
+            found |= {key: record for key, _, _, record in rows if isinstance(record, str)}
+        return found
+
+    def _scans(self) -> Iterator[Scan | QuantVizError]:
+        found = self._file.rows(", ".join(SCAN_COLUMNS), "scans ORDER BY id", key="id", most=RESULT_SCANS)
+        for row in found:
+            try:
+                yield self._parsed(row)
+            except QuantVizError as problem:
+                yield problem
+
+    def _parsed(self, row: Sequence[object]) -> Scan:
+        number, *values = row
+        assert isinstance(number, int)  # an INTEGER PRIMARY KEY is one
+        # The type is read without the value, whatever its length.
+        done, count = self._file.count(
+            "count(CASE WHEN typeof(status) != 'null' THEN 1 END), count(*)",
+            "tensors WHERE scan = ?",
+            (number,),
+        )
+        try:
+            return scan_of(number, values, done, count)
+        except QuantVizError as problem:
+            raise QuantVizError(
+                "checkpoint.scan_unreadable", got=number, file=self.path.name, problem=problem.again()
+            ) from None
+
+    # ---- writing, by the one process that scans ---------------------------------------------------------
+
+    def begin(
+        self,
+        path: str,
+        recipes: Sequence[tuple[str, Scheme]],
+        entries: Sequence[Entry],
+        notes: Iterable[dict[str, str]] = (),
+        selection: Selection = ALL_QUANTIZED,
+    ) -> int:
+        """Store a scan's plan and return its number: the previous one where it was begun before."""
+        asked = json.dumps(recipes_form(recipes, selection))
+        path = stored_text(path)
+        now = time.time()
+        with self.together():
+            found = self._file.rows(
+                "state", "scans WHERE path = ? AND recipes = ?", (path, asked), key="id", most=1
+            )
+            number = found[0][0] if found else None
+            self._file.write("DELETE FROM tensors WHERE scan = ?", (number,))
+            number = self._file.write(
+                "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, 0, 0, 0, 0)",
+                (
+                    number, path, asked, json.dumps(list(notes)), os.getpid(), now, now,
+                    sum(entry.size for entry in entries),
+                ),
+            )  # fmt: skip
+            self._file.write_all(
+                "INSERT INTO tensors VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                (
+                    (
+                        number,
+                        at,
+                        stored_text(e.name),
+                        stored_text(_whole_path(e.file)),
+                        e.dtype,
+                        json.dumps(shape_form(e)),
+                        e.size,
+                    )
+                    for at, e in enumerate(entries)
+                ),
+            )
+        return number
+
+    def finish_tensor(
+        self,
+        number: int,
+        position: int,
+        entry: Entry,
+        content: str = "",
+        unmeasured: Unmeasured | None = None,
+        rows: Collection[Row] = (),
+        *,
+        file: str = "",
+    ) -> None:
+        """Store all results of one tensor in one transaction: its rows, its content, and its status.
+
+        `file` is the stamp of the file as it was read, where the tensor's content may be taken from that next
+        time.
+        """
+        with self.together():
+            self.add(rows)
+            if content and file:
+                self._file.write(
+                    "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)",
+                    (file, stored_text(entry.name), content),
+                )
+            self._file.write(
+                "UPDATE tensors SET content = ?, status = ?, reason = ? WHERE scan = ? AND position = ?",
+                (
+                    content or None,
+                    unmeasured.status if unmeasured else "ok",
+                    json.dumps(said(unmeasured.reason)) if unmeasured else None,
+                    number,
+                    position,
+                ),
+            )
+            self._file.write(
+                "UPDATE scans SET bytes_done = bytes_done + ?, measured = measured + ?, updated = ?"
+                " WHERE id = ?",
+                (entry.size, len(rows), time.time(), number),
+            )
+
+    def show_for_now(self, number: int, position: int, row: Row) -> None:
+        """Store the row of a tensor that is shown until it is measured."""
+        with self.together():
+            self.add([row])
+            self._file.write(
+                "UPDATE tensors SET content = ? WHERE scan = ? AND position = ?",
+                (row.content, number, position),
+            )
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Keep rows; one that is there is replaced."""
+        self._file.write_all(
+            "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    row.content, row.key, row.arithmetic, row.status,
+                    json.dumps(said(row.reason)) if row.reason else None,
+                    json.dumps(dict(row.numbers)),
+                    json.dumps(row.max_error_at) if row.max_error_at is not None else None,
+                )
+                for row in rows
+            ),
+        )  # fmt: skip
+
+    def put_pair(self, key: str, record: str) -> None:
+        """Store the record of a pair of an audit, as `audit/pair_rows.py` writes it."""
+        self._file.write(
+            "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, 'ok', NULL, ?, NULL)",
+            (key, _PAIR, ARITHMETIC, record),
+        )
+
+    def note_rate(self, number: int, bytes_read: int, seconds: float) -> None:
+        """Store the bytes that this run has read, and its seconds."""
+        self._file.write(
+            "UPDATE scans SET bytes_read = ?, seconds = ?, updated = ? WHERE id = ?",
+            (bytes_read, seconds, time.time(), number),
+        )
+
+    def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
+        """Store the note on the coverage of the checkpoint, by language."""
+        with self.together():
+            notes = [*self.scan(number).notes, {**coverage, COVERAGE: is_complete}]
+            self._file.write("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
+
+    def end(self, number: int, state: str) -> None:
+        """Store the final state of a scan, "done" or "cancelled"."""
+        self._file.write("UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Write all changes inside the `with` block in one transaction."""
+        return self._file.together()
+
+
+def stored_text(name: str) -> str:
+    """Return a tensor's name as SQLite takes it: a file may hold halves of characters."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _whole_path(file: str) -> str:
+    """Return the path of a file for any process, whatever its working folder, or its address without the
+    signature.
+    """
+    return shown(file) if is_address(file) else os.path.abspath(file)
+
+
+def _in(reason: Mapping[str, str] | None, language: str) -> str | None:
+    return None if reason is None else reason[language]

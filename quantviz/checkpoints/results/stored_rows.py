@@ -1,0 +1,357 @@
+"""Rows of a results file as typed data: the one place where they are parsed.
+
+A row that does not parse is a row with a problem and its reason; a scan that does not parse is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from quantviz.checkpoints.profiles import PROFILES
+from quantviz.checkpoints.results import typed_values as values
+from quantviz.checkpoints.results.bounds import RESULT_RECIPES
+from quantviz.checkpoints.scan.listing import Entry
+from quantviz.checkpoints.scan.measuring import NUMBERS
+from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+
+#: Outcomes of a tensor under a recipe.
+STATUSES = ("ok", "left_aside", "refused", "not_read", "problem")
+#: States of a scan in the file.
+STATES = ("running", "done", "cancelled")
+#: Key that marks, among the notes of a scan, the one on its coverage; its value is whether that is complete.
+COVERAGE = "complete"
+#: Numbers of a row that was measured, and those that count something.
+_NUMBERS = frozenset((*METRICS, *NUMBERS))
+COUNTS = ("nan", "inf", "cells")
+#: Largest number of a process.
+_LAST_PROCESS = 2**31 - 1
+
+#: Columns of the table of scans after its id, and of the table of tensors after its position.
+SCAN_COLUMNS = (
+    "path", "recipes", "notes", "state", "process", "started", "updated", "bytes", "bytes_done", "measured",
+    "bytes_read", "seconds",
+)  # fmt: skip
+TENSOR_COLUMNS = ("tensor", "file", "dtype", "shape", "content", "status", "reason")
+MEASURED_COLUMNS = ("status", "reason", "numbers", "place")
+
+_status = values.optional(values.one_of(STATUSES))
+_state = values.one_of(STATES)
+_text = values.text
+_optional_text = values.optional(values.text)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a scan."""
+
+    #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
+    tensors_done: int
+    tensors: int
+    bytes_done: int
+    bytes: int
+    #: Rows that this run measured; all others were known.
+    measured: int
+    #: Bytes a second of this run, and seconds left at this rate; none before there is a rate.
+    bytes_per_second: float | None
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One checkpoint under some recipes."""
+
+    id: int
+    path: str
+    #: Names as the user gave them, with the schemes.
+    recipes: tuple[tuple[str, Scheme], ...]
+    #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
+    #: word.
+    state: str
+    #: Its process.
+    process: int
+    #: Seconds since the epoch.
+    started: float
+    updated: float
+    progress: Progress
+    #: Notes on the checkpoint's files, by language.
+    notes: tuple[dict[str, str], ...]
+    #: Note on its coverage, by language; empty in older files without one.
+    coverage: dict[str, str] = field(default_factory=dict)
+    #: Whether that is all of it.
+    is_complete: bool = True
+    #: Selection of its tensors that are measured.
+    selection: Selection = ALL_QUANTIZED
+
+
+class Listed(NamedTuple):
+    """A tensor of a scan: its content and its status are None as long as it waits."""
+
+    position: int
+    tensor: str
+    file: str
+    dtype: str
+    shape: Shape
+    content: str | None
+    status: str | None
+    #: Its axes of outputs.
+    outputs: tuple[int, ...] = (0,)
+    #: Substitutes of an engine for a recipe, by the recipe's place; None where it keeps the tensor.
+    instead: Mapping[int, Scheme | None] = MappingProxyType({})
+    #: Reason why it was not measured, by language.
+    reason: Mapping[str, str] | None = None
+    #: The mark of the importance of its columns; "" where all count alike.
+    importance: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measurement of a content under a scheme."""
+
+    status: str
+    #: Reason why it was not measured, by language.
+    reason: Mapping[str, str] | None
+    numbers: Mapping[str, float]
+    #: Place of the first error of largest size.
+    place: Shape | None
+    #: Whether its row cannot be read.
+    is_damaged: bool = False
+
+
+def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
+    """Return a scan from its row of `SCAN_COLUMNS`.
+
+    Raises:
+        QuantVizError: A value of it cannot be one of ours.
+    """
+    raw = dict(zip(SCAN_COLUMNS, row, strict=True))
+    counts = {
+        name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured", "bytes_read")
+    }
+    took = values.seconds(raw["seconds"], "seconds")
+    rate = counts["bytes_read"] / took if took and counts["bytes_read"] else None
+    state = _state(raw["state"], "state")
+    process = values.whole(raw["process"], "process", _LAST_PROCESS)
+    if state == "running" and not _alive(process):
+        state = "killed"
+    left = None
+    if rate and state == "running":
+        left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
+    notes = [_note(each) for each in _list(raw["notes"], "notes")]
+    coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
+    recipes, selection = _recipes(raw["recipes"])
+    return Scan(
+        number,
+        _text(raw["path"], "path"),
+        recipes,
+        state,
+        process,
+        values.seconds(raw["started"], "started"),
+        values.seconds(raw["updated"], "updated"),
+        Progress(
+            tensors_done,
+            tensors,
+            counts["bytes_done"],
+            counts["bytes"],
+            counts["measured"],
+            rate,
+            left,
+        ),
+        tuple(words for words, marked in notes if marked is None),
+        coverage,
+        bool(is_complete),
+        selection,
+    )
+
+
+def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
+    """Return a tensor from its row of `TENSOR_COLUMNS`; one that does not parse has a problem.
+
+    Args:
+        at: How many rows come before it.
+        position: Its position in the plan; of one that has none that is −1 − `at`.
+        row: Its other values.
+    """
+    raw = dict(zip(TENSOR_COLUMNS, row, strict=True))
+    own = position if isinstance(position, int) and position >= 0 else -1 - at
+    try:
+        name = values.name(raw["tensor"], "tensor")
+    except QuantVizError:
+        name = f"#{at + 1}"
+    try:
+        values.whole(position, "position")
+        shape, outputs, instead, importance = _shape_of(raw["shape"])
+        return Listed(
+            own,
+            values.name(raw["tensor"], "tensor"),
+            _text(raw["file"], "file"),
+            _text(raw["dtype"], "dtype"),
+            shape,
+            _optional_text(raw["content"], "content"),
+            _status(raw["status"], "status"),
+            outputs,
+            instead,
+            _reason(raw["reason"]),
+            importance,
+        )
+    except QuantVizError as problem:
+        return Listed(own, name, "", "", (), None, "problem", reason=values.said(problem))
+
+
+def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
+    """Return the measurement in a row of `MEASURED_COLUMNS`; one that does not parse has status "problem".
+
+    Args:
+        row: The row.
+        shape: The shape of the tensor, in which the largest error has its place; None does not check that.
+    """
+    raw = dict(zip(MEASURED_COLUMNS, row, strict=True))
+    try:
+        status = values.one_of(STATUSES)(raw["status"], "status")
+        numbers = _numbers(raw["numbers"])
+        place = None if raw["place"] is None else values.lengths(_json(raw["place"], "place"), "place")
+        if status == "ok":
+            for name in ("max_abs_error", "mse", "sqnr_db"):
+                values.number(numbers.get(name), name)
+            if place is not None and shape is not None and not _is_within(place, shape):
+                raise QuantVizError("rows.place_outside", got=place, shape=shape)
+        return Measured(status, _reason(raw["reason"]), MappingProxyType(numbers), place)
+    except QuantVizError as problem:
+        return Measured("problem", values.said(problem), MappingProxyType({}), None, True)
+
+
+def shape_form(entry: Entry) -> Any:
+    """Return the stored form of a tensor's shape: with its outputs where they are not its first axis, with an
+    engine's substitutes for schemes, and with the hash of its columns' importance.
+    """
+    more: dict[str, Any] = {}
+    if entry.outputs != (0,):
+        more["outputs"] = entry.outputs
+    if entry.instead:
+        more["instead"] = {at: scheme and str(scheme) for at, scheme in entry.instead}
+    if entry.importance is not None:
+        more["importance"] = entry.importance.mark
+    return {"shape": entry.shape, **more} if more else entry.shape
+
+
+def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) -> Any:
+    """Return the stored form of a scan's recipes, with the selection where one is made."""
+    listed = [[name, str(scheme)] for name, scheme in recipes]
+    return {"recipes": listed, **selection.record()} if selection.record() else listed
+
+
+def _shape_of(written: Any) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str]:
+    """Return the shape, the outputs, the substitutes for schemes, and the hash of the importance, as
+    `shape_form` gave them.
+    """
+    found = _json(written, "shape")
+    if not isinstance(found, dict):
+        return values.lengths(found, "shape"), (0,), MappingProxyType({}), ""
+    shape = values.lengths(found.get("shape"), "shape")
+    outputs = values.lengths(found.get("outputs", [0]), "outputs")
+    if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
+        raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
+    instead = found.get("instead", {})
+    if not isinstance(instead, dict) or len(instead) > RESULT_RECIPES:
+        raise QuantVizError("rows.not_json", field="instead", got=instead)
+    importance = _text(found.get("importance", ""), "importance")
+    return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance
+
+
+def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
+    at, form = entry
+    place = values.whole(values.from_digits(at, "instead"), "instead")
+    return place, None if form is None else Scheme.parse(_text(form, "instead"))
+
+
+def _recipes(written: Any) -> tuple[tuple[tuple[str, Scheme], ...], Selection]:
+    """Return the recipes and the selection that `recipes_form` gave."""
+    whole = _json(written, "recipes")
+    record = whole if isinstance(whole, dict) else {"recipes": whole}
+    return _pairs(record.get("recipes")), _selection(record)
+
+
+def _selection(record: Mapping[str, Any]) -> Selection:
+    patterns = [record.get(name, []) for name in ("include", "exclude")]
+    for each in patterns:
+        if not isinstance(each, list):
+            raise QuantVizError("rows.not_text", field="recipes", got=each)
+    include, exclude = (tuple(_text(pattern, "recipes") for pattern in each) for each in patterns)
+    engine = values.one_of(("", *PROFILES))(record.get("engine", ""), "engine")
+    return Selection(engine, include, exclude, _text(record.get("imatrix", ""), "imatrix"))
+
+
+def _pairs(found: Any) -> tuple[tuple[str, Scheme], ...]:
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field="recipes", got=found)
+    if not 0 < len(found) <= RESULT_RECIPES:
+        raise QuantVizError("rows.recipes", count=len(found), most=RESULT_RECIPES)
+    pairs = []
+    for each in found:
+        if not isinstance(each, list) or len(each) != 2:
+            raise QuantVizError("rows.not_text", field="recipes", got=each)
+        name, form = each
+        pairs.append((_text(name, "recipes"), Scheme.parse(_text(form, "recipes"))))
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise QuantVizError("rows.not_text", field="recipes", got=found)
+    return tuple(pairs)
+
+
+def _note(written: Any) -> tuple[dict[str, str], bool | None]:
+    """Return a note by language, and of the one on coverage whether everything was read."""
+    words = values.in_each_language(written, "notes")
+    marked = written.get(COVERAGE) if COVERAGE in written else None
+    if not isinstance(marked, bool | None):
+        raise QuantVizError("rows.not_sentence", field="notes", got=written)
+    return words, marked
+
+
+def _numbers(written: Any) -> dict[str, float]:
+    found = _json(written, "numbers")
+    if not isinstance(found, dict):
+        raise QuantVizError("rows.not_number", field="numbers", got=found)
+    own = {name: value for name, value in found.items() if name in _NUMBERS}
+    return {
+        name: values.whole(value, name) if name in COUNTS else values.number(value, name)
+        for name, value in own.items()
+    }
+
+
+def _is_within(place: Shape, shape: Shape) -> bool:
+    return len(place) == len(shape) and all(at < most for at, most in zip(place, shape, strict=True))
+
+
+def _reason(written: Any) -> Mapping[str, str] | None:
+    return None if written is None else values.in_each_language(_json(written, "reason"), "reason")
+
+
+def _list(written: Any, name: str) -> list[Any]:
+    found = _json(written, name)
+    if not isinstance(found, list):
+        raise QuantVizError("rows.not_json", field=name, got=found)
+    return found
+
+
+_json = values.json_value
+
+
+def _alive(process: int) -> bool:
+    """Return whether there is a process of that number."""
+    if os.name != "posix":
+        return True
+    if process < 1:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # there is one, of another user
+        return True
+    return True

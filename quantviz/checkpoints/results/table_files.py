@@ -1,0 +1,211 @@
+"""A long table from a file: Parquet, CSV, JSON, JSON Lines, or the results that scans keep.
+
+A file is untrusted data: it is read within bounds, and damaged values are left for `typed_tables`, which
+names the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from quantviz.checkpoints.results import typed_values as values
+from quantviz.checkpoints.results.bounds import (
+    NUMBER_DIGITS,
+    TABLE_BYTES,
+    TABLE_COLUMNS,
+    TABLE_JSON_BYTES,
+    TABLE_ROWS,
+)
+from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS
+from quantviz.errors import QuantVizError
+from quantviz.quoting import from_csv_text
+
+#: The first bytes of a file of results, which is SQLite's.
+_RESULTS = b"SQLite format 3\x00"
+#: Characters of a line of JSON.
+_MOST_OF_LINE = 2**22
+#: Lists and objects of a document of JSON for each row: the record, its shape, and a place.
+_LISTS_OF_ROW = 4
+#: Rows of Parquet that are read at once.
+_ROWS_AT_ONCE = 1024
+
+
+def read_table(path: str | os.PathLike[str]) -> Mapping[str, Sequence[Any]]:
+    """Return the columns of a table by name, as `allocate` takes them.
+
+    Of a file of results it is the newest scan.
+
+    Raises:
+        QuantVizError: The file cannot be read, is no table, is larger than the bounds, or has no scan.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            is_results = opened.read(len(_RESULTS)) == _RESULTS
+        if is_results:
+            return _of_results(file)
+        reader = _READERS.get(file.suffix.lower())
+        if reader is None:
+            raise QuantVizError("allocate.no_table_file", file=os.fspath(file), known=", ".join(_READERS))
+        most = TABLE_JSON_BYTES if reader is _of_json else TABLE_BYTES
+        if file.stat().st_size > most:
+            raise QuantVizError("tables.too_large", file=os.fspath(file), most=most)
+        return reader(file)
+    except QuantVizError:
+        raise
+    except (OSError, ValueError, OverflowError, RecursionError, csv.Error) as error:
+        raise QuantVizError("allocate.cannot_read", file=os.fspath(file), reason=str(error)) from None
+
+
+def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
+    """Return the names of a CSV's columns and its rows by these, cells as they are written; a row that is
+    shorter than the first line lacks its last columns.
+
+    Raises:
+        QuantVizError: A name is there twice or, when it is reached, a row is longer than the first line.
+    """
+    reader = csv.reader(file)
+    names = next(reader, [])
+    _check_names(names)
+
+    def rows() -> Iterator[dict[str, str]]:
+        for row in reader:
+            if len(row) > len(names):
+                line = reader.line_num
+                count = len(row)
+                raise QuantVizError("tables.row_too_long", line=line, count=count, most=len(names))
+            if row:
+                yield dict(zip(names, row, strict=False))
+
+    return names, rows()
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse too many columns, and two of one name."""
+    if len(names) > TABLE_COLUMNS:
+        raise QuantVizError("tables.too_many_columns", count=len(names), most=TABLE_COLUMNS)
+    for name in names:
+        if names.count(name) > 1:
+            raise QuantVizError("tables.column_twice", column=name)
+
+
+def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
+    from quantviz.checkpoints.results.store import Results
+    from quantviz.checkpoints.results.table import columns
+
+    with Results(path, read_only=True) as results:
+        scans = results.scans()
+        if not scans:
+            problem = next(iter(results.problems()), None)
+            raise problem or QuantVizError("allocate.no_scan", file=os.fspath(path))
+        return columns(results, max(scan.id for scan in scans))
+
+
+def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise QuantVizError("cli.needs_pyarrow") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            _check_names(names)
+            if file.metadata.num_rows > TABLE_ROWS:
+                raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+            known = [name for name in names if name in PARSERS]
+            found: dict[str, list[Any]] = {name: [] for name in known}
+            left = TABLE_BYTES
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=known):
+                left -= batch.nbytes
+                if left < 0:
+                    raise QuantVizError("tables.too_large", file=os.fspath(path), most=TABLE_BYTES)
+                for name in known:
+                    found[name] += batch.column(name).to_pylist()
+            others = {name: [None] * file.metadata.num_rows for name in names if name not in PARSERS}
+            return found | others
+    except pyarrow.ArrowException as error:
+        raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
+
+
+def _of_csv(path: Path) -> Mapping[str, Sequence[Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        names, rows = csv_table(file)
+        return _columns(({name: _cell(name, text) for name, text in row.items()} for row in rows), names)
+
+
+def _of_json(path: Path) -> Mapping[str, Sequence[Any]]:
+    raw = path.read_bytes()
+    if raw.count(b"[") + raw.count(b"{") > _LISTS_OF_ROW * TABLE_ROWS:
+        raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+    found = _parsed(raw)
+    if not isinstance(found, dict | list):
+        raise QuantVizError("allocate.no_table", got=type(found).__name__)
+    return found if isinstance(found, dict) else _columns(found)
+
+
+def _of_lines(path: Path) -> Mapping[str, Sequence[Any]]:
+    with path.open(encoding="utf-8") as file:
+        return _columns(_parsed(line) for line in _lines(file) if line.strip())
+
+
+_READERS = {".parquet": _of_parquet, ".csv": _of_csv, ".json": _of_json, ".jsonl": _of_lines}
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, each of which is bounded."""
+    number = 0
+    while line := file.readline(_MOST_OF_LINE + 1):
+        number += 1
+        if len(line) > _MOST_OF_LINE:
+            raise QuantVizError("tables.line_too_long", line=number, most=_MOST_OF_LINE)
+        yield line
+
+
+def _parsed(raw: bytes | str) -> Any:
+    return json.loads(raw, parse_int=_whole_number)
+
+
+def _whole_number(digits: str) -> Any:
+    """Return a whole number of JSON; an error as a value in place of one that is too long."""
+    if len(digits) > NUMBER_DIGITS:
+        return QuantVizError("rows.digits", field="JSON", count=len(digits), most=NUMBER_DIGITS)
+    return int(digits)
+
+
+def _columns(rows: Iterable[Any], names: Iterable[str] = ()) -> Mapping[str, Sequence[Any]]:
+    """Return the columns of records, of which the known ones are kept; the others are there by name."""
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for count, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise QuantVizError("allocate.no_table", got=type(row).__name__)
+        if count == TABLE_ROWS:
+            raise QuantVizError("tables.too_many_rows", most=TABLE_ROWS)
+        for name in [name for name in row if name not in found]:
+            if len(found) == TABLE_COLUMNS:
+                raise QuantVizError("tables.too_many_columns", count=len(found) + 1, most=TABLE_COLUMNS)
+            found[name] = [None] * count
+        for name, column in found.items():
+            column.append(row.get(name) if name in PARSERS else None)
+    return found
+
+
+def _cell(column: str, written: str) -> Any:
+    """Return the value of a CSV cell: names and texts as they are, numbers in columns of numbers alone."""
+    if column in NAMES:
+        return from_csv_text(written)
+    if not written:
+        return None
+    if column in (*TEXTS, "status"):
+        return from_csv_text(written)
+    if column not in PARSERS or column in ("shape", "max_error_at"):
+        return written
+    try:
+        return values.from_digits(written, column)
+    except QuantVizError as problem:
+        return problem

@@ -1,0 +1,1 @@
+"""Scans: every tensor of a checkpoint measured under recipes."""

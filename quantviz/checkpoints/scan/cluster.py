@@ -1,0 +1,299 @@
+"""Tasks of a scan on other machines: the workers of a Dask scheduler, as people have on Slurm or Kubernetes.
+
+Workers measure and return rows, or of a giant tensor the parts that its rows are made of here. Only the
+process that scans keeps them, so that a worker may die at any moment and a task be measured twice: nothing is
+lost and nothing counted twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from quantviz.checkpoints.scan.listing import Entry
+from quantviz.checkpoints.scan.measuring import Known, Row
+from quantviz.checkpoints.scan.reading import is_giant
+from quantviz.checkpoints.scan.tasks import (
+    Bands,
+    Joining,
+    Measures,
+    Parts,
+    Survey,
+    Task,
+    divided,
+    measure_bands,
+    measure_task,
+    survey,
+)
+from quantviz.errors import QuantVizError
+from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.sources.files.file_data import clipped
+from quantviz.sources.stores.addresses import is_address, name_of
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_T = TypeVar("_T")
+
+
+class Done(NamedTuple):
+    """A task and its result."""
+
+    task: Task
+    measures: tuple[Measures, ...]
+
+
+class Job(NamedTuple):
+    """Call for a worker: a function and its arguments."""
+
+    #: The task that it is a part of.
+    task: Any
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    #: Unique key, so that the scheduler has no job twice.
+    key: str
+    #: The first tensor that it measures, for people.
+    name: str
+
+
+_D = TypeVar("_D", covariant=True)
+
+
+class Jobs(Protocol[_D]):
+    """Queue of jobs for workers, which also takes their results: of a scan, or of an audit."""
+
+    waiting: deque[Job]
+
+    def take(self, job: Job, came: Any) -> _D | None:
+        """Take the result of a job; return the task's result, or None while other jobs of it are open."""
+
+    def check(self, job: Job, came: Any, address: str) -> None:
+        """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
+
+
+class Elsewhere(Protocol):
+    """Runs jobs somewhere, and yields each result as soon as it is there; None after a part of one, so that
+    the caller may end it.
+    """
+
+    def __call__(self, jobs: Jobs[_T]) -> Generator[_T | None, None, None]:
+        """Do the jobs."""
+
+
+#: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
+#: task takes the scheduler some milliseconds. A worker holds but one tensor or band at a time.
+WORK = 2**29
+#: Seconds to wait for the scheduler, and for its first worker.
+_PATIENCE = 10
+#: Tasks that the scheduler has at a time: the death of a worker counts against all of them.
+_MOST_SUBMITTED = 32
+#: Repeats of a task whose worker died, beyond those of the scheduler.
+_MOST_DEATHS = 5
+
+
+@contextmanager
+def joined(address: str, *, threads: int | None = None, patience: float = _PATIENCE) -> Iterator[Elsewhere]:
+    """Join a Dask scheduler while the `with` block lasts, and yield a function that runs jobs on its workers.
+
+    Args:
+        address: The scheduler's address, such as tcp://10.0.0.5:8786.
+        threads: How many threads measure a task; by default one, for workers run several tasks at once.
+        patience: Seconds to wait for the scheduler and for its first worker.
+
+    Raises:
+        QuantVizError: Dask is not installed, the scheduler is away or goes away, it has no workers, or these
+            have another version of QuantViz.
+    """
+    if find_spec("distributed") is None:
+        raise QuantVizError("cluster.not_installed")
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=patience, set_as_default=False)
+    except (OSError, ValueError, TypeError):
+        raise QuantVizError("cluster.away", address=address) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=patience)
+        except TimeoutError:
+            raise QuantVizError("cluster.no_workers", address=address) from None
+        _check_versions(client, address)
+        yield lambda jobs: _measured(client, address, jobs, threads or 1)
+
+
+def _version() -> int:
+    """Return the reference's version, on whichever machine this runs."""
+    return ARITHMETIC
+
+
+def _check_versions(client: Client, address: str) -> None:
+    # A worker that is lost meanwhile answers with an error of the connection: its jobs go to others.
+    answers = client.run(_version, on_error="return").values()
+    if any(isinstance(answer, ImportError | AttributeError) for answer in answers):
+        raise QuantVizError("cluster.no_package", address=address)
+    if {answer for answer in answers if not isinstance(answer, OSError)} - {ARITHMETIC}:
+        raise QuantVizError("cluster.other_version", address=address)
+
+
+def _measured(client: Client, address: str, jobs: Jobs[_T], threads: int) -> Generator[_T | None, None, None]:
+    """Yield the results of tasks in the order of their completion; None after a job that completes none."""
+    from distributed import KilledWorker, as_completed
+    from distributed.comm import CommClosedError
+
+    running: dict[str, tuple[Job, int]] = {}
+
+    def submit() -> Iterator[Future]:
+        while jobs.waiting and len(running) < _MOST_SUBMITTED:
+            job = jobs.waiting.popleft()
+            running[job.key] = job, 0
+            yield client.submit(job.call, *job.arguments, threads=threads, key=job.key, retries=2)
+
+    coming: Any = as_completed(list(submit()), loop=client.loop)
+    try:
+        for future in coming:
+            job, deaths = running[future.key]
+            try:
+                came = future.result()
+            except KilledWorker:
+                if deaths == _MOST_DEATHS:
+                    raise QuantVizError("cluster.killed", name=job.name, count=deaths) from None
+                running[future.key] = job, deaths + 1
+                client.retry([future])
+                coming.add(future)
+                continue
+            del running[future.key]
+            jobs.check(job, came, address)
+            yield jobs.take(job, came)
+            for following in submit():
+                coming.add(following)
+    except (CancelledError, CommClosedError, OSError):
+        raise QuantVizError("cluster.lost", address=address) from None
+    finally:
+        if running and client.status == "running":
+            client.cancel(list(running), force=True)
+
+
+@dataclass(eq=False)
+class _Giant:
+    """A giant tensor whose bands are with workers."""
+
+    known: Known
+    joining: Joining
+    #: Stamp of its file when the bands were given out.
+    stamp: object
+    #: Number of its rows, and the rows so far.
+    count: int
+    rows: list[Row] = field(default_factory=list)
+
+
+class ScanJobs:
+    """Queue of a scan's jobs for workers: tasks, and of a giant tensor first a survey, then its bands."""
+
+    def __init__(self, tasks: Sequence[Task], known: Callable[[str], Collection[str]]) -> None:
+        self._known = known
+        self._giants: dict[Task, _Giant] = {}
+        self.waiting = deque(self._first(task) for task in tasks)
+
+    def _first(self, task: Task) -> Job:
+        (entry, *others), stamp = task.entries, _stamp(task.entries[0])
+        # Where a change of the file could go unnoticed, one worker reads all of a tensor in one go.
+        if others or not is_giant(entry) or isinstance(stamp, uuid.UUID):
+            return _whole(task)
+        return Job(task, survey, (entry,), _key(task, "survey"), entry.name)
+
+    def take(self, job: Job, came: object) -> Done | None:
+        """Take the result of a job; return its task if that is complete."""
+        task = job.task
+        match came:
+            case Survey():
+                return self._surveyed(task, came)
+            case Parts():
+                return self._of_bands(task, job.arguments[1], came)
+            case tuple():
+                return Done(task, came)
+        raise TypeError(came)
+
+    def check(self, job: Job, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
+        """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
+        found = came if isinstance(came, tuple) else [came]
+        for each, entry in zip(found, job.task.entries, strict=True):
+            check_worker(each.problem, entry.file, address)
+
+    def _surveyed(self, task: Task, found: Survey) -> Done | None:
+        (entry,), (schemes,) = task.entries, task.schemes
+        if found.known is None:
+            return Done(task, (Measures(entry, "", (), found.problem),))
+        known = found.known
+        there = self._known(known.content)
+        missing = [scheme for scheme in schemes if entry.key(scheme) not in there]
+        if not missing:
+            return Done(task, (Measures(entry, known.content, ()),))
+        if not found.by_parts:
+            self.waiting.appendleft(_whole(task))
+            return None
+        self._giants[task] = _Giant(known, Joining(known), _stamp(entry), len(missing))
+        parts = divided(known.seen, missing, WORK, experts=known.experts)
+        jobs = (
+            Job(task, measure_bands, (entry, part, known), _key(task, part), entry.name) for part in parts
+        )
+        self.waiting.extendleft(reversed(list(jobs)))
+        return None
+
+    def _of_bands(self, task: Task, bands: Bands, came: Parts) -> Done | None:
+        giant = self._giants.get(task)
+        (entry,) = task.entries
+        if giant is None:
+            return None  # another part of it could not be read
+        problem = came.problem
+        for k, parts in enumerate(came.bands):
+            giant.rows += giant.joining.take(bands, bands.first + k, parts)
+        if len(giant.rows) == giant.count and _stamp(entry) != giant.stamp:
+            # Its parts may be of two contents.
+            problem = QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+        if problem is None and len(giant.rows) < giant.count:
+            return None
+        del self._giants[task]
+        self.waiting = deque(job for job in self.waiting if job.task is not task)
+        if problem is not None:
+            return Done(task, (Measures(entry, "", (), problem),))
+        return Done(task, (Measures(entry, giant.known.content, tuple(giant.rows)),))
+
+
+def _whole(task: Task) -> Job:
+    return Job(task, measure_task, (task,), _key(task), task.entries[0].name)
+
+
+def _key(task: Task, part: object = None) -> str:
+    """Return the unique key of a task, or of a part of it, from the hash of its content."""
+    files = {entry.file: str(_stamp(entry)) for entry in task.entries}
+    asked = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))
+    return f"quantviz-{hashlib.sha256(asked.encode('utf-8', 'backslashreplace')).hexdigest()}"
+
+
+def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
+    """Return a stamp that changes with the file of a tensor; a new one each time if it has no version."""
+    if is_address(entry.file):
+        return entry.version or uuid.uuid4()
+    try:
+        found = os.stat(entry.file)
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:
+    """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader: no problem of
+    the tensor's.
+    """
+    if problem is not None and problem.key in ("store.not_installed", "store.needs_package"):
+        raise problem.again()
+    if problem is not None and problem.key == "file.missing" and os.path.exists(file):
+        raise QuantVizError("cluster.other_files", address=address, file=file)

@@ -1,0 +1,211 @@
+"""The tensors of a checkpoint: of one file, of the files an index names, or of a folder of shards.
+
+A tensor that cannot be measured is listed with its reason, so that every weight has its rows, and every
+tensor and byte is accounted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from quantviz.checkpoints.model.account import Account, Became
+from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
+from quantviz.checkpoints.model.opening import OpenModel, open_model
+from quantviz.checkpoints.scan.importance import Importance
+from quantviz.checkpoints.scan.recipes import refusal_of, row_key, seen_shape
+from quantviz.errors import Note, QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import Named, named_outputs
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.files.file_data import clipped
+
+#: Prefixes of the keys of reasons for an unknown layout.
+_LAYOUTS = ("layouts.", "checkpoint.unknown_layout", "checkpoint.unread_codes")
+#: Names that a sentence lists.
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Unmeasured(Picklable):
+    """Reason why a tensor, or a recipe on it, has no result."""
+
+    #: "left_aside" where it is not for quantizing, "refused" where no scheme can be used on it, "not_read"
+    #: where its layout is not known, "problem" where something is wrong with it.
+    status: str
+    reason: QuantVizError
+
+
+@dataclass(frozen=True)
+class Entry(Picklable):
+    """One tensor of a checkpoint, from the headers."""
+
+    name: str
+    #: Path to open to read it: the file that holds it, with its folder; of a quantized weight in several
+    #: files the checkpoint.
+    file: str
+    #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
+    dtype: str
+    shape: Shape
+    #: Bytes of the file that are read for it.
+    size: int
+    #: Reason why it is not measured; None where it is.
+    unmeasured: Unmeasured | None = None
+    #: Version of its file on another machine, see `FileData.version`.
+    version: str = ""
+    #: Whether it is a quantized weight, of which the decoded values are measured.
+    decoded: bool = False
+    #: Whether its parts lie in several files.
+    spread: bool = False
+
+    #: Its axes of outputs, the rows as which it is quantized.
+    outputs: tuple[int, ...] = (0,)
+    #: Substitutes of an engine for schemes that do not fit, by the places of the requested schemes: another
+    #: scheme, or None where it keeps the tensor as it is.
+    instead: tuple[tuple[int, Scheme | None], ...] = ()
+    #: Weights of its columns' errors in a search for scales; None where all are alike.
+    importance: Importance | None = None
+
+    @property
+    def seen(self) -> Shape:
+        """Return the shape in which it is quantized."""
+        return seen_shape(self.shape, self.outputs)
+
+    @property
+    def dtype_read(self) -> str:
+        """Return the dtype in which it is read: a quantized weight is decoded."""
+        return "float32" if self.decoded else self.dtype
+
+    def schemes(self, asked: Sequence[Scheme]) -> tuple[Scheme | None, ...]:
+        """Return its scheme for each requested one; None where the tensor is kept as it is."""
+        instead = dict(self.instead)
+        return tuple(instead.get(at, scheme) for at, scheme in enumerate(asked))
+
+    def key(self, scheme: Scheme) -> str:
+        """Return the key of its row under a scheme in a results file."""
+        return row_key(scheme, self.importance.mark if self.importance else "")
+
+    def fitting(self, asked: Sequence[Scheme]) -> tuple[Scheme, ...]:
+        """Return those of them that fit its shape, each once."""
+        return tuple(
+            dict.fromkeys(
+                scheme
+                for scheme in self.schemes(asked)
+                if scheme is not None and refusal_of(scheme, self.shape, self.outputs) is None
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Listing(Picklable):
+    """The tensors of a checkpoint in its order, and notes on its files."""
+
+    entries: tuple[Entry, ...]
+    notes: tuple[Note, ...] = ()
+    #: Outcome of every tensor as it follows from the headers.
+    account: Account = field(default_factory=Account)
+
+
+def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing:
+    """Return the tensors of a checkpoint.
+
+    Args:
+        path: A file of any reader, an index of shards, a folder, or any part of a split .gguf; or the address
+            of one of these, such as s3://bucket/model/. Of a folder it is the index where it has one, else
+            all its files of one kind.
+        outputs_axis: The axis of the output channels, where the files do not contain it: of all weights, or
+            by name, see `scan`.
+
+    Raises:
+        QuantVizError: Nothing can be opened at `path`, or it holds several models.
+    """
+    with open_model(path) as model:
+        model.tensors.file.name_outputs(named_outputs(outputs_axis))
+        items = items_of(model, stacked=True)
+        entries = [_entry(model, str(path), item) for item in items]
+        notes: list[Note] = [each.reason for each in model.aside]
+        for stray in model.strays:
+            if isinstance(stray.reason, Note):
+                notes.append(stray.reason)
+                continue
+            info = stray.catalog.info(stray.name)
+            problem = Unmeasured("problem", stray.reason)
+            entries.append(Entry(stray.name, stray.file, info.dtype, info.shape, 0, problem))
+        notes += _outputs_notes(model, items)
+        became = {item.name: _became(item, entry) for item, entry in zip(items, entries, strict=False)}
+        account = Account(tuple(accounted(model, "scanned", items, became)))
+        # Each where its file has it; of experts in one tensor each where the tensor is.
+        parts = [item.parts[0] for item in items]
+        places = [*zip((item.file for item in items), parts, strict=True)]
+        places += [(entry.file, entry.name) for entry in entries[len(items) :]]
+        in_order = tuple(entries[k] for k in model.in_order(places))
+        return Listing(in_order, tuple(notes), account)
+
+
+def _entry(model: OpenModel, path: str, item: Item) -> Entry:
+    there = [part for part in item.parts if part in model.files]
+    spread = len({model.files[part] for part in there}) > 1
+    return Entry(
+        item.name,
+        path if spread else item.file,
+        item.dtype,
+        item.shape,
+        sum(bytes_of(model, part) for part in there),
+        _unmeasured(item),
+        model.tensors.version_of(item.name) if there else "",
+        decoded=item.kind == "weight",
+        spread=spread,
+        outputs=_outputs(model, item),
+    )
+
+
+def _outputs(model: OpenModel, item: Item) -> tuple[int, ...]:
+    """Return the axes of a tensor that are outputs: a decoded weight has them first."""
+    if item.kind != "plain" or item.parts[0] not in model.files:
+        return (0,)
+    return model.tensors.file.orientation(item.parts[0]).outputs
+
+
+def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
+    """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        if item.kind != "plain" or len(item.shape) < 2 or item.parts[0] not in model.files:
+            continue
+        orientation = model.tensors.file.orientation(item.parts[0])
+        if orientation.is_turned or (orientation.by == "guess" and len(item.shape) == 2):
+            found.setdefault(orientation.by, []).append(item.name)
+    for by, names in found.items():
+        key = "checkpoint.outputs_guessed" if by == "guess" else "checkpoint.outputs_turned"
+        told = Note.of(f"checkpoint.outputs_by.{by}")
+        yield Note.of(key, count=len(names), names=", ".join(map(clipped, names[:_LISTED])), told=told)
+
+
+def _unmeasured(item: Item) -> Unmeasured | None:
+    """Return the reason why an item is not measured; None where it is."""
+    if item.kind == "whole":
+        reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
+        return Unmeasured("left_aside", reason)
+    if item.reason is not None:
+        return Unmeasured(_status_of(item.reason), item.reason)
+    if not item.elements:
+        return Unmeasured("left_aside", QuantVizError("input_empty", shape=item.shape))
+    if not 1 <= len(item.shape) <= 4:
+        return Unmeasured("refused", QuantVizError("input_dims", got=len(item.shape), shape=item.shape))
+    return None
+
+
+def _status_of(reason: QuantVizError) -> str:
+    if reason.key == "file.not_numbers":
+        return "refused"
+    return "not_read" if reason.key.startswith(_LAYOUTS) else "problem"
+
+
+def _became(item: Item, entry: Entry) -> tuple[Became, QuantVizError | None]:
+    if entry.unmeasured is None:
+        return "compared", None
+    reason = entry.unmeasured.reason
+    status = entry.unmeasured.status
+    return (status if status in ("left_aside", "refused") else "not_read"), reason  # type: ignore[return-value]

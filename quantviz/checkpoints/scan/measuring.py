@@ -1,0 +1,243 @@
+"""Measurements of a tensor under recipes: a row for each, also where one fails.
+
+A row is made of one part or more: a tensor that is held is one part, a larger one has a part for each of its
+bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from quantviz.checkpoints.scan.importance import Importance
+from quantviz.checkpoints.scan.reading import Held
+from quantviz.checkpoints.scan.recipes import row_key
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
+from quantviz.evaluation.moments import Moments, joined
+from quantviz.pickling import Picklable
+from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.schemes.granularity import Shape, flat_index
+from quantviz.schemes.orientation import Orientation
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.measuring import measure
+from quantviz.streaming.powers import power_sums
+from quantviz.streaming.regions import place_of
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.tensors.lazy import InMemory, Stored
+
+#: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have
+#: measured it. Its sums differ in the last digits.
+FOR_NOW = -1
+#: Metrics of the tensor alone: added up once for all recipes.
+_POWERS = ("x", "x3", "x4")
+
+
+@dataclass(frozen=True)
+class Row(Picklable):
+    """Measurement of one content under one scheme."""
+
+    content: str
+    #: Key in a results file: see `recipes.row_key`.
+    key: str
+    #: "ok", "refused" or "problem".
+    status: str
+    reason: QuantVizError | None = None
+    #: Numbers by name: every metric, and those of `NUMBERS`.
+    numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    #: Place of the first error of largest size.
+    max_error_at: Shape | None = None
+    #: The reference's version that this follows.
+    arithmetic: int = ARITHMETIC
+
+
+#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
+#: largest value, counts of what is not finite, and of the elements that were measured.
+NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Picklable):
+    """Facts of a whole tensor that hold for every recipe."""
+
+    content: str
+    #: Its shape in the file, and as it is quantized.
+    shape: Shape
+    seen: Shape
+    #: Axes of the first that are rows of the second.
+    outputs: tuple[int, ...]
+    #: The dtype of its values in the file.
+    dtype: str
+    facts: Facts
+    #: Sums of powers of its values; none where some are not finite, or where the reference makes them.
+    powers: Moments | None
+    #: Whether kernels measure it: else the reference does.
+    by_kernels: bool
+    #: Weights of its columns' errors; None where all are alike.
+    importance: Importance | None = None
+
+    @property
+    def experts(self) -> int:
+        """Return the number of its experts, if each has an importance of its own; else 1."""
+        own = self.importance
+        return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
+
+    def key(self, scheme: Scheme) -> str:
+        """Return the key of its row under a scheme in a results file."""
+        return row_key(scheme, self.importance.mark if self.importance else "")
+
+    @classmethod
+    def of(cls, held: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
+        """Return it of a tensor that was read, in more passes where it was not found in passing.
+
+        A small one is measured by the reference always. So a row has the same bits in every run, whatever is
+        compiled yet.
+        """
+        assert held.values is not None
+        found = held.known or facts(held.values)
+        powers = held.powers
+        by_kernels = by_kernels and held.values.count > limits.FUSED
+        if powers is None and found.found is None and by_kernels:
+            powers = power_sums(held.values, threads=threads)
+        entry = held.entry
+        return cls(
+            held.content,
+            entry.shape,
+            held.values.shape,
+            entry.outputs,
+            held.values.dtype,
+            found,
+            powers,
+            by_kernels,
+            entry.importance,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Picklable):
+    """Measurement of a part of a tensor under a recipe, or the error in its place."""
+
+    moments: Moments | None = None
+    #: Number of measured elements.
+    cells: int = 0
+    #: Flat place of the first error of largest size in the whole tensor.
+    largest_at: int = 0
+    problem: QuantVizError | None = None
+
+
+def measure_held(held: Held, schemes: Collection[Scheme], *, threads: int | None = None) -> Iterator[Row]:
+    """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
+    an importance of its own.
+    """
+    if not schemes:
+        return
+    assert held.values is not None
+    known = Known.of(held, threads=threads)
+    for scheme in schemes:
+        parts = _experts_of(held.values, known) if scheme.weighs_columns else [(held.values, 0)]
+        yield row_of(known, scheme, [measure_part(x, at, scheme, known, threads=threads) for x, at in parts])
+
+
+def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
+    """Return the parts of a tensor whose columns count alike, each with the flat place where it begins."""
+    if known.experts == 1:
+        return [(x, 0)]
+    size = math.prod(x.shape[1:])
+    others = (slice(None),) * (len(x.shape) - 1)
+    return [
+        (InMemory(x.read((slice(k, k + 1), *others)), dtype=x.dtype), k * size) for k in range(known.experts)
+    ]
+
+
+def measure_for_now(held: Held, scheme: Scheme) -> Row:
+    """Return the reference's row, to be shown while kernels are compiled.
+
+    The tensor has at most `limits.SMALL` elements.
+    """
+    assert held.values is not None
+    known = Known.of(held, by_kernels=False)
+    part = measure_part(held.values, 0, scheme, known)
+    return dataclasses.replace(row_of(known, scheme, [part]), arithmetic=FOR_NOW)
+
+
+def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
+    """Return the measurement of a part of a tensor under a scheme.
+
+    Args:
+        x: The part, in whole blocks of the scheme.
+        start: The flat place in the tensor where it begins.
+        scheme: The scheme of the whole tensor.
+        known: The facts of the whole tensor.
+        threads: How many threads measure it; the answer has the same bits for any.
+    """
+    whole = known.facts
+    found = known.facts.found
+    try:
+        if whole.nonfinite == math.prod(known.seen):
+            raise QuantVizError("input_nothing_finite", count=whole.nonfinite)
+        if found and scheme.nonfinite == "refuse":
+            # NaN and Inf are counted, and all else measured.
+            scheme = scheme.replace(nonfinite="ignore")
+        path = "fused" if known.by_kernels else "reference"
+        own = known.importance if scheme.weighs_columns else None
+        weights = None if own is None else own.columns(start, known.seen)
+        wanted = _metrics_of(known)
+        done = measure(x, scheme, importance=weights, path=path, metrics=wanted, threads=threads, known=whole)
+    except QuantVizError as problem:
+        return Part(problem=problem.again())
+    return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
+
+
+def row_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Row:
+    """Return the row of a scheme on a tensor from all its parts in the tensor's order.
+
+    Where parts have problems, the row has that of the first.
+    """
+    problem = next((part.problem for part in parts if part.problem), None)
+    if problem is not None:
+        return Row(known.content, known.key(scheme), "problem", problem)
+    moments = joined(_moments_of(part) for part in parts)
+    cells = sum(part.cells for part in parts)
+    if known.by_kernels and known.powers is not None:
+        moments = dataclasses.replace(moments, x=known.powers.x, x3=known.powers.x3, x4=known.powers.x4)
+    bits = bits_per_element(scheme.on_input(known.dtype), known.seen)
+    numbers = metrics_of(moments, bits, METRICS)
+    assert moments.x2 is not None
+    rms = math.sqrt(float(moments.x2) / cells) if cells else math.nan
+    nonfinite = known.facts.found
+    numbers |= {
+        "peak_rms": known.facts.absmax / rms if rms else math.nan,
+        "low": known.facts.lo,
+        "high": known.facts.hi,
+        "nan": nonfinite.nan if nonfinite else 0,
+        "inf": nonfinite.inf + nonfinite.minus_inf if nonfinite else 0,
+        "cells": cells,
+    }
+    largest = max(parts, key=_largest_error)  # the first of several
+    # In the tensor's own axes.
+    place = place_of(largest.largest_at, known.shape)
+    if known.outputs != (0,):
+        cell = place_of(largest.largest_at, known.seen)
+        place = Orientation(known.outputs).place_of(cell, known.shape)
+    return Row(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
+
+
+def _metrics_of(known: Known) -> list[str]:
+    """Return the ids of the metrics to measure in a part: all but those that follow from `known.powers`."""
+    apart = known.by_kernels and known.powers is not None
+    return [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
+
+
+def _moments_of(part: Part) -> Moments:
+    assert part.moments is not None
+    return part.moments
+
+
+def _largest_error(part: Part) -> float:
+    largest = _moments_of(part).max_error
+    assert largest is not None
+    return float(largest)

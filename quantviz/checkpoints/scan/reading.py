@@ -1,0 +1,448 @@
+"""Tensors of a checkpoint as float32 in kept buffers, with content hashes: read once, ahead of use.
+
+Threads read the next tensors while the last ones are measured. Bytes are hashed and decoded while a core
+still has them at hand.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import xxhash
+
+from quantviz.checkpoints.model.folders import name_of
+from quantviz.checkpoints.model.opening import open_file, open_model
+from quantviz.checkpoints.scan.held_memory import HeldMemory
+from quantviz.checkpoints.scan.listing import Entry
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.moments import Moments
+from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.orientation import Orientation
+from quantviz.sources.files import Catalog
+from quantviz.sources.files.file_data import OpenFile, clipped
+from quantviz.sources.files.mapped import Packing, Raw
+from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming.one_pass import DECODED, OnePassFacts
+from quantviz.streaming.tensor_facts import Facts
+from quantviz.streaming.threads import runs_between, shared_out
+from quantviz.tensors.blocks import oriented, viewed
+from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
+
+Array = npt.NDArray[Any]
+
+#: Most elements of a tensor that is held whole; larger ones are measured in bands.
+MOST_HELD = 2**26
+#: Number of threads that read ahead, and elements up to which each of them has a group at a time.
+_READERS = 2
+_MOST_AHEAD = 2**26
+#: Values of a decoded tensor that are hashed at a time.
+_AT_ONCE = 2**22
+#: A multiple of so many values is read at a time.
+_TOGETHER = 2**10
+#: Errors that apply to every tensor of a file.
+_AWAY = ("store.slow", "store.unreachable", "store.changed")
+#: Prefix of content keys: the hash's name, so that keys of another hash would differ.
+HASH = "xxh3"
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A tensor that was read."""
+
+    entry: Entry
+    #: Hash of its bytes, dtype and shape; "" where they could not be read.
+    content: str = ""
+    #: Its values, valid until the next group is read; None where they could not be read.
+    values: Stored | None = None
+    problem: QuantVizError | None = None
+    #: By-products of kernels that decode it: its facts, and sums of powers if all is finite.
+    known: Facts | None = None
+    powers: Moments | None = None
+    #: Stack that keeps its file open, where values are still read from it.
+    opened: ExitStack | None = None
+
+
+class Reader:
+    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile.
+
+    A group's values are gone when the next group is requested.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
+        self._groups = groups
+        largest = max(map(held_elements, groups), default=0)
+        # One group is measured while each thread reads another, or, where those are large, while one does.
+        # A tensor that is too large to be held takes one value.
+        size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
+        self._memory = HeldMemory(max(size, _READERS + 1))
+        self._rest = iter(enumerate(groups))
+        self._turn = threading.Lock()
+        self._made: dict[int, list[Held] | BaseException] = {}
+        self._changed = threading.Condition()
+        names = (f"quantviz-read-{k}" for k in range(_READERS))
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
+
+    def __iter__(self) -> Iterator[list[Held]]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            for k in range(len(self._groups)):
+                yield self._group(k)
+                self._memory.give_back()
+        finally:
+            self._memory.close()
+            for thread in self._threads:
+                thread.join()
+
+    def _group(self, k: int) -> list[Held]:
+        with self._changed:
+            self._changed.wait_for(lambda: k in self._made)
+            made = self._made.pop(k)
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    def _run(self) -> None:
+        with Files() as files:
+            buffer = Buffer()
+            while True:
+                with self._turn:  # so that memory is taken in the order in which it is given back
+                    k, group = next(self._rest, (-1, ()))
+                    room = self._memory.take(held_elements(group)) if group else None
+                if room is None:
+                    return
+                buffer.begin(room)
+                made: list[Held] | BaseException
+                try:
+                    files.expect(group)
+                    made = [read_tensor(entry, files, buffer) for entry in group]
+                except BaseException as failed:  # raised where the tensors are waited for
+                    made = failed
+                with self._changed:
+                    self._made[k] = made
+                    self._changed.notify()
+                if isinstance(made, BaseException):
+                    return
+
+
+class Files:
+    """Open files, the last one kept: neighbours in a checkpoint lie in the same file."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._name = ""
+        self._catalog: Catalog | None = None
+        #: The same with its quantized weights decoded, once one of them was needed.
+        self._model: ModelTensors | None = None
+        #: A file of the group that cannot be read at all, and why.
+        self._failed: tuple[str, QuantVizError] | None = None
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def catalog(self, entry: Entry) -> Catalog:
+        """Return the tensors of the file that a tensor is in; `QuantVizError` as from `open_file`."""
+        file = entry.file
+        if self._failed and self._failed[0] == file:
+            raise self._failed[1].again()
+        if self._catalog is None or file != self._name:
+            self._stack.close()
+            self._catalog = self._model = None
+            if entry.spread:
+                self._model = self._stack.enter_context(open_model(file)).tensors
+                self._catalog = self._model.file
+            else:
+                self._catalog = self._stack.enter_context(open_file(file))
+            self._name = file
+        if not entry.decoded:
+            return self._catalog
+        self._model = self._model or model_tensors(self._catalog)
+        return self._model
+
+    def leave(self) -> ExitStack:
+        """Return the stack that keeps the last file open; a later request opens the file anew."""
+        left = self._stack
+        self._stack = ExitStack()
+        self._name = ""
+        self._catalog = self._model = None
+        return left
+
+    def expect(self, group: Sequence[Entry]) -> None:
+        """Note that the tensors of a group, which lie in one file, are read next.
+
+        A file that cannot be opened, or a store that is away, is not waited for once more for each of them.
+        """
+        self._failed = None
+        opened = False
+        try:
+            catalog = self.catalog(group[0])
+            opened = True
+            decoded = next((entry for entry in group if entry.decoded), None)
+            if decoded is not None:
+                catalog = self.catalog(decoded)  # it has the others too
+            catalog.expect(entry.name for entry in group)
+        except QuantVizError as problem:
+            if not opened or problem.key in _AWAY:
+                self._failed = group[0].file, problem
+
+
+class Buffer:
+    """Memory of a reading thread: room for values that are held, and buffers that it uses each time."""
+
+    @classmethod
+    def of(cls, group: Sequence[Entry]) -> Buffer:
+        """Return one with room for a group."""
+        buffer = cls()
+        buffer.begin(np.empty(held_elements(group), np.float32))
+        return buffer
+
+    def __init__(self) -> None:
+        self._values: Array = np.empty(0, np.float32)
+        self._bytes: Array = np.empty(0, np.uint8)
+        self._passing: Array = np.empty(0, np.float32)
+        self._used = 0
+
+    def begin(self, room: Array) -> None:
+        """Put the values that are held into `room` from now on."""
+        self._used = 0
+        self._values = room
+
+    def values(self, count: int) -> Array:
+        """Return room for some more values."""
+        self._used += count
+        return self._values[self._used - count : self._used]
+
+    def passing(self, count: int) -> Array:
+        """Return room for values that are not held: the same each time."""
+        if count > len(self._passing):
+            self._passing = np.empty(count, np.float32)
+        return self._passing[:count]
+
+    def bytes(self, count: int) -> Array:
+        """Return room for bytes on their way: the same each time."""
+        if count > len(self._bytes):
+            self._bytes = np.empty(count, np.uint8)
+        return self._bytes[:count]
+
+
+def held_elements(group: Sequence[Entry]) -> int:
+    """Return the number of values that a group needs room for."""
+    return sum(map(_held_count, group))
+
+
+def is_giant(entry: Entry) -> bool:
+    """Return whether a tensor is too large to be held."""
+    return math.prod(entry.shape) > MOST_HELD
+
+
+def _held_count(entry: Entry) -> int:
+    return 0 if is_giant(entry) else math.prod(entry.shape)
+
+
+def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool = True) -> Held:
+    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it.
+
+    With `by_kernels` its facts are a by-product, where it is not small.
+    """
+    try:
+        catalog = files.catalog(entry)
+        check_listed(entry, catalog)
+        usual = entry.outputs == (0,)
+        raw = catalog.raw(entry.name) if usual else None
+        digest = _digest(entry)
+        if raw is None:
+            # Not as it lies in the file: the values are hashed.
+            if is_giant(entry):
+                return _read_by_parts(entry, catalog, files)
+            tensor = catalog.read(entry.name).tensor
+            digest.update(np.ascontiguousarray(tensor.numpy()).data)
+            seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
+            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
+        values = buffer.values(_held_count(entry))
+        at = 0
+        by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
+        passing = OnePassFacts() if by_kernels else None
+        for part in _parts(raw, buffer, values if len(values) and raw.packing.is_float32 else None):
+            digest.update(part.data)
+            made = min(len(part) // raw.packing.size * raw.packing.length, math.prod(entry.shape) - at)
+            into = values[at : at + made] if len(values) else buffer.passing(made)
+            if raw.packing.is_float32:
+                into = into if len(values) else part.view(np.float32)
+            elif passing is None or raw.packing.dtype not in DECODED:
+                _decode_by_torch(part, raw.packing, into, entry)
+            if passing:
+                passing.take(part, raw.packing.dtype, into, at)
+            at += made
+        x: Stored = RawTensor(raw, entry)
+        if len(values):
+            x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
+        known = passing.facts(x.shape) if passing else None
+        sums = passing.powers() if passing and known and known.found is None else None
+        return Held(entry, _named(digest), x, known=known, powers=sums)
+    except QuantVizError as problem:
+        return Held(entry, problem=problem)
+
+
+def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
+    """Return a tensor too large to be held that is decoded or turned, a part at a time."""
+    x = catalog.stored(entry.name)
+    digest = _digest(entry)
+    for start in range(0, x.count, _AT_ONCE):
+        digest.update(np.ascontiguousarray(x.run(start, min(start + _AT_ONCE, x.count))).data)
+    x.check()
+    if entry.outputs != (0,):
+        x = Oriented(x, Orientation(entry.outputs))
+    elif x.shape != entry.seen:
+        x = Matrix(x)
+    return Held(entry, _named(digest), x, opened=files.leave())
+
+
+class RawTensor(Stored):
+    """A tensor too large to be held: parts of it are read and decoded on request."""
+
+    def __init__(self, raw: Raw, entry: Entry) -> None:
+        self._raw = raw
+        self._entry = entry
+
+    @property
+    def shape(self) -> Shape:
+        return self._entry.seen
+
+    @property
+    def dtype(self) -> str:
+        return self._entry.dtype
+
+    def check(self) -> None:
+        # A store gives one version of a file or an error, also where the reader has gone on to the next file.
+        if isinstance(self._raw.source, OpenFile):
+            self._raw.source.check()
+
+    def fill(self, values: Array, start: int, *, threads: int | None = None) -> None:
+        """Put the values from `start` on into all of `values`, by so many threads."""
+        packing = self._raw.packing
+        # From a store as much at once as it gives.
+        at_once = max(limits.PIECE, self._raw.source.at_once // packing.size * packing.length)
+
+        def work(runs: Iterator[tuple[int, int]]) -> None:
+            for first, last in runs:
+                values[first - start : last - start] = self.run(first, last)
+
+        shared_out(work, runs_between(start + len(values), at_once, start), threads)
+
+    def run(self, start: int, stop: int) -> Values:
+        raw = self._raw
+        length = self._raw.packing.length
+        first = start // length
+        last = -(-stop // length)
+        part = np.empty((last - first) * raw.packing.size, np.uint8)
+        raw.source.read_into(part.data, raw.start + first * raw.packing.size)
+        values = np.empty((last - first) * length, np.float32)
+        if raw.packing.is_float32:
+            values = part.view(np.float32)
+        else:
+            decode(part, raw.packing, values, self._entry)
+        return values[start - first * length : stop - first * length]
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError  # bands of it are read by runs
+
+
+def raw_tensor(entry: Entry, files: Files) -> RawTensor:
+    """Return a tensor of which parts are read, however small it is.
+
+    Raises:
+        QuantVizError: It is not as it was listed, or it cannot be read in parts.
+    """
+    catalog = files.catalog(entry)
+    check_listed(entry, catalog)
+    raw = catalog.raw(entry.name) if entry.outputs == (0,) else None
+    if raw is None:
+        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+    raw.source.check()
+    return RawTensor(raw, entry)
+
+
+def check_listed(entry: Entry, catalog: Catalog) -> None:
+    """Raise a `QuantVizError` where a tensor is not as it was listed: its file is another one now."""
+    info = catalog.info(entry.name)
+    found = info.dtype, info.shape, catalog.version_of(entry.name)
+    if info.problem or found != (entry.dtype_read, entry.shape, entry.version):
+        raise QuantVizError("file.changed", file=clipped(name_of(entry.file)))
+
+
+def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Array]:
+    """Yield a tensor's bytes in whole units, some at a time: in `into` where it has room for all of them."""
+    raw.source.check()
+    size = raw.size
+    # Sums are made of so many values at a time: they have the same bits whatever is read at once.
+    unit = -(-_TOGETHER // raw.packing.length) * raw.packing.size
+    step = max(raw.source.at_once // unit, 1) * unit
+    whole = None if into is None else into.view(np.uint8)
+    for start in range(0, size, step):
+        stop = min(start + step, size)
+        part = buffer.bytes(stop - start) if whole is None else whole[start:stop]
+        raw.source.read_into(part.data, raw.start + start)
+        yield part
+    raw.source.check()
+
+
+def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
+    """Put the values of whole units of bytes into `out`, float32.
+
+    Raises:
+        QuantVizError: A value is beyond float32.
+    """
+    kernel = _kernel(packing.dtype)
+    if kernel is not None:
+        kernel(part.view(np.uint16), out.view(np.uint32))
+    else:
+        _decode_by_torch(part, packing, out, entry)
+
+
+def _decode_by_torch(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
+    raw = torch.from_numpy(part)
+    stored = packing.decode(viewed(raw, (-1, packing.size))).flatten()[: len(out)]
+    made = torch.from_numpy(out)
+    made.copy_(stored)
+    if stored.dtype == torch.float64 and bool((made.isinf() & stored.isfinite()).any()):
+        lost = (made.isinf() & stored.isfinite()).nonzero().flatten()
+        raise QuantVizError(
+            "checkpoint.beyond_float32", name=clipped(entry.name), value=stored[lost[0]].item()
+        )
+
+
+@functools.cache
+def _kernel(dtype: torch.dtype | None) -> Any:
+    """Return the kernel that decodes a dtype; none where torch does."""
+    if dtype not in DECODED or not has_kernels():
+        return None
+    from quantviz.compiled import decoding
+
+    return decoding.decode_brain if dtype == torch.bfloat16 else decoding.decode_half
+
+
+def _digest(entry: Entry) -> xxhash.xxh3_128:
+    """Return a hash that has begun with a tensor's dtype and shape, and with its outputs where they are not
+    its first axis: rows and groups follow them.
+    """
+    known = [entry.dtype_read, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs])]
+    return xxhash.xxh3_128(json.dumps(known).encode())
+
+
+def _named(digest: xxhash.xxh3_128) -> str:
+    return f"{HASH}:{digest.hexdigest()}"

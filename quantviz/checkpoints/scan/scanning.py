@@ -1,0 +1,399 @@
+"""Scans a checkpoint: plans, reads ahead, measures missing rows, keeps each tensor as it is done."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from quantviz.checkpoints.allocation.file_size import file_sizes, has_header
+from quantviz.checkpoints.model.account import Account, with_unread
+from quantviz.checkpoints.model.coverage_words import coverage_of_scan
+from quantviz.checkpoints.model.opening import known_as
+from quantviz.checkpoints.model.stamps import stamp_of
+from quantviz.checkpoints.profiles import profile_named
+from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.stored_rows import Progress
+from quantviz.checkpoints.results.table import table
+from quantviz.checkpoints.scan import cluster
+from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
+from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
+from quantviz.checkpoints.scan.measuring import Row, measure_for_now
+from quantviz.checkpoints.scan.pace import Pace
+from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
+from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
+from quantviz.checkpoints.scan.recipes import recipes_named
+from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection, selected
+from quantviz.checkpoints.scan.tasks import Task, measure_read
+from quantviz.door import public_but
+from quantviz.errors import Note, QuantVizError
+from quantviz.quantization.input_dtype import input_notes
+from quantviz.schemes.arithmetic import HALVES
+from quantviz.schemes.orientation import Named
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.stores.addresses import is_address
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming.readiness import is_compiled
+from quantviz.text import languages
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Seconds between two looks of others at how far it is.
+_BETWEEN_RATES = 0.25
+
+
+@public_but("outputs_axis")
+def scan(
+    path: str | PurePath,
+    recipes: str | Scheme | Iterable[str | Scheme],
+    *,
+    results: str | PurePath | None = None,
+    verify: bool = False,
+    threads: int | None = None,
+    scheduler: str | None = None,
+    outputs_axis: Named = None,
+    engine: str | None = None,
+    include: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    imatrix: str | PurePath | None = None,
+) -> pandas.DataFrame:
+    """Measure every tensor of a checkpoint under recipes, and return a long table.
+
+    Tensors of the same bytes, dtype and shape as measured before are not measured again, whatever file they
+    are in now.
+
+    Args:
+        path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
+            address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges
+            are read. All addresses but those on the web need `quantviz[cluster]`, and the package with which
+            fsspec reads their store.
+        recipes: Recipes by id or name, schemes, or their text forms.
+        results: The file that keeps the measurements; by default one in the user's cache folder.
+        verify: Read every tensor, also of files that have not changed since they were read.
+        threads: How many threads measure; the numbers have the same bits for any.
+        scheduler: The address of a Dask scheduler whose workers measure, such as tcp://10.0.0.5:8786; they
+            must see the same files under the same paths. Without one this process measures.
+        outputs_axis: The axis of the output channels, where the files do not contain it or are wrong: 1 for
+            weights of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by
+            tensors, as {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a
+            tensor, the axis of the files is used.
+        engine: The engine whose tensors are measured, by the name of its profile, such as "llama.cpp": those
+            that it quantizes, each in the type that it falls back to where a recipe does not fit. Without one
+            these are the matrices that engines quantize.
+        include: Names, or patterns with `*`: only these are measured, whatever they are.
+        exclude: And these are not.
+        imatrix: llama.cpp's importance matrix: the weights of the columns' errors in a search for scales, for
+            recipes that use it. The checkpoint may have llama.cpp's names or those of the models it converts.
+
+    Returns:
+        A row for each tensor under each recipe, in the checkpoint's order, with the columns of
+        `quantviz.checkpoints.results.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
+        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place),
+        importance (a hash of the weights of its columns' errors, where `imatrix` was used), shape, dtype,
+        content, bits (of the whole tensor as it is stored), and every metric by its id.
+        NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has notes on the
+        files.
+
+    Raises:
+        QuantVizError: The checkpoint, the results or the scheduler cannot be opened, or a recipe is unknown.
+            A problem with a single tensor is in its rows.
+    """
+    with Results(results) as opened:
+        number = run_scan(
+            opened,
+            path,
+            recipes,
+            verify=verify,
+            threads=threads,
+            scheduler=scheduler,
+            outputs_axis=outputs_axis,
+            selection=selection_of(engine, include, exclude, imatrix),
+        )
+        return table(opened, number)
+
+
+def selection_of(
+    engine: str | None = None,
+    include: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    imatrix: str | PurePath | None = None,
+) -> Selection:
+    """Return the selection of a checkpoint's tensors by engine, patterns of names and importance matrix.
+
+    Raises:
+        QuantVizError: There is no profile of that engine.
+    """
+    included, excluded = (tuple([each] if isinstance(each, str) else each) for each in (include, exclude))
+    matrix = "" if imatrix is None else os.path.abspath(imatrix)
+    return Selection(profile_named(engine).id if engine else "", included, excluded, matrix)
+
+
+def run_scan(
+    results: Results,
+    path: str | PurePath,
+    recipes: str | Scheme | Iterable[str | Scheme],
+    *,
+    verify: bool = False,
+    threads: int | None = None,
+    scheduler: str | None = None,
+    outputs_axis: Named = None,
+    selection: Selection = ALL_QUANTIZED,
+    cancelled: Callable[[], bool] = lambda: False,
+    report: Callable[[Progress], object] = lambda progress: None,
+) -> int:
+    """Scan a checkpoint into `results` and return the scan's number there.
+
+    Args:
+        outputs_axis: See `scan`.
+        selection: Which tensors are measured.
+        cancelled: Called after each tensor under each recipe; once it is true the scan ends in the state
+            "cancelled", and its measurements are kept.
+        report: Called with the scan's progress, a few times a second at most.
+    """
+    named = recipes_named(recipes)
+    listing = selected(list_checkpoint(path, outputs_axis), selection, named)
+    entries = listing.entries
+    said = (
+        *listing.notes,
+        *_dtype_notes(named, entries),
+        *_size_notes(selection, named, entries),
+        *(() if scheduler else _speed_notes(entries)),
+    )
+    notes = [{language: note.message(language) for language in languages()} for note in said]
+    with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
+        number = results.begin(known_as(path), named, entries, notes, selection)
+        _note_coverage(results, number, listing.account)
+        run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
+        try:
+            done = run.all(tuple(scheme for _, scheme in named))
+        except BaseException:
+            # The disk may have no room for this either: then readers see that the process has ended.
+            with suppress(QuantVizError):
+                results.end(number, "cancelled")
+            raise
+    _note_coverage(results, number, with_unread(listing.account, run.unread))
+    results.end(number, "done" if done else "cancelled")
+    report(results.scan(number).progress)
+    return number
+
+
+def _note_coverage(results: Results, number: int, account: Account) -> None:
+    note = coverage_of_scan(account)
+    said = {language: note.message(language) for language in languages()}
+    results.note_coverage(number, said, account.is_complete)
+
+
+def _size_notes(
+    selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
+) -> Iterator[Note]:
+    """Yield the note on the size of the files that the engine's tool would write."""
+    profile = selection.profile
+    if profile is None or profile.files is None:
+        return
+    sizes = file_sizes(entries, named, profile.files)
+    if not sizes:
+        return
+    told = ", ".join(f"{name} {size / 1e6:,.4g} MB" for name, size in sizes.items())
+    key = "whole_file" if has_header(entries, profile.files) else "whole_file_without_header"
+    yield Note.of(f"checkpoint.{key}", engine=profile.name, sizes=told)
+
+
+def _speed_notes(entries: Sequence[Entry]) -> Iterator[Note]:
+    """Yield a note on missing kernels, where there is a tensor that they would measure."""
+    large = any(entry.unmeasured is None and math.prod(entry.shape) > limits.FUSED for entry in entries)
+    if large and not has_kernels():
+        yield Note.of("without_numba")
+
+
+def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) -> Iterator[Note]:
+    """Yield a note for each reason and dtype, on the recipes that widen tensors of half precision."""
+    names: dict[tuple[str, str], list[str]] = {}
+    there = {entry.dtype for entry in entries if entry.unmeasured is None}
+    for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
+        for note in input_notes(scheme, dtype):
+            if note.key != "input_as_engine":
+                names.setdefault((note.key, dtype), []).append(name)
+    for (key, widened), own in names.items():
+        yield Note.of("of_recipes", recipes=", ".join(own), note=Note.of(key, dtype=widened))
+
+
+class _Run:
+    """One run of a scan."""
+
+    def __init__(
+        self,
+        results: Results,
+        number: int,
+        entries: Sequence[Entry],
+        verify: bool,
+        threads: int | None,
+        cancelled: Callable[[], bool],
+        report: Callable[[Progress], object],
+        elsewhere: Elsewhere | None,
+    ) -> None:
+        self._results = results
+        self._number = number
+        self._entries = entries
+        self._verify = verify
+        self._threads = threads
+        self._cancelled = cancelled
+        self._report = report
+        #: Measures on other machines; None where this process measures.
+        self._elsewhere = elsewhere
+        self._stamps = _stamps(entries)
+        #: Tensors that turned out not to be readable, and why.
+        self.unread: dict[str, QuantVizError] = {}
+        self._pace = Pace()
+        self._noted = 0.0
+
+    def all(self, schemes: tuple[Scheme, ...]) -> bool:
+        """Measure all that is missing; return whether it came to the end."""
+        known = self._known_contents()
+        with self._results.together():
+            for at, entry in enumerate(self._entries):
+                if entry.unmeasured:
+                    self._finish(at, entry, unmeasured=entry.unmeasured)
+                elif not entry.fitting(schemes):
+                    # Each row has its reason; nothing need be read.
+                    self._finish(at, entry)
+        missing = {
+            at: set(map(self._entries[at].key, self._entries[at].fitting(schemes)))
+            - self._results.known(content)
+            for at, content in known.items()
+        }
+
+        def wanted(at: int, scheme: Scheme) -> bool:
+            return at not in missing or self._entries[at].key(scheme) in missing[at]
+
+        if self._elsewhere is None:
+            tasks = plan(self._entries, schemes, wanted)
+        else:
+            # A store sends small tensors together, but not more than a group of them.
+            remote = any(is_address(entry.file) for entry in self._entries)
+            most = MOST_TOGETHER if remote else math.inf
+            tasks = plan(self._entries, schemes, wanted, work=cluster.WORK, together=most)
+        tasks = smallest_first(tasks)
+        waiting = {at for task in tasks for at in task.positions}
+        with self._results.together():
+            for at, content in known.items():
+                if at not in waiting:
+                    self._finish(at, self._entries[at], content)
+        self._report(self._results.scan(self._number).progress)
+        if not tasks:
+            return not self._cancelled()
+        if self._elsewhere is not None:
+            with closing(self._elsewhere(ScanJobs(tasks, self._results.known))) as coming:
+                return all(self._of_task(done) for done in coming)
+        self._show_first(tasks[0])
+        for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
+            if not self._of_group(task, group):
+                return False
+        return not self._cancelled()
+
+    def _show_first(self, task: Task) -> None:
+        """Show one row of the smallest tensor at once, where measuring it must wait for kernels."""
+        entry = task.entries[0]
+        scheme = task.schemes[0][0]
+        if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
+            return
+        own = scheme.on_input(entry.dtype_read)
+        if is_compiled(own, entry.seen, by_axis=False, counted=True):
+            return
+        with Files() as files:
+            held = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
+        if held.values is not None and entry.key(scheme) not in self._results.known(held.content):
+            self._results.show_for_now(self._number, task.positions[0], measure_for_now(held, scheme))
+
+    def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
+        for position, held, schemes in zip(task.positions, group, task.schemes, strict=True):
+            if self._cancelled():
+                return False
+            if held.problem is not None:
+                self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
+                continue
+            known = self._results.known(held.content)
+            asked = [scheme for scheme in schemes if held.entry.key(scheme) not in known]
+            try:
+                rows = [*measure_read(held, asked, threads=self._threads, cancelled=self._cancelled)]
+            except QuantVizError as problem:
+                self._finish(position, held.entry, unmeasured=Unmeasured("problem", problem.again()))
+                continue
+            if len(rows) < len(asked):
+                self._results.add(rows)
+                return False
+            self._finish(position, held.entry, held.content, rows=rows)
+            self._note(held.entry)
+        return True
+
+    def _of_task(self, done: Done | None) -> bool:
+        """Store the measurements of another process, where a task is done; return whether to go on."""
+        for position, each in zip(done.task.positions, done.measures, strict=True) if done else ():
+            known = self._results.known(each.content)
+            rows = [row for row in each.rows if row.key not in known]
+            problem = Unmeasured("problem", each.problem) if each.problem else None
+            self._finish(position, each.entry, each.content, problem, rows)
+            self._note(each.entry)
+        return not self._cancelled()
+
+    def _finish(
+        self,
+        position: int,
+        entry: Entry,
+        content: str = "",
+        unmeasured: Unmeasured | None = None,
+        rows: Sequence[Row] = (),
+    ) -> None:
+        if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
+            self.unread[entry.name] = unmeasured.reason
+        stamp = None if entry.decoded else self._stamps.get(entry.file)
+        unchanged = stamp is not None and stamp.startswith(stamp_of(entry.file, entry.version) or "-")
+        file = stamp if stamp and unchanged else ""
+        self._results.finish_tensor(self._number, position, entry, content, unmeasured, rows, file=file)
+
+    def _note(self, entry: Entry) -> None:
+        now = time.monotonic()
+        self._pace.finished(entry.size, math.prod(entry.shape), now)
+        if now - self._noted > _BETWEEN_RATES:
+            self._noted = now
+            self._results.note_rate(self._number, *self._pace.rate)
+            self._report(self._results.scan(self._number).progress)
+
+    def _known_contents(self) -> dict[int, str]:
+        """Return the content hashes by tensors' places, for files unchanged since they were read."""
+        found: dict[int, str] = {}
+        for at, entry in enumerate(self._entries):
+            skipped = self._verify or entry.unmeasured or entry.decoded
+            stamp = None if skipped else self._stamps.get(entry.file)
+            content = self._results.content(stamp, entry.name) if stamp else None
+            if content:
+                found[at] = content
+        return found
+
+
+def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return a text for each file that changes when the file does: by its place on the disk, its size, its
+    times, and what its header lists.
+
+    A file that was changed just now has none.
+    """
+    digests: dict[str, xxhash.xxh3_128] = {}
+    stamps: dict[str, str] = {}
+    for entry in entries:
+        # A decoded weight depends on other files too: on the configuration, and on other shards.
+        if entry.decoded:
+            continue
+        if entry.file not in digests and (stamp := stamp_of(entry.file, entry.version)):
+            stamps[entry.file] = stamp
+        digest = digests.setdefault(entry.file, xxhash.xxh3_128())
+        known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
+        digest.update(repr(known).encode("utf-8", "backslashreplace"))
+    return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}

@@ -1,0 +1,261 @@
+"""The tasks of a scan, each pure and the same wherever it runs: groups of tensors, and bands of a giant one.
+
+A tensor that is too large to be held is measured in bands. Their bounds follow from its shape and the scheme
+alone, so that its rows have the same bits wherever its bands are measured, and in whatever order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from quantviz.checkpoints.scan.listing import Entry
+from quantviz.checkpoints.scan.measuring import Known, Part, Row, measure_held, measure_part, row_of
+from quantviz.checkpoints.scan.reading import (
+    Buffer,
+    Files,
+    Held,
+    RawTensor,
+    is_giant,
+    raw_tensor,
+    read_tensor,
+)
+from quantviz.errors import QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.regions import Band
+from quantviz.streaming.threads import runs_between
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.lazy import InMemory, Stored
+
+#: About how many elements a band has, and how many of one are held.
+BAND = 2**24
+_MOST_HELD_OF_BAND = 2**25
+
+
+@dataclass(frozen=True)
+class Task(Picklable):
+    """Some tensors to be measured, each under its schemes."""
+
+    #: Places of the tensors in the checkpoint.
+    positions: tuple[int, ...]
+    entries: tuple[Entry, ...]
+    schemes: tuple[tuple[Scheme, ...], ...]
+
+
+@dataclass(frozen=True)
+class Measures(Picklable):
+    """Measurements of one tensor of a task."""
+
+    entry: Entry
+    content: str
+    rows: tuple[Row, ...]
+    #: Reason why it could not be read.
+    problem: QuantVizError | None = None
+
+
+@dataclass(frozen=True)
+class Bands(Picklable):
+    """Some bands of a tensor, one after the other, under schemes that divide it alike."""
+
+    #: Elements of each band but the last, the number of the first, and that after the last.
+    size: int
+    first: int
+    stop: int
+    schemes: tuple[Scheme, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey(Picklable):
+    """Facts of a giant tensor, collected before its bands are given out."""
+
+    known: Known | None = None
+    #: Whether parts of it can be read alone.
+    by_parts: bool = False
+    problem: QuantVizError | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Parts(Picklable):
+    """Measurements of some bands: for each in its order, a part for each scheme."""
+
+    bands: tuple[tuple[Part, ...], ...] = ()
+    #: Reason why they could not be read.
+    problem: QuantVizError | None = None
+
+
+def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, ...]:
+    """Return the measurements of a task's tensors, in their order.
+
+    It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
+    """
+    done: list[Measures] = []
+    with Files() as files:
+        files.expect(task.entries)
+        for entry, schemes in zip(task.entries, task.schemes, strict=True):
+            held = read_tensor(entry, files, Buffer.of([entry]))
+            try:
+                rows = tuple(measure_read(held, schemes, threads=threads)) if held.values else ()
+                done.append(Measures(entry, held.content, rows, held.problem))
+            except QuantVizError as problem:
+                done.append(Measures(entry, "", (), problem.again()))
+    return tuple(done)
+
+
+def measure_read(
+    held: Held,
+    schemes: Collection[Scheme],
+    *,
+    threads: int | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Row]:
+    """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
+
+    Args:
+        held: The tensor.
+        schemes: The schemes that it is measured under. Rows of a giant one come in another order.
+        threads: How many threads measure.
+        cancelled: Asked after each row and band; once it is true, no more rows come.
+
+    Raises:
+        QuantVizError: The file of a giant tensor has been changed meanwhile.
+    """
+    if not is_giant(held.entry):
+        for row in measure_held(held, schemes, threads=threads):
+            yield row
+            if cancelled():
+                return
+        return
+    assert held.values is not None
+    known = Known.of(held, threads=threads)
+    joining = Joining(known)
+    for bands in divided(known.seen, schemes, experts=known.experts):
+        for number, parts in _parts_of(held.values, bands, known, threads):
+            held.values.check()
+            yield from joining.take(bands, number, parts)
+            if cancelled():
+                return
+
+
+def survey(entry: Entry, *, threads: int | None = None) -> Survey:
+    """Return the facts of a whole tensor, which is read once for them."""
+    with Files() as files:
+        held = read_tensor(entry, files, Buffer.of([entry]))
+        if held.problem is not None:
+            return Survey(problem=held.problem)
+        by_parts = entry.outputs == (0,) and files.catalog(entry).raw(entry.name) is not None
+        return Survey(Known.of(held, threads=threads), by_parts)
+
+
+def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
+    """Return the measurements of some bands of a tensor; only these are read."""
+    try:
+        with Files() as files:
+            x = raw_tensor(entry, files)
+            parts = tuple(parts for _, parts in _parts_of(x, bands, known, threads))
+            x.check()
+            return Parts(parts)
+    except QuantVizError as problem:
+        return Parts(problem=problem.again())
+
+
+class Joining:
+    """Joins the parts of a tensor, in any order of arrival."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._parts: dict[Scheme, dict[int, Part]] = {}
+
+    def take(self, bands: Bands, number: int, parts: Sequence[Part]) -> Iterator[Row]:
+        """Take a part for each scheme of the band of that number; yield the rows of which it was the last."""
+        count = -(-math.prod(self._known.seen) // bands.size)
+        for scheme, part in zip(bands.schemes, parts, strict=True):
+            own = self._parts.setdefault(scheme, {})
+            own[number] = part
+            if len(own) == count:
+                yield row_of(self._known, scheme, [own[k] for k in range(count)])
+                del self._parts[scheme]
+
+
+def divided(
+    shape: Shape, schemes: Collection[Scheme], work: float = math.inf, *, experts: int = 1
+) -> tuple[Bands, ...]:
+    """Return the bands of a tensor under some schemes, as many together as make so much work.
+
+    A tensor whose blocks go through all its rows under a scheme (per tensor, per column), or whose scales are
+    searched for all together, is one band under it: it takes two passes, where it lies.
+
+    Args:
+        shape: The tensor's shape as it is quantized.
+        schemes: The schemes that it is measured under.
+        work: Elements, times schemes; without it all bands that are alike stay together.
+        experts: The number of its experts, each with an importance of its own: each is a band under a scheme
+            that uses that.
+
+    >>> from quantviz import RECIPES
+    >>> for each in divided((2**17, 2**10), [RECIPES["int8_per_row"], RECIPES["int4_per_tensor"]]):
+    ...     print(each.size, each.first, each.stop)
+    16777216 0 8
+    134217728 0 1
+    """
+    count = math.prod(shape)
+    alike: dict[int, list[Scheme]] = {}
+    for scheme in schemes:
+        each_alone = experts > 1 and scheme.weighs_columns
+        size = count // experts if each_alone else _size_of_band(shape, scheme)
+        alike.setdefault(size, []).append(scheme)
+    found: list[Bands] = []
+    for size, own in alike.items():
+        if size >= count:
+            found += (Bands(size, 0, 1, (scheme,)) for scheme in own)
+            continue
+        number = -(-count // size)
+        together = int(min(max(work / (size * len(own)), 1), number))
+        found += (Bands(size, *ends, tuple(own)) for ends in runs_between(number, together))
+    return tuple(found)
+
+
+def _size_of_band(shape: Shape, scheme: Scheme) -> int:
+    """Return the number of elements in a band, in whole rows of blocks: all where blocks cover all rows."""
+    layout = scheme.layout(shape)
+    rows = layout.view_shape[0]
+    step = layout.block_shape[0]
+    of_rows = scheme.search is not None and scheme.search.run == 0
+    along_first = layout.block_shape[0] > 1 or len(layout.view_shape) == 1
+    if layout.grid_shape[0] == 1 or scheme.calibration.together or (of_rows and along_first):
+        return math.prod(shape)
+    of_row = math.prod(layout.view_shape[1:])
+    if len(layout.view_shape) == 1 and scheme.search is not None:
+        step *= scheme.search.run
+    return min(max(BAND // of_row // step, 1) * step, rows) * of_row
+
+
+def _parts_of(
+    x: Stored, bands: Bands, known: Known, threads: int | None
+) -> Iterator[tuple[int, tuple[Part, ...]]]:
+    """Yield the number of each band, and a part for each scheme; the band is read once for all of them."""
+    count = math.prod(known.seen)
+    # One that has room in memory is decoded there; any other is read where it lies for each scheme.
+    room = bands.size if not x.in_place and bands.size < min(count, _MOST_HELD_OF_BAND) else 0
+    buffer = np.empty(room, np.float32)
+    for number in range(bands.first, bands.stop):
+        start = number * bands.size
+        values = buffer[: count - start]
+        if isinstance(x, RawTensor) and room:
+            x.fill(values, start, threads=threads)
+        elif room:
+            values[:] = x.run(start, start + len(values))
+        parts = []
+        for scheme in bands.schemes:
+            of_rows = scheme.layout(known.seen).view_shape[1:]
+            shape = (min(bands.size, count - start) // math.prod(of_rows), *of_rows)
+            shape = known.seen if bands.size >= count else shape
+            held = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
+            band = held or Band(x, start, shape)
+            parts.append(measure_part(band, start, scheme, known, threads=threads))
+        yield number, tuple(parts)

@@ -1,0 +1,90 @@
+"""The bar at the bottom of a phone: the two decisions that change the picture most, and the way to the rest.
+
+Elsewhere the style hides it: the scheme's row has the same decisions and more.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.level_count import level_count
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import format_name
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.scheme_bar import (
+    button_words,
+    choices,
+    chosen,
+    offered_formats,
+    put_format,
+    set_granularity,
+    why_not,
+)
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import plain, say
+
+_BITS = "phone_bits"
+_SCALE = "phone_scale"
+
+
+def show_phone_bar(state: LabState) -> None:
+    """Show bits as a slider, the granularity, and the button that opens all settings."""
+    with st.container(key="phone_bar"):
+        _bits(state)
+        with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
+            _scale(state)
+            # It opens the scheme's row above this bar.
+            st.checkbox(say("phone.all"), key=sheet.KEY)
+
+
+def _family(state: LabState) -> tuple[NumberFormat, ...]:
+    """Return the formats that are alike but for their bits and can have the mode, the fewest first."""
+    now = state.scheme.number_format
+    alike = {
+        fmt.id: fmt
+        for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
+        if (fmt.family, fmt.signed) == (now.family, now.signed)
+        and state.scheme.with_format(fmt.id).mode == state.scheme.mode
+    }
+    return tuple(sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id)))
+
+
+def _bits(state: LabState) -> None:
+    family = _family(state)
+    now = state.scheme.number_format
+    with st.container(
+        key="phone_bits_line", horizontal=True, gap="small", wrap=False, vertical_alignment="center"
+    ):
+        st.markdown(f"**{plain(say('phone.bits', bits=now.bits))}**", width="content")
+        if len(family) > 1:
+            choose(
+                st.select_slider,
+                say("strip.bits"),
+                [fmt.id for fmt in family],
+                key=widgets.show(_BITS, now.id),
+                on_change=errors.safely(lambda: put_format(st.session_state[_BITS], "bits")),
+                format_func=format_name,
+                disabled=locked("scheme"),
+                label_visibility="collapsed",
+            )
+        st.markdown(plain(say("phone.levels", levels=f"{level_count(state.scheme):,}")), width="content")
+
+
+def _scale(state: LabState) -> None:
+    now = chosen(state)
+    # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
+    possible = {
+        name: each for name, each in choices(state).items() if name == now or why_not(state, each) is None
+    }
+    choose(
+        st.selectbox,
+        say("phone.scale"),
+        tuple(possible),
+        key=widgets.show(_SCALE, now),
+        on_change=errors.safely(lambda: set_granularity(choices(session.state())[st.session_state[_SCALE]])),
+        format_func=lambda name: button_words(state, name, possible[name]),
+        disabled=locked("scheme"),
+    )

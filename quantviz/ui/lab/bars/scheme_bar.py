@@ -1,0 +1,494 @@
+"""The row above the picture: the scheme, as a recipe or in its own decisions.
+
+Callbacks make a scheme from a widget's value; `errors.caught_beside` keeps the error of an invalid one.
+Choices that the convention's engine does not offer are left out or grey.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.arithmetic import Offer
+from quantviz.schemes.calibration import Given, ManualRange, MinMax
+from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.granularity import (
+    Flat,
+    Granularity,
+    PerBlock,
+    PerChannel,
+    PerGroup,
+    PerTensor,
+    Shape,
+    counted,
+    divisors,
+)
+from quantviz.schemes.scheme import MODES, Scheme
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.scheme_words import convention_name, format_name
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.changed_along import show_what_changed_along
+from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
+from quantviz.ui.lab.learning import explained
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import classroom, locked
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
+
+#: Integers are chosen by sign and bits, other formats by name.
+_INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+#: Sizes that are offered at most beyond the divisors.
+_LARGEST_SIZE = 4096
+
+
+def show_scheme(state: LabState) -> None:
+    """Show the recipe, number format, mode, and granularity; labels stand inside their controls."""
+    # The style depends on the number of controls, and on whether a phone shows them all.
+    room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
+    place = "sheet" if sheet.is_open() else "row"
+    with (
+        st.container(key=f"scheme_{room}_{place}"),
+        st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),
+    ):
+        if not classroom().projector:
+            show_recipe(state, more=_explained(state.scheme))
+        _number_format(state)
+        _mode(state)
+        _granularity(state)
+    # There in every run: the parts below it keep their place, and with it a key or a finger on them.
+    with st.container(key="reasons"):
+        _reasons(state)
+
+
+# ---- number format ------------------------------------------------------------------------------
+
+
+def offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
+    return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
+
+
+def _choice_of(fmt: NumberFormat) -> str:
+    """Return the entry of the first control that stands for a format."""
+    return next(
+        (name for name, signed in _INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed),
+        fmt.id,
+    )
+
+
+def _number_format(state: LabState) -> None:
+    fmt = state.scheme.number_format
+    offered = offered_formats(state.scheme.arithmetic.offer)
+    names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
+    choose(
+        st.selectbox,
+        say("strip.format"),
+        tuple(names),
+        key=widgets.show("format", _choice_of(fmt)),
+        on_change=errors.safely(_set_format),
+        format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
+        disabled=locked("scheme"),
+        width=132,
+    )
+    if fmt.family == "integer":
+        choose(
+            st.segmented_control,
+            say("strip.bits"),
+            [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
+            key=widgets.show("bits", fmt.bits),
+            required=True,
+            on_change=errors.safely(_set_bits),
+            format_func=str,
+            disabled=locked("scheme"),
+        )
+
+
+def _explained(scheme: Scheme) -> str:
+    """Return the help on format, bits and mode: their controls have no room for labels."""
+    fmt = scheme.number_format
+    told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
+    if len(possible_modes(scheme)) == 1:
+        told["mode"] += " " + _why_one_mode(scheme)
+    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in told.items())
+    return "\n\n".join(parts)
+
+
+def _format_help(fmt: NumberFormat) -> str:
+    """Return the help on the format, with a link to all its values."""
+    about = say(
+        "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
+    )
+    link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    return f"{say('strip.format_help')}\n\n{about} {link} ·"
+
+
+def put_format(format_id: str, control: str) -> None:
+    """Take another number format; an error is shown beside the `control`."""
+    with errors.caught_beside(control):
+        session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
+
+
+def _set_format() -> None:
+    scheme = session.state().scheme
+    name = st.session_state["format"]
+    of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
+    put_format(min(of_name, key=scheme.number_format.distance).id, "format")
+
+
+def _set_bits() -> None:
+    scheme = session.state().scheme
+    bits = st.session_state["bits"]
+    if bits is None:  # the control was replaced while it loaded
+        return
+    fmt = next(
+        fmt
+        for fmt in FORMATS.values()
+        if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits
+    )
+    put_format(fmt.id, "bits")
+
+
+# ---- mode ---------------------------------------------------------------------------------------
+
+
+def possible_modes(scheme: Scheme) -> tuple[str, ...]:
+    """Return the modes that its format can have and its convention offers."""
+    offered = scheme.arithmetic.offer.modes or MODES
+    return tuple(
+        mode
+        for mode in MODES
+        if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer")
+    )
+
+
+def _mode(state: LabState) -> None:
+    modes = possible_modes(state.scheme)
+    choose(
+        st.segmented_control,
+        say("strip.mode"),
+        modes,
+        key=widgets.show("mode", state.scheme.mode),
+        required=True,
+        on_change=errors.safely(_set_mode),
+        format_func=lambda name: say(f"modes.{name}.name"),
+        disabled=locked("scheme"),
+    )
+
+
+def _why_one_mode(scheme: Scheme) -> str:
+    if scheme.number_format.kind != "integer":
+        return plain(say("strip.integers_only", name=format_name(scheme.format)))
+    return plain(say("strip.not_offered_here", name=convention_name(scheme.arithmetic)))
+
+
+def _set_mode() -> None:
+    scheme = session.state().scheme
+    mode = st.session_state["mode"]
+    if mode is None:  # the control was replaced while it loaded
+        return
+    with errors.caught_beside("mode"):
+        session.adapt_scheme(scheme.with_mode(mode), "mode")
+
+
+# ---- one scale for … ----------------------------------------------------------------------------
+
+
+#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose
+#: cells are looked at one by one, and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and
+#: QLoRA's runs are.
+_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)}
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Controls of a granularity."""
+
+    #: Its buttons' names, and the start of each.
+    buttons: Callable[[LabState], Mapping[str, Granularity]]
+    #: The controls of its sizes.
+    sizes: Callable[[LabState], None] | None = None
+
+
+def _channels(state: LabState) -> Mapping[str, Granularity]:
+    axes = len(state.source.shape)
+    if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
+        return (
+            {"row": PerChannel(-2), "column": PerChannel(-1)}
+            if axes == 1
+            else {"row": PerChannel(0), "column": PerChannel(1)}
+        )
+    return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
+
+
+def _groups(state: LabState) -> Mapping[str, Granularity]:
+    axis = len(state.source.shape) - 1
+    return {
+        "group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))
+    }
+
+
+def _blocks(state: LabState) -> Mapping[str, Granularity]:
+    rows, cols = _sides(state.source.shape)
+    return {"block": PerBlock(*(_usual(state, PerBlock.id, divisors(side), side) for side in (rows, cols)))}
+
+
+def _flats(state: LabState) -> Mapping[str, Granularity]:
+    count = math.prod(state.source.shape)
+    return {"flat": Flat(_usual(state, Flat.id, _flat_sizes(state, strided=False), count))}
+
+
+def _sides(shape: Shape) -> Shape:
+    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+
+
+def choices(state: LabState) -> dict[str, Granularity]:
+    """Return the possible granularities by the name of the button, in the order of the buttons."""
+    return {
+        name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
+    }
+
+
+def chosen(state: LabState) -> str | None:
+    """Return the button that stands for the scheme's granularity."""
+    now = state.scheme.granularity
+    shape = state.source.shape
+    alike = {
+        name: each
+        for name, each in _KINDS[now.id].buttons(state).items()
+        if not any(each.shape_problems(shape, "pad"))
+    }
+    return next(
+        (name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)),
+        next(iter(alike), None),
+    )
+
+
+def why_not(state: LabState, granularity: Granularity) -> str | None:
+    """Return the reason why a granularity is not possible here; None where it is."""
+    shape = state.source.shape
+    convention = state.scheme.arithmetic
+    if not convention.offer.has_granularity(granularity, state.scheme.format):
+        return plain(say("strip.not_offered_here", name=convention_name(convention)))
+    if problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
+        return say("strip.one_axis") if len(shape) == 1 else say_error(problem)
+    return None
+
+
+def other_granularities(state: LabState) -> tuple[Granularity, ...]:
+    """Return the granularities in place of the present one: channels at first, which cost least, and where
+    there are none, or a scale is for less than the tensor already, all possible ones.
+    """
+    shape = state.source.shape
+    taken = (chosen(state), PerTensor.id)
+    possible = (each for name, each in choices(state).items() if name not in taken)
+    # A scale for each value is no quantization.
+    others = tuple(e for e in possible if why_not(state, e) is None and math.prod(e.block_shape(shape)) > 1)
+    channels = tuple(each for each in others if isinstance(each, PerChannel))
+    return channels if channels and isinstance(state.scheme.granularity, PerTensor) else others
+
+
+def _granularity(state: LabState) -> None:
+    now = chosen(state)
+    with st.container(
+        key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
+    ):
+        st.markdown(say("strip.granularity"), help=explained("granularity", say("strip.granularity_help")))
+        with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
+            for name, granularity in choices(state).items():
+                reason = why_not(state, granularity)
+                st.button(
+                    button_words(state, name, granularity),
+                    key=f"per_{name}",
+                    type="primary" if name == now else "secondary",
+                    disabled=(reason is not None and name != now) or locked("scheme"),
+                    help=reason or _help(state, name, granularity),
+                    on_click=errors.safely(set_granularity),
+                    args=(granularity,),
+                )
+    if sizes := _KINDS[state.scheme.granularity.id].sizes:
+        with st.container(key="sizes", horizontal=True, gap="small", width="content"):
+            sizes(state)
+
+
+def button_words(state: LabState, name: str, granularity: Granularity) -> str:
+    """Return a button's label."""
+    return (
+        plain(say_axis(state.source, granularity.axis, "button"))
+        if isinstance(granularity, PerChannel)
+        else say(f"strip.per_{name}")
+    )
+
+
+def _help(state: LabState, name: str, granularity: Granularity) -> str:
+    if isinstance(granularity, PerChannel):
+        each = say_axis(state.source, granularity.axis, "each")
+        return f"{plain(say('strip.per_axis_help', each=each))} `axis={granularity.axis}`"
+    axis = getattr(granularity, "axis", None)
+    return plain(say(f"strip.per_{name}_help")) + (f" `axis={axis}`" if axis is not None else "")
+
+
+def set_granularity(granularity: Granularity) -> None:
+    if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
+        return
+    now = session.state().scheme
+    with errors.caught_beside("strip"):
+        # A range set by hand is for the blocks as they were: other ones begin with their own range.
+        own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
+        session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
+
+
+# ---- the sizes of blocks ------------------------------------------------------------------------
+
+
+def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
+    choose(
+        st.selectbox,
+        label,
+        sorted({*sizes, now}),
+        key=widgets.show(key, now),
+        on_change=errors.safely(_set_size),
+        args=(key,),
+        disabled=locked("scheme"),
+        width=76,
+    )
+
+
+def _set_size(key: str) -> None:
+    """Change one field of the granularity. The others are the state's, not those of controls that may still
+    show another tensor's.
+    """
+    kind, _, field = key.partition("_")
+    now = session.state()
+    granularity = now.scheme.granularity
+    if granularity.id == _SIZED[kind].id:
+        chosen = st.session_state[key]
+        value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
+        wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
+        with errors.caught_beside("strip"):
+            session.put_scheme(granularity=_fitted(now, wanted))
+
+
+def _fitted(state: LabState, wanted: Granularity) -> Granularity:
+    """Return the nearest that is offered."""
+    if isinstance(wanted, PerGroup):
+        return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
+    if isinstance(wanted, Flat):
+        sizes = _flat_sizes(state, strided=wanted.strided)
+        return Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided)
+    return wanted
+
+
+def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
+    """Return the sizes of blocks along a `length` that are offered and fit."""
+    convention = state.scheme.arithmetic
+    whole = divide or convention.tail not in ("short", "pad")
+    beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
+    offered = convention.offer.sizes_of(state.scheme.format) or {*(divisors(length)[1:] or [1]), *beyond}
+    return sorted(size for size in offered if not whole or length % size == 0)
+
+
+def _group_sizes(state: LabState, axis: int) -> list[int]:
+    return _sizes(state, state.source.shape[axis], divide=False)
+
+
+def _flat_sizes(state: LabState, *, strided: bool) -> list[int]:
+    return _sizes(state, math.prod(state.source.shape), divide=strided)
+
+
+def _group_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    shape = state.source.shape
+    assert isinstance(granularity, PerGroup)
+    axis = granularity.axis % len(shape)
+    _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)
+    if len(shape) > 1:
+        choose(
+            st.selectbox,
+            say("strip.along"),
+            range(len(shape)),
+            key=widgets.show("group_axis", axis),
+            on_change=errors.safely(_set_size),
+            args=("group_axis",),
+            format_func=lambda i: say_axis(state.source, i, "along"),
+            disabled=locked("scheme"),
+            width=100,
+        )
+
+
+def _block_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    assert isinstance(granularity, PerBlock)
+    rows, cols = _sides(state.source.shape)
+    _size_control(say("strip.block_rows"), divisors(rows), "block_rows", granularity.rows)
+    _size_control(say("strip.block_cols"), divisors(cols), "block_cols", granularity.cols)
+
+
+def _flat_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    assert isinstance(granularity, Flat)
+    sizes = _flat_sizes(state, strided=granularity.strided)
+    _size_control(say("strip.flat_size"), sizes, "flat_size", granularity.size)
+    convention = state.scheme.arithmetic
+    # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
+    if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
+        return
+    choose(
+        st.selectbox,
+        say("strip.taken"),
+        (False, True),
+        key=widgets.show("flat_strided", granularity.strided),
+        on_change=errors.safely(_set_size),
+        args=("flat_strided",),
+        format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
+        help=say("strip.taken_help"),
+        disabled=locked("scheme"),
+        width=100,
+    )
+
+
+def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
+    """Return the size for a new choice: at most the usual one, and smaller than the whole axis where it can
+    be; the usual one where there is none.
+    """
+    size = _USUAL[kind][state.large]
+    fitting = [n for n in sizes if n <= size] or sizes[:1]
+    smaller = [n for n in fitting if 1 < n < length]
+    return (smaller or fitting or [size])[-1]
+
+
+#: The granularity whose field a control of sizes sets, by the beginning of the control's key.
+_SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
+    {"group": PerGroup, "block": PerBlock, "flat": Flat}
+)
+#: Controls of each granularity, by its id, in the order of the buttons.
+_KINDS: Mapping[str, _Kind] = MappingProxyType(
+    {
+        PerTensor.id: _Kind(lambda state: {"tensor": PerTensor()}),
+        PerChannel.id: _Kind(_channels),
+        PerGroup.id: _Kind(_groups, _group_size),
+        PerBlock.id: _Kind(_blocks, _block_size),
+        Flat.id: _Kind(_flats, _flat_size),
+    }
+)
+
+
+# ---- reasons ------------------------------------------------------------------------------------
+
+
+def _reasons(state: LabState) -> None:
+    """Show in one line why buttons are grey, the further changes of a choice, and the error of a setting."""
+    show_lock("scheme")
+    if len(state.source.shape) == 1:
+        st.caption(say("strip.one_axis"))
+    show_what_changed_along(state)
+    refuse_recipe(state)
+    for control in ("format", "bits", "mode", "strip"):
+        if control in errors.input_errors():
+            st.error(say_error(errors.input_errors()[control]))

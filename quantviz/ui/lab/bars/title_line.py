@@ -1,0 +1,164 @@
+"""The title line: the place in the tensor, down to the cell, the hint, and Share, undo, redo and the rest."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import streamlit as st
+
+from quantviz.checkpoints.offered import as_link
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.state import LabState
+from quantviz.ui.components.cell import show_cell_inputs
+from quantviz.ui.components.lesson_place import go
+from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.picture.navigation import block_words
+from quantviz.ui.shell import errors, origin, session, undo
+from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.origin import LessonStep
+from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell.words import language, plain, say
+
+#: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
+_LONGEST_NAME = 40
+
+
+def tensor_name(state: LabState) -> str:
+    """Return the tensor's name: of the scenario it began as, or of its source."""
+    name = origin.scenario(session.state())
+    return (
+        say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
+    )
+
+
+def show_title(state: LabState) -> tuple[Any, Any]:
+    """Show the line, and return the places of the contents of *Share* and *More*, None where a teacher has
+    hidden all: they are filled once the tensor is there.
+    """
+    share = more = None
+    with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
+            _model_crumb(state)
+            _crumbs(state)
+        with st.container(key="cell_sheet" if sheet.is_open() else "cell_place"):
+            show_cell_inputs(state)
+        st.markdown(plain(_hint(state)), width="stretch")
+        with st.container(
+            key="title_actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
+        ):
+            way_back = origin.way_back(state)
+            if way_back:
+                _back_to_the_lesson(way_back)
+            if visible("actions") or visible("below"):
+                share = st.popover(say("lab.share"), key="share", type="primary")
+            if visible("actions"):
+                _history_buttons()
+            if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
+                more = st.popover(
+                    say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
+                )
+    return share, more
+
+
+def _model_crumb(state: LabState) -> None:
+    """Lead back to the map of the model that the tensor is of."""
+    file = state.source.original.checkpoint
+    if classroom().hidden or classroom().locked or not (origin.is_from_map(state) or file):
+        return
+    st.page_link(
+        "pages/explore/checkpoints.py",
+        label=say("lab.model"),
+        query_params={"f": as_link(file)} if file else None,
+        help=say("lab.model_help"),
+    )
+
+
+def _crumbs(state: LabState) -> None:
+    """Show the way from the page to the block; the cell's own place follows as inputs."""
+    name = tensor_name(state)
+    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
+    st.html(
+        f'<h1 class="qv-crumbs"><span class="qv-page">{html.escape(say("pages.lab"))}</span>'
+        f'<bdi title="{html.escape(name)}"><b>{html.escape(short)}</b></bdi>'
+        f'<span class="qv-block">{html.escape(_block(state))}</span></h1>'
+    )
+
+
+def _block(state: LabState) -> str:
+    """Return the place of the cell's block in words, by the axes in view."""
+    shape = state.source.shape
+    if state.scheme.problems(shape):
+        return ""
+    layout = state.scheme.layout(shape)
+    if layout.block_count == 1:
+        return say("lab.one_block")
+    block = layout.block_of(state.cell, shape)
+    if layout.view_shape != shape:  # a run of the flattened tensor
+        return say("lab.run", number=", ".join(map(str, block)))
+    return block_words(layout, shape, state.view, block)
+
+
+def _hint(state: LabState) -> str:
+    """Return the hint on what to look for; after a change of scheme or tensor, as one on the start.
+
+    It is empty where a teacher has hidden or locked something; in the Lab opened from a lesson's step, it
+    names that step.
+    """
+    if classroom().hidden or classroom().locked:
+        return ""
+    step = origin.lesson_step(state)
+    if step:
+        return say("lab.from_lesson", step=step.step + 1, lesson=_lesson_title(step.lesson))
+    name = origin.scenario(session.state())
+    if name is None:
+        return say("lab.hint")
+    look = say(f"scenarios.{name}.look")
+    if state.source.edits:
+        return say("lab.edited", look=look)
+    return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
+
+
+def _lesson_title(name: str) -> str:
+    from quantviz.teaching.lessons import lessons
+    from quantviz.teaching.lessons.model import Lesson
+
+    found = lessons(language()).get(name)
+    return found.title if isinstance(found, Lesson) else name
+
+
+def _back_to_the_lesson(step: LessonStep) -> None:
+    st.button(
+        say("lab.back_to_lesson"),
+        key="back_to_lesson",
+        on_click=errors.safely(_go_back),
+        args=(step,),
+        help=say("lab.back_to_lesson_help", step=step.step + 1),
+    )
+
+
+def _go_back(step: LessonStep) -> None:
+    go(step.lesson, step.step)
+    turn_to("pages/learn/lessons.py")
+
+
+def _history_buttons() -> None:
+    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    for name, act, possible in (
+        ("undo", session.undo_step, undo.can_undo()),
+        ("redo", session.redo_step, undo.can_redo()),
+    ):
+        st.button(
+            say(f"lab.{name}"),
+            key=name,
+            icon=f":material/{name}:",
+            on_click=errors.safely(act),
+            disabled=not possible,
+            help=say(f"lab.{name}_help"),
+        )

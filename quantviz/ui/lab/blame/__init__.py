@@ -1,0 +1,1 @@
+"""The tab Blame of the Lab's stage."""

@@ -1,0 +1,1 @@
+"""The tab Compare of the Lab's stage: schemes, recipes and engines."""

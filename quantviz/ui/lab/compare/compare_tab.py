@@ -1,0 +1,209 @@
+"""The tab Compare: the best recipe for as few bits, A, B and more, engines, and all recipes."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.analysis.better_schemes import gain_db, is_by_inputs
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
+from quantviz.lab.state import LabState
+from quantviz.schemes.recipes import RECIPES, current_recipe
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import (
+    TABLE_AND_PLOT,
+    columns_shown,
+    held_column,
+    is_phone,
+    line_height,
+    table_height,
+)
+from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.lab.bars.engine_controls import group_of
+from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
+from quantviz.ui.lab.compare.rate_plot import show_rate_plot
+from quantviz.ui.lab.picture.navigation import clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
+from quantviz.ui.lab.tensor import heavy_fact
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+#: Whether the recipes are measured on all values of a large tensor.
+_EXACT = "recipes_exact"
+#: Recipes that are seen at once: as many as stand beside the plot and its captions.
+_LINES = 20
+_LINES_ON_PHONE = 8
+
+
+def show_compare(
+    study: Study,
+    state: LabState,
+    compared: compared_engines.Shown | None,
+    sentence: Any,
+    action: Any,
+    body: Any,
+) -> None:
+    """Show the comparisons that a teacher has not hidden: the chosen one first, since all recipes take
+    longer.
+    """
+    # Clear the last tab's sentence before all recipes are tried.
+    told = sentence.empty()
+    use = action.empty()
+    with body:
+        with st.container(key="compare_actions", horizontal=True, gap="small"):
+            if visible("actions"):
+                compared_schemes.show_choices(state)
+            engine_comparison.show_button(state)
+        answered = visible("compare") and compared_schemes.show_compared_schemes(state, told, use)
+        if compared:
+            show_engines(compared, state)
+        if not visible("recipes"):
+            return
+        with st.container(key="recipes"):
+            if answered:
+                # The tab's sentence is taken: this one stands above the table.
+                told = st.empty()
+                use = st.empty()
+            found = recipe_rows_of(state)
+            # The present scheme is measured on the same values.
+            now = next((row for row in found if row.id == CURRENT), row_of(study.measured))
+            rows = tuple(row for row in found if row.id != CURRENT)
+            _answer(rows, now, state, told, use)
+            _recipes(rows, study, state)
+
+
+def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
+    """Show the results of other engines."""
+    with st.container(key="compare"):
+        engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
+
+
+def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
+    """Show the best recipe of no more bits than now, and offer it; and the smallest that is enough. Recipes
+    that no kernel runs are left out.
+    """
+    from quantviz.figures.recipe_plot import answer_sentence
+
+    rows = tuple(row for row in rows if not is_by_inputs(row.scheme, state.source.shape))
+    best = best_within(rows, now.scheme.number_format.bits)
+    gain = gain_db(best.sqnr_db if best else None, now.sqnr_db)
+    told = say("stage.compare.none", bits=now.scheme.number_format.bits)
+    if best is not None and gain:
+        told = say(
+            "stage.compare.best",
+            name=say_recipe(best.id, state.source),
+            gain=number(gain, 2, signed=True),
+            code=best.scheme.number_format.bits,
+            bits=f"{best.bits:.4g}",
+        )
+    enough = answer_sentence(answer(rows), language(), state.source.axes)
+    share = min((row.share for row in rows if row.fits), default=1.0)
+    of_a_part = say("recipes.of_a_part", share=f"{100 * share:.2g}") if share < 1 else ""
+    with sentence:
+        st.markdown(plain(sentences(told, enough, of_a_part)))
+    if best is None or not gain:
+        return
+    with action:
+        st.button(
+            say("stage.compare.use"),
+            key="recipe_use",
+            on_click=errors.safely(_take),
+            args=(best.id,),
+            disabled=locked("scheme"),
+            help=say("room.locked") if locked("scheme") else None,
+        )
+
+
+def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
+    """Show the recipes on this very tensor; a click loads one."""
+    if locked("scheme"):
+        show_lock("scheme")
+    else:
+        st.caption(say("recipes.how"))
+    if state.large:
+        st.toggle(say("recipes.exact"), key=_EXACT, help=say("recipes.exact_help", count=len(RECIPES)))
+    table, plot = st.columns(TABLE_AND_PLOT, gap="small")
+    with table:
+        _table(rows, state)
+    with plot:
+        show_rate_plot(study, state, rows)
+    show_refused((say_recipe(row.id, state.source), row.problem) for row in rows)
+
+
+def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
+    """Return the rows of this tensor: computed once for it; of a large one measured on a part of it, until
+    all values are requested.
+    """
+    from quantviz.analysis.sampled_part import sampled_rows
+
+    source = state.source
+    scheme = state.scheme
+    sampled = state.large and not st.session_state.get(_EXACT)
+    make = sampled_rows if sampled else recipe_rows
+    with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
+        rows = heavy_fact(
+            source,
+            f"recipes {'of a part ' if sampled else ''}{scheme.nonfinite}",
+            partial(make, current=scheme),
+        )
+    now = current_recipe(scheme, source.shape)
+    return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
+
+
+def _name(row: RecipeRow, state: LabState) -> str:
+    """Return a recipe's name, and that no kernel runs it where none does."""
+    name = say_recipe(row.id, state.source)
+    if not is_by_inputs(row.scheme, state.source.shape):
+        return name
+    return say("recipes.no_kernel", name=name)
+
+
+def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
+    fitting = [row for row in rows if not row.problem]
+    columns: dict[str, list[Any]] = {
+        "group": [group_of(row.id) for row in fitting],
+        "name": [_name(row, state) for row in fitting],
+        "bits": [row.bits for row in fitting],
+        "sqnr_db": [row.sqnr_db for row in fitting],
+        "zeroed": [100 * row.zeroed_share for row in fitting],
+        "mse": [row.mse for row in fitting],
+    }
+    width = bridge_width(BRIDGE_KEY)
+    st.dataframe(
+        columns,
+        key="recipe_table",
+        column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width, beside_plot=True),
+        hide_index=True,
+        on_select="ignore" if locked("scheme") else errors.safely(lambda: _load([row.id for row in fitting])),
+        selection_mode="single-cell",
+        row_height=line_height(width),
+        height=table_height(min(len(fitting), _LINES_ON_PHONE if is_phone(width) else _LINES), width),
+        column_config={
+            "group": st.column_config.TextColumn(say("recipes.group"), width=80),
+            "name": held_column(say("recipes.name"), 168, 172, width),
+            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
+            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
+            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),
+            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width=72),
+        },
+        alt=say("recipes.table_alt"),
+    )
+
+
+def _load(ids: list[str]) -> None:
+    """Load the recipe whose cell was clicked."""
+    line = clicked_line("recipe_table", len(ids))
+    if line is not None:
+        _take(ids[line])
+
+
+def _take(recipe_id: str) -> None:
+    session.change(scheme=RECIPES[recipe_id].replace(nonfinite=session.state().scheme.nonfinite))

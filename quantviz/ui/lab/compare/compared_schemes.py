@@ -1,0 +1,381 @@
+"""A, B and more: schemes compared on the Lab's tensor, and the one of smaller error in each part."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+
+from quantviz.analysis.recipe_ranking import priced_bits
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import MOST_HELD, LabState
+from quantviz.schemes.conventions import CONVENTION_GROUPS
+from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
+from quantviz.schemes.recipes import RECIPES, current_recipe
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.choice import choose, widen_list
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import columns_shown, held_column, line_height, table_height
+from quantviz.ui.components.scheme_words import convention_option, part_words
+from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
+from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
+from quantviz.ui.lab.tensor import heavy_fact
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import number as shown
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
+
+if TYPE_CHECKING:
+    from quantviz.analysis.scheme_comparison import SchemeComparison
+
+_ADD = "contest_add"
+_KEPT = "contest_kept"
+_TABLE = "contest_table"
+_OPEN = "contest_open"
+_PARTS = "contest_parts"
+#: Before an engine's id among the schemes to add; no recipe's id has it.
+_ENGINE = "engine."
+#: Most schemes whose clearest win is named.
+_MOST_TOLD = 3
+
+
+# ---- the compared schemes ------------------------------------------------------------------------
+
+
+def show_choices(state: LabState) -> None:
+    """Show the button that remembers the present scheme, and the box that adds another."""
+    held = state.remembered
+    full = len(state.remembered) >= MOST_HELD
+    if state.scheme in held:
+        label = say("contest.remembered", letter=_letter(held.index(state.scheme)))
+    else:
+        label = say("contest.remember", letter=_letter(min(len(held), MOST_HELD - 1)))
+    st.button(
+        label,
+        key="set_baseline",
+        on_click=errors.safely(session.remember),
+        args=((*held, state.scheme),),
+        disabled=full or state.scheme in held,
+        help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
+    )
+    if not full:
+        offered = _addable(state)
+        widen_list(say("contest.add"))
+        choose(
+            st.selectbox,
+            say("contest.add"),
+            offered,
+            key=widgets.show(_ADD, None),
+            index=None,
+            placeholder=say("contest.add_placeholder"),
+            on_change=errors.safely(_add),
+            format_func=lambda name: _addable_words(name, state),
+            filter_mode="contains",
+            label_visibility="collapsed",
+            width=260,
+        )
+
+
+def _addable(state: LabState) -> dict[str, Scheme]:
+    """Return further schemes to compare with the present one: recipes, and its own under other engines."""
+    offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
+    for name in (name for group in CONVENTION_GROUPS.values() for name in group):
+        try:
+            offered[_ENGINE + name] = state.scheme.replace(convention=name)
+        except QuantVizError:
+            # The engine does not offer this scheme.
+            continue
+    there = state.contenders
+    shape = state.source.shape
+    return {
+        name: scheme for name, scheme in offered.items() if scheme not in there and not scheme.problems(shape)
+    }
+
+
+def _addable_words(name: str, state: LabState) -> str:
+    if name.startswith(_ENGINE):
+        engine = convention_option(name.removeprefix(_ENGINE))
+        return say("contest.same_under", engine=engine)
+    return say_recipe(name, state.source)
+
+
+def _add() -> None:
+    """Hold a scheme against the others; the first is held against the present one, which becomes A."""
+    state = session.state()
+    name = st.session_state[_ADD]
+    if name is not None:
+        session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
+        # Open the comparison for the added scheme, also where that takes a while.
+        st.session_state[_OPEN] = True
+
+
+def _answering(scheme: Scheme, state: LabState) -> Scheme:
+    """Return a scheme with the present one's choice for NaN and Inf, unless it has one of its own: a scheme
+    that refuses them could not be compared with one that does not.
+    """
+    return scheme if scheme.nonfinite != "refuse" else scheme.replace(nonfinite=state.scheme.nonfinite)
+
+
+def _letter(number: int) -> str:
+    return string.ascii_uppercase[number]
+
+
+def _name(scheme: Scheme, state: LabState) -> str:
+    """Return a recipe's name, or format and granularity in words, with all unusual settings."""
+    recipe = current_recipe(scheme, state.source.shape)
+    if recipe:
+        return say_recipe(recipe, state.source)
+    usual = Scheme("int8")
+    told = ["format", "granularity"] + [
+        name
+        for name in ("mode", "calibration", "convention")
+        if getattr(scheme, name) != getattr(usual, name)
+    ]
+    return " · ".join(part_words(scheme, name, state.source) for name in told)
+
+
+def _names(state: LabState) -> tuple[str, ...]:
+    """Return the names of the compared schemes."""
+    return tuple(_name(each, state) for each in state.contenders)
+
+
+# ---- the comparison ------------------------------------------------------------------------------
+
+
+def show_compared_schemes(state: LabState, sentence: Any, action: Any) -> bool:
+    """Show the scheme of smaller error in each part, and the result of each scheme, once there are two: the
+    answer in `sentence`, and in `action` the button that takes the best. Return whether there was an answer.
+    """
+    if len(state.contenders) < 2:
+        return False
+    with st.container(key="contest"):
+        _show_kept(state)
+        if not (visible("error") and visible("x_hat")):
+            return False
+        if state.large and not st.toggle(say("contest.show"), key=_OPEN):
+            return False
+        schemes = tuple(_answering(each, state) for each in state.contenders)
+        names = _names(state)
+        with st.container(key="contest_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
+            beside = choose_beside(names)
+            parts = _asked_for(state)
+        try:
+            found = _compared(state, schemes, parts)
+        except QuantVizError as problem:
+            st.warning(say_error(problem))
+            return False
+        sentence.markdown(plain(_sentence(found, state, parts)))
+        _offer_best(found, state, action)
+        show_schemes_beside(found, state, names, beside, _granularities(state).get(parts))
+        _show_table(found, state)
+        forms = ", ".join(f'"{each}"' for each in schemes)
+        st.caption(f"`qv.compare_schemes(x, [{forms}]).table()`")
+    return True
+
+
+def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
+    """Offer the scheme of the highest SQNR, where it is not the present one."""
+    best = max(range(len(found.measured)), key=lambda k: found.measured[k].metrics["sqnr_db"])
+    if state.contenders[best] == state.scheme:
+        return
+    with action:
+        st.button(
+            say("contest.take", letter=_letter(best)),
+            key="contest_take",
+            on_click=errors.safely(lambda scheme: session.change(scheme=scheme)),
+            args=(state.contenders[best],),
+            disabled=locked("scheme"),
+            help=say("room.locked") if locked("scheme") else None,
+        )
+
+
+def _show_kept(state: LabState) -> None:
+    """Show the remembered schemes; a tap on one drops it."""
+    held = dict(zip(map(str, state.remembered), state.remembered, strict=True))
+    if not held or not visible("actions"):
+        return
+    words = {
+        form: say("contest.name", letter=_letter(k), name=_name(scheme, state))
+        for k, (form, scheme) in enumerate(held.items())
+    }
+    choose(
+        st.pills,
+        say("contest.drop_how"),
+        tuple(held),
+        selection_mode="multi",
+        key=widgets.show(_KEPT, list(held)),
+        on_change=errors.safely(_keep),
+        format_func=lambda form: plain(words[form]),
+    )
+
+
+def _keep() -> None:
+    forms = st.session_state[_KEPT]
+    session.remember(each for each in session.state().remembered if str(each) in forms)
+
+
+def _asked_for(state: LabState) -> str:
+    """Return the kind of parts with a winner each: cells, rows, columns or blocks."""
+    offered = ("cells", *_granularities(state))
+    chosen = choose(
+        st.segmented_control,
+        say("contest.parts"),
+        offered,
+        key=widgets.show(_PARTS, st.session_state.get(_PARTS) or "cells"),
+        required=True,
+        format_func=lambda name: say(f"contest.part.{name}"),
+        label_visibility="collapsed",
+    )
+    return str(chosen)
+
+
+def _granularities(state: LabState) -> Mapping[str, Granularity]:
+    """Return further parts with a winner each: channels, and of a small tensor the scheme's own blocks."""
+    from quantviz.analysis.scheme_comparison import MOST_CELLS
+
+    rows = state.view.rows
+    cols = state.view.cols
+    own = state.scheme.granularity
+    found: dict[str, Granularity] = (
+        {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
+    )
+    small = math.prod(state.source.shape) <= MOST_CELLS
+    return found | {"blocks": own} if small and not isinstance(own, (PerTensor, PerChannel)) else found
+
+
+def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> SchemeComparison:
+    """Return the comparison: computed once for a tensor, its schemes and parts."""
+    from quantviz.analysis.scheme_comparison import compare_schemes
+
+    granularity = _granularities(state).get(parts)
+    with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
+        return heavy_fact(
+            state.source,
+            f"contest {granularity} {' '.join(map(str, schemes))}",
+            partial(compare_schemes, schemes=schemes, parts=granularity),
+        )
+
+
+def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
+    """Return the sentence on the winners: each scheme's share of parts, largest first, and the clearest."""
+    # Of a large tensor the map has pixels, but the cells are counted all the same.
+    of_cells = parts == "cells"
+    wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)
+    shares = sorted(enumerate(wins), key=lambda each: -each[1])
+    told = [
+        say(
+            "contest.wins" if k == 0 else "contest.wins_too",
+            letter=_letter(number),
+            share=_percent(share),
+            **({"of": say(f"contest.of.{parts}")} if k == 0 else {}),
+        )
+        for k, (number, share) in enumerate(shares)
+    ]
+    if ties > 0:
+        told.append(say("contest.ties", share=_percent(ties)))
+    # A scheme may win some cells and yet no pixel of many.
+    furthest = [
+        _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
+    ]
+    where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
+    return sentences(f"{say('contest.between').join(told)}{say('contest.end')}", where)
+
+
+def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:
+    """Return the part where a scheme is furthest ahead, and its lead, in words."""
+    lead = np.where(found.winner == number, found.lead, -1.0)
+    at = np.unravel_index(int(lead.argmax()), lead.shape)
+    if found.row_edges is not None and found.col_edges is not None:
+        # Rows of the last axis, one after the other.
+        place = f"{_span(found.row_edges, at[0], 'row')} × {_span(found.col_edges, at[1], 'column')}"
+    elif parts == "cells":
+        place = say("blame.one.cell", what=f"({', '.join(str(int(each)) for each in at)})")
+    elif parts == "blocks":
+        assert found.parts is not None
+        layout = found.parts.layout(found.shape, "short")
+        place = block_words(layout, found.shape, state.view, tuple(map(int, at)))
+    else:
+        place = say({"rows": "blame.one.row", "columns": "blame.one.column"}[parts], what=int(max(at)))
+    return say("contest.furthest_one", letter=_letter(number), place=place, lead=shown(lead[at], 3))
+
+
+def _span(edges: Any, k: Any, kind: str) -> str:
+    first = int(edges[k])
+    last = int(edges[k + 1]) - 1
+    if first == last:
+        return say(f"blame.one.{kind}", what=first)
+    return say(f"blame.many.{kind}", what=f"{first}–{last}")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"
+
+
+# ---- the table ------------------------------------------------------------------------------------
+
+
+def _show_table(found: SchemeComparison, state: LabState) -> None:
+    schemes = state.contenders
+    shape = state.source.shape
+    table = found.table()
+    bits = [priced_bits(each, shape) for each in schemes]
+    names = [say("contest.name", letter=_letter(k), name=name) for k, name in enumerate(_names(state))]
+    columns: dict[str, list[Any]] = {
+        "name": [
+            say("contest.now", name=name) if each == state.scheme else name
+            for name, each in zip(names, schemes, strict=True)
+        ],
+        "cells": [100 * share for share in found.cell_shares],
+    }
+    for column, tile in (("sqnr_db", "sqnr"), ("mse", "mse")):
+        if visible(f"tiles.{tile}"):
+            columns |= {name: table[name].tolist() for name in (column, f"{column}_minus_a")}
+    if visible("tiles.bits"):
+        columns |= {"bits": bits, "bits_minus_a": [each - bits[0] for each in bits]}
+    formats = {
+        "sqnr_db": "%.2f",
+        "sqnr_db_minus_a": "%+.2f",
+        "mse": "%.4g",
+        "mse_minus_a": "%+.3g",
+        "bits": "%.3f",
+        "bits_minus_a": "%+.3f",
+        "cells": "%.1f %%",
+    }
+    width = bridge_width(BRIDGE_KEY)
+    st.dataframe(
+        columns,
+        key=_TABLE,
+        column_order=columns_shown(columns, ("name", "sqnr_db", "cells"), width),
+        hide_index=True,
+        on_select="ignore" if locked("scheme") else errors.safely(lambda: _take_line(schemes)),
+        selection_mode="single-cell",
+        row_height=line_height(width),
+        height=table_height(len(schemes), width),
+        column_config={
+            name: _column_form(name, formats[name])
+            if name in formats
+            else held_column(say(f"contest.columns.{name}"), 160, 172, width)
+            for name in columns
+        },
+        alt=say("contest.table_alt"),
+    )
+    if not locked("scheme"):
+        st.caption(say("contest.table_how"))
+
+
+def _column_form(name: str, form: str) -> Any:
+    """Return the form of a column of numbers."""
+    width = 88 if name.startswith("mse") else 68
+    return st.column_config.NumberColumn(say(f"contest.columns.{name}"), format=form, width=width)
+
+
+def _take_line(schemes: tuple[Scheme, ...]) -> None:
+    line = clicked_line(_TABLE, len(schemes))
+    if line is not None:
+        session.change(scheme=schemes[line])

@@ -1,0 +1,199 @@
+"""The first cells in which engines differ, and the rule that made the selected one differ."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.ui.components.scheme_words import field_name, value_words
+from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, lit_cells, rule_name
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import number, plain, say, sentences
+
+if TYPE_CHECKING:
+    from quantviz.analysis.engine_comparison import Reason
+
+
+#: Differing cells of a pair that are listed.
+_LISTED = 6
+
+
+def show_differing_cells(shown: Shown, state: LabState) -> None:
+    """Show the first cells that differ, as buttons that select them; those whose codes differ come first."""
+    import torch
+
+    codes = lit_cells(shown.kept, shown.present, shown.other, "code")
+    places = torch.cat([torch.nonzero(codes), torch.nonzero(shown.lit & ~codes)])[:_LISTED]
+    if not len(places):
+        return
+    st.markdown(plain(say("compare.cells")))
+    with st.container(key="compare_cells", gap=None):
+        for at, place in enumerate(tuple(map(int, place)) for place in places):
+            found = _reason(shown, place)
+            if found is not None:
+                st.button(
+                    _line(shown, found[1], engine_name(found[0]) if shown.other is None else ""),
+                    key=f"compare_cell_{at}",
+                    type="primary" if place == state.cell else "secondary",
+                    on_click=errors.safely(_select),
+                    args=(place,),
+                    width="stretch",
+                )
+
+
+def _select(place: tuple[int, ...]) -> None:
+    now = session.state()
+    session.look(now.view.showing(place, now.source.shape), place)
+
+
+def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
+    """Return the convention that the present one differs from in this cell, and the reason: the chosen one,
+    else the first; None where all agree.
+    """
+    from quantviz.analysis.engine_comparison import why
+
+    own = shown.comparison.results[shown.present]
+    others = shown.others if shown.other is None else (shown.other,)
+    for wanted in (1, 0):  # another code is worth more than another value
+        for other in others:
+            result = shown.comparison.results[other]
+            differs = result.q[place] != own.q[place] if wanted else result.x_hat[place] != own.x_hat[place]
+            if bool(differs):
+                kept = shown.kept.reasons
+                if (other, place) not in kept:
+                    kept[other, place] = why(shown.comparison, shown.present, other, place)
+                return other, kept[other, place]
+    return None
+
+
+def _line(shown: Shown, reason: Reason, engine: str) -> str:
+    """Return a cell in one line, the other side called by its `engine`: first the values that differ, as far
+    as they may be shown.
+    """
+    one = reason.one
+    other = reason.other
+    parts = [f"({', '.join(map(str, reason.index))})"]
+    differs = "q" if reason.what == "code" and visible("q") else "x_hat"
+    if visible(differs):
+        mine, theirs = (
+            [_stands_for(shown, why.q) for why in (one, other)]
+            if differs == "q"
+            else _told_apart(one.x_hat, other.x_hat)
+        )
+        parts.append(f"{say(f'panels.field.{differs}')} {mine} | {f'{engine} ' if engine else ''}{theirs}")
+    parts += [say("compare.x", x=number(one.x, 6)), rule_name(reason.fields)]
+    return plain(" · ".join(parts)) + (f" · **{plain(say('compare.tie'))}**" if reason.tie else "")
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Return two float32 numbers with as many digits as it takes to see which is which.
+
+    >>> _told_apart(-2.31589627, -2.31589603), _told_apart(3.5, 7.0)
+    (('−2.3158963', '−2.315896'), ('3.5', '7'))
+    """
+    digits = next((digits for digits in range(4, 9) if number(one, digits) != number(other, digits)), 9)
+    return number(one, digits), number(other, digits)
+
+
+def _stands_for(shown: Shown, code: int) -> str:
+    """Return a code by its number, or in a format that is no integers by its value before any scale."""
+    fmt = shown.comparison.results[shown.present].scheme.number_format
+    value = float(fmt.value(code))
+    if fmt.kind == "integer":
+        return number(code, 9)
+    if value == 0 and math.copysign(1, value) < 0:
+        return "−0"
+    return number(value, 5)
+
+
+def show_difference(shown: Shown, state: LabState) -> None:
+    """Show why the selected cell differs, with both sides' numbers."""
+    found = _reason(shown, state.cell)
+    place = ", ".join(map(str, state.cell))
+    if found is None:
+        st.markdown(plain(say("compare.alike", place=place)))
+        return
+    other, reason = found
+    engines = [engine_name(name) for name in (shown.present, other)]
+    told = [] if reason.what == "code" else [say("compare.code_same")]
+    told += [say("compare.together")] if len(reason.fields) > 1 else []
+    for name, (mine, theirs) in reason.fields.items():
+        first = value_words(name, mine)
+        second = value_words(name, theirs)
+        told.append(
+            say(
+                "compare.turn",
+                field=field_name(name),
+                one=engines[0],
+                mine=first,
+                other=engines[1],
+                theirs=second,
+            )
+        )
+    told += _ties(reason)
+    names = ["", *(say(f"compare.{name}") for name in ("before", "rounding", "code", "x_hat", "lines"))]
+    rows = [_side(shown, reason, side, engines[side], names) for side in (0, 1)]
+    head = "".join(f"<th>{html.escape(each)}</th>" for each in names)
+    lead = f"<b>{html.escape(say('compare.place', place=place))}</b>, "
+    lead += html.escape(say("compare.x", x=number(reason.one.x, 7)))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    st.html(
+        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(sentences(*told))}</p>'
+        f"{table}</div>"
+    )
+
+
+def _ties(reason: Reason) -> list[str]:
+    """Return a sentence for each number that lies half-way."""
+    told = []
+    for why, ties in zip((reason.one, reason.other), reason.ties, strict=True):
+        rounded = next((step.output for step in reversed(why.steps) if step.key.startswith("round")), None)
+        if why.tie and rounded is not None:
+            words = value_words("ties", ties)
+            told.append(
+                say(
+                    "compare.half_way",
+                    before=number(why.before_rounding, 9),
+                    ties=words,
+                    rounded=number(rounded, 9),
+                )
+            )
+    return list(dict.fromkeys(told))
+
+
+def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]) -> str:
+    why = (reason.one, reason.other)[side]
+    lines = reason.lines[side]
+    code = (
+        "<br>".join(
+            f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"
+            for step in lines
+        )
+        or "–"
+    )
+    tie = f" <b>({html.escape(say('compare.tie'))})</b>" if why.tie else ""
+    code_number = (
+        "" if _stands_for(shown, why.q) == number(why.q, 9) else f" <small>({number(why.q, 9)})</small>"
+    )
+    cells = (
+        f"<b>{html.escape(engine)}</b>",
+        f"{number(why.before_rounding, 9)}{tie}",
+        html.escape(value_words("ties", reason.ties[side])),
+        f"<b>{_stands_for(shown, why.q)}</b>{code_number}",
+        number(why.x_hat, 9),
+        code,
+    )
+    # On a phone, where the numbers stand one under the other, each is called by its name.
+    return (
+        "<tr>"
+        + "".join(
+            f'<td data-name="{html.escape(name)}">{cell}</td>'
+            for name, cell in zip(names, cells, strict=True)
+        )
+        + "</tr>"
+    )

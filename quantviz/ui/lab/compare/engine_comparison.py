@@ -1,0 +1,348 @@
+"""Comparing engines in the Lab: the button, the choices, the table of engines, and those not compared.
+
+`compared_engines` computes and keeps the comparison; `differing_cells` lists the cells that differ, and why.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.lab.state import ALL, LabState
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.conventions import CONVENTION_GROUPS
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.typed import Typed
+from quantviz.tensors.views import MOST_WHOLE, View
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import engines_found, part_words
+from quantviz.ui.lab.compare.compared_engines import (
+    LEFT_OUT,
+    LIGHTS,
+    Shown,
+    _apart,
+    can_be_framed,
+    engine_name,
+    engine_names,
+    lit_cells,
+    measures_of,
+    rule_name,
+)
+from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import number, plain, say, say_error, sentences
+
+if TYPE_CHECKING:
+    from quantviz.errors import QuantVizError
+
+
+#: Cells of a pair whose rule is looked up.
+_ASKED = 256
+#: Below this many steps a difference is given in units in the last place.
+_FEW_STEPS = 0.001
+_LIGHT = "compare_light"
+
+
+def show_button(state: LabState) -> None:
+    """Show the button that opens and closes the comparison."""
+    if visible("compare"):
+        opened = state.compared is not None
+        st.button(
+            say("compare.open"),
+            key="compare_open",
+            type="primary" if opened else "secondary",
+            on_click=errors.safely(hold_comparison),
+            args=(None if opened else ALL,),
+            disabled=state.large,
+            help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape))
+            if state.large
+            else say("compare.open_help"),
+        )
+
+
+def hold_comparison(compared: str | None) -> None:
+    session.change(compared=compared)
+
+
+def _ways_to_frame(shown: Shown, view: View) -> list[str]:
+    """Return the ways to few enough cells for frames: those that are not taken yet and suffice."""
+
+    def helps(other: str | None, light: str) -> bool:
+        return can_be_framed(lit_cells(shown.kept, shown.present, other, light), view)
+
+    ways = []
+    if max(view.matrix(tuple(shown.lit.shape))) > MOST_CELLS:
+        ways.append("zoom")
+    if (
+        shown.other is None
+        and len(shown.others) > 1
+        and any(helps(other, shown.light) for other in shown.others)
+    ):
+        ways.append("one")
+    ways += [light for light in LIGHTS if light != shown.light and helps(shown.other, light)]
+    return [say(f"compare.frame_by_{way}") for way in ways]
+
+
+def example_state() -> LabState:
+    """Return numbers of two decimals that lie between two codes: order and ties show."""
+    values = tuple(((37 * i) % 201 - 100) / 100 for i in range(64))
+    source = Typed(values, (8, 8))
+    return LabState(
+        source,
+        Scheme("int8", "asymmetric", calibration=Given(0.02, 3)),
+        View.of(source.shape),
+        (0, 0),
+        compared=ALL,
+    )
+
+
+def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
+    """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
+
+    `pooled`: whether a pixel of the panels stands for many cells.
+    """
+    comparison = shown.comparison
+    with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f"**{plain(_headline(shown))}**", width="stretch")
+        if shown.others:
+            _choices(shown)
+        if len(shown.kept.offering) > 2:
+            _engines(shown)
+    if not shown.others:
+        _nothing(len(comparison.results) > 1)
+    elif pooled:
+        st.caption(plain(say("compare.pooled", most=MOST_CELLS)))
+    elif not can_be_framed(shown.lit, state.view):
+        st.caption(
+            plain(
+                sentences(
+                    say("compare.too_many", count=f"{int(shown.lit.sum()):,}"),
+                    *_ways_to_frame(shown, state.view),
+                )
+            )
+        )
+    if shown.others:
+        left, right = st.columns([7, 5], gap="medium")
+        with left:
+            _table(shown)
+        with right:
+            show_differing_cells(shown, state)
+        if visible("q") and visible("steps"):
+            show_difference(shown, state)
+    if shown.kept.refused:
+        _refused(shown, state)
+
+
+def _headline(shown: Shown) -> str:
+    comparison = shown.comparison
+    if len(comparison.results) < 2:
+        return say("compare.alone")
+    if not shown.others:
+        return say("compare.same", engines=len(comparison.results))
+    codes, values = (f"{int(mask.sum()):,}" for mask in (comparison.codes_differ, comparison.values_differ))
+    return say(
+        "compare.differ",
+        engines=len(comparison.results),
+        codes=codes,
+        values=values,
+        all=f"{comparison.lit.numel():,}",
+    )
+
+
+def _nothing(compared: bool) -> None:
+    if compared:
+        st.markdown(plain(say("compare.same_why")))
+    if not any(locked(group) for group in ("tensor", "scheme", "range")):
+        st.button(
+            say("compare.load"),
+            key="compare_load",
+            on_click=errors.safely(lambda: session.put(example_state())),
+            help=say("compare.load_help"),
+        )
+
+
+def _choices(shown: Shown) -> None:
+    groups = {group[0]: group for group in shown.comparison.groups}
+    choose(
+        st.selectbox,
+        say("compare.lit"),
+        (ALL, *shown.others),
+        key=widgets.show("compare_with", shown.other or ALL),
+        on_change=errors.safely(lambda: hold_comparison(st.session_state["compare_with"])),
+        format_func=lambda name: (
+            say("compare.any_two")
+            if name == ALL
+            else say("compare.from_one", names=engine_names(groups.get(name, (name,))))
+        ),
+        filter_mode="contains",
+        label_visibility="collapsed",
+        width=310,
+    )
+    choose(
+        st.segmented_control,
+        say("compare.light"),
+        LIGHTS,
+        key=widgets.show(_LIGHT, shown.light),
+        required=True,
+        on_change=errors.safely(_set_light),
+        format_func=lambda name: {"either": say("compare.light_either"), "code": say("compare.light_code")}[
+            name
+        ],
+        help=say("compare.light"),
+        label_visibility="collapsed",
+    )
+
+
+def _set_light() -> None:
+    st.session_state["lab_compare_light"] = st.session_state[_LIGHT]
+
+
+def _engines(shown: Shown) -> None:
+    """Show which of the engines take part."""
+    engines = [name for name in shown.kept.offering if name != shown.present]
+    chosen = [name for name in engines if name in shown.comparison.results]
+    with st.popover(
+        say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"
+    ):
+        st.caption(say("compare.engines_label"))
+        wanted = st.text_input(
+            say("compare.find_engine"),
+            key="compare_engines_find",
+            placeholder=say("compare.find_engine_example"),
+            label_visibility="collapsed",
+            max_chars=FIND_CHARACTERS,
+        )
+        found = engines_found(engines, wanted)
+        if not found:
+            st.caption(say("compare.no_engine_found"))
+        for purpose, group in CONVENTION_GROUPS.items():
+            own = tuple(name for name in found if name in group)
+            if own:
+                key = f"compare_chosen_{purpose}"
+                choose(
+                    st.pills,
+                    say(f"purposes.{purpose}"),
+                    own,
+                    selection_mode="multi",
+                    key=widgets.show(key, [name for name in own if name in chosen], folded=True),
+                    on_change=errors.safely(_leave_out),
+                    args=(key, own),
+                    format_func=engine_name,
+                )
+
+
+def _leave_out(key: str, engines: tuple[str, ...]) -> None:
+    before = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
+    st.session_state[LEFT_OUT] = (before - set(engines)) | (set(engines) - set(st.session_state[key]))
+
+
+def _table(shown: Shown) -> None:
+    """Show a row for each group of engines that agree, the present one first."""
+    # Where a tile is hidden, so is the column of the same number; on a phone there is no room for them.
+    measured = [name for name in ("mse", "sqnr") if visible(f"tiles.{name}")]
+    columns = ("group", "codes", "values", "largest", *measured, "rule")
+    wide = ["qv-wide" if name in measured else "" for name in columns]
+    rows = []
+    for group in shown.comparison.groups:
+        measures_told = [number(measures_of(shown.kept, group[0])[name]) for name in measured]
+        if shown.present in group:
+            names = html.escape(
+                engine_names((shown.present, *(name for name in group if name != shown.present)))
+            )
+            cells = [
+                f"<b>{names}</b> <small>({html.escape(say('compare.now'))})</small>",
+                "–",
+                "–",
+                "–",
+                *measures_told,
+                "–",
+            ]
+        else:
+            apart = _apart(shown.kept, shown.present, group[0])
+            counts = (f"{int(mask.sum()):,}" for mask in (apart.codes, apart.values))
+            rule = html.escape(_rules_told(shown, group[0]))
+            cells = [
+                html.escape(engine_names(group)),
+                *counts,
+                _largest(apart.largest_steps, apart.largest_ulps),
+                *measures_told,
+                rule,
+            ]
+        chosen = ' class="qv-chosen"' if group[0] == shown.other else ""
+        rows.append(
+            f"<tr{chosen}>"
+            + "".join(f'<td class="{name}">{cell}</td>' for name, cell in zip(wide, cells, strict=True))
+            + "</tr>"
+        )
+    heads = "".join(
+        f'<th class="{style}">{html.escape(say(f"compare.{name}"))}</th>'
+        for style, name in zip(wide, columns, strict=True)
+    )
+    st.html(
+        f'<div class="qv-steps qv-compare"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _largest(steps: float, ulps: int) -> str:
+    if steps >= _FEW_STEPS or not math.isfinite(steps):
+        return html.escape(say("compare.steps", steps=number(steps, 3)))
+    title = html.escape(say("compare.ulps_help"))
+    words = html.escape(say("compare.ulps", ulps=ulps))
+    return f'<span title="{title}">{words}</span>'
+
+
+def _rules_told(shown: Shown, other: str) -> str:
+    """Return the rules of most of a pair's cells."""
+    from quantviz.analysis.engine_comparison import rules
+
+    kept = shown.kept.rules
+    if other not in kept:
+        kept[other] = rules(shown.comparison, shown.present, other, _ASKED)
+    told = [rule_name(rule.fields) for rule in kept[other]]
+    return say("compare.and_more", rules="; ".join(told[:2])) if len(told) > 2 else "; ".join(told)
+
+
+def _refused(shown: Shown, state: LabState) -> None:
+    """Show the engines that are not compared: in one line those that lack the same part of the scheme, then
+    those with a reason of their own.
+    """
+    refused = shown.kept.refused
+    with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
+        lacking = {
+            part: [name for name, problem in refused.items() if _lacks(problem, part)]
+            for part in _FIELDS_OF_LACKS
+        }
+        words = {
+            part: part_words(state.scheme, field, state.source) for part, field in _FIELDS_OF_LACKS.items()
+        }
+        lines = [
+            say(f"compare.lacks_{part}", part=words[part], names=engine_names(names))
+            for part, names in lacking.items()
+            if names
+        ]
+        own = [
+            problem
+            for problem in refused.values()
+            if not any(_lacks(problem, part) for part in _FIELDS_OF_LACKS)
+        ]
+        st.markdown(
+            "\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own])
+        )
+
+
+#: Features that an engine may lack, with the field of the scheme.
+_FIELDS_OF_LACKS = MappingProxyType(
+    {"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"}
+)
+
+
+def _lacks(problem: QuantVizError, part: str) -> bool:
+    return problem.key in ("not_offered", "not_offered_reduced") and problem.params["what"] == part

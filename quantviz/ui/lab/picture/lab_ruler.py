@@ -1,0 +1,126 @@
+"""The ruler of the Lab's stage: the block of the selected cell, with handles for range, scale and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.moves import moved
+from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import ManualRange
+from quantviz.ui.components import hand
+from quantviz.ui.components.cell import show_cell_ruler
+from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
+from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
+from quantviz.ui.lab.tensor import at_hand
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.words import language
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
+
+_HAND_KEY = "hand"
+
+
+def show_lab_ruler(
+    study: Study,
+    why: Any,
+    state: LabState,
+    panels: PanelsData,
+    curve: HandCurve | None,
+    *,
+    pays: bool = False,
+) -> None:
+    """Show the ruler; with `curve` also the error against the range, with `pays` also the cost of a dragged
+    value to the others.
+    """
+    fixed = locked("scheme") or locked("range")
+    label = "" if why.cause == "left_out" else _sentence(study, why)
+    if study.of_file:  # a hand would draw codes from the values' range, not the file's
+        show_cell_ruler(why, study, key="cell_ruler")
+    elif study.result is not None and hand.fits_hand(state):
+        hand.show_hand(
+            study,
+            state,
+            key=_HAND_KEY,
+            chart=PANELS_KEY,
+            stamp=panels.stamp,
+            label=label,
+            curve=curve,
+            locked=fixed,
+            on_release=errors.safely(_let_go),
+            pays=pays,
+        )
+    elif hand.has_program(state.scheme) and why.cause != "left_out":
+        _show_far(study, why, state, panels.stamp, label, fixed, curve)
+    else:
+        show_cell_ruler(why, study, key="cell_ruler")
+
+
+def can_drag_value(study: Study, why: Any, state: LabState) -> bool:
+    """Return whether a hand can drag the selected cell's value, and all others follow at once."""
+    fixed = locked("scheme") or locked("range")
+    return study.result is not None and why.cause != "left_out" and not fixed and hand.can_drag_value(state)
+
+
+def _sentence(study: Study, why: Any) -> str:
+    """Return the ruler in a sentence."""
+    from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
+
+    return ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language())
+
+
+@fragment
+def _show_far(
+    study: Study,
+    why: Any,
+    state: LabState,
+    stamp: int,
+    label: str,
+    fixed: bool,
+    curve: HandCurve | None,
+) -> None:
+    """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
+    if session.state() != state:
+        st.rerun()  # The hand let go: the whole page follows.
+    question = hand.asked(_HAND_KEY)
+    hand.show_far_hand(
+        study,
+        state,
+        why,
+        key=_HAND_KEY,
+        chart=PANELS_KEY,
+        stamp=stamp,
+        label=label,
+        curve=curve,
+        locked=fixed,
+        figures=metric_texts(study.measured.metrics),
+        tried=_tried(study, state, question) if question else None,
+        on_release=errors.safely(_let_go),
+    )
+
+
+def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Return the numbers under the range of a hand's drag; None where that is refused."""
+    from quantviz.streaming.measuring import measure
+
+    try:
+        scheme = moved(state, {**question, "kind": "range"}).scheme
+        assert isinstance(scheme.calibration, ManualRange)
+        return metric_texts(measure(study.x, scheme, metrics=WORDED_METRICS, known=study.facts).metrics)
+    except QuantVizError:
+        return None
+
+
+def _let_go() -> None:
+    """Take the hand's move: one step to undo."""
+    message = hand.released(_HAND_KEY)
+    if message is not None:
+        session.put(moved(session.state(), message, at_hand()))

@@ -1,0 +1,281 @@
+"""Finding one's way in a tensor larger than the screen: the mini-map, jumps to the worst places, and the
+ranked table of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.lab.state import LabState
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.tensors.views import POOLS, View
+from quantviz.ui.components.choice import choose, choose_field
+from quantviz.ui.components.component import chosen
+from quantviz.ui.components.minimap import minimap_size, show_minimap
+from quantviz.ui.lab.tensor import kept, stored_of, study_of
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.words import say, say_axis
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+#: Cells a side of the window that a jump opens: few enough to be read one by one.
+_NEAR = 32
+_MINIMAP = "minimap"
+#: Kinds of parts that are ranked.
+RANKED = ("cells", "rows", "columns", "blocks")
+#: Most of each.
+MOST_RANKED = 20
+#: Columns that are not shown: of blocks their place in the grid is enough.
+_HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"cells": (), "rows": (), "columns": (), "blocks": ("index",)}
+)
+
+
+def has_places(state: LabState) -> bool:
+    """Return whether the tensor is too large to read at once: a large matrix, or one of many."""
+    return len(state.source.shape) > 2 or max(state.view.matrix(state.source.shape)) > MOST_CELLS
+
+
+def show_places(study: Study, state: LabState) -> None:
+    """Show the place of the window, and places to go to."""
+    shape = study.shape
+    view = state.view
+    matrix = view.matrix(shape)
+    if view.size(shape) != matrix:
+        show_minimap(
+            _map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP
+        )
+    # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
+    choose(
+        st.menu_button,
+        say("places.go"),
+        [name for name in _JUMPS if not _nowhere(name, study, view)],
+        key="go_to",
+        on_click=errors.safely(lambda: _go(st.session_state["go_to"])),
+        format_func=lambda name: _jump_words(name, state),
+        width="stretch",
+    )
+
+
+def _nowhere(name: str, study: Study, view: View) -> bool:
+    """Return whether this tensor has no such place."""
+    return (name in ("worst_row", "worst_column") and view.rows is None) or (
+        name == "first_nonfinite" and study.nonfinite is None
+    )
+
+
+def _map(study: Study, state: LabState) -> Any:
+    from quantviz.streaming.frames import Patch
+    from quantviz.streaming.overview import pooled
+
+    view = state.view
+    source = state.source
+    rows, cols = view.matrix(study.shape)
+    what = f"map {view.rows} {view.cols} {view.at}"
+    return kept(
+        source,
+        what,
+        lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0],
+    )
+
+
+def _jump_words(name: str, state: LabState) -> str:
+    axis = {"worst_row": state.view.rows, "worst_column": state.view.cols}.get(name)
+    return (
+        say(f"places.{name}")
+        if axis is None
+        else say("places.worst_line", one=say_axis(state.source, axis, "one"))
+    )
+
+
+_JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "worst_column", "worst_block")
+
+
+def _go(name: str) -> None:
+    state = session.state()
+    study = study_of(state)
+    view = state.view
+    found: Mapping[str, Callable[[], Shape]] = {
+        "largest_error": lambda: study.measured.largest_error,
+        "largest_value": lambda: study.facts.largest,
+        "first_nonfinite": lambda: study.nonfinite.first if study.nonfinite else study.facts.largest,
+        "worst_row": lambda: _cell_of(study, "rows", ranked(study, "rows", view, 1), 0, view),
+        "worst_column": lambda: _cell_of(study, "columns", ranked(study, "columns", view, 1), 0, view),
+        "worst_block": lambda: _cell_of(study, "blocks", ranked(study, "blocks", view, 1), 0, view),
+    }
+    go(found[name]())
+
+
+def go(cell: Shape) -> None:
+    """Select a cell and open a window around it in which cells can be read."""
+    now = session.state()
+    shape = now.source.shape
+    view = now.view
+    rows, cols = view.matrix(shape)
+    if max(rows, cols) > MOST_CELLS:
+        view = view.showing(cell, shape)
+        row, col = view.place(cell) or (0, 0)
+        view = view.window(row - _NEAR // 2, col - _NEAR // 2, _NEAR, _NEAR, shape)
+    session.look(view.showing(cell, shape), cell)
+
+
+def show_pool(state: LabState) -> None:
+    """Show the choice of the statistic in a pixel of many cells."""
+    choose_field(state, "pool", say("places.pool"), POOLS, "places.pools", helped=True)
+
+
+# ---- the ranked table ---------------------------------------------------------------------------
+
+
+def ranked(study: Study, what: str, view: View, most: int = MOST_RANKED) -> dict[str, list[Any]]:
+    """Return the worst of `RANKED`, as columns; empty where there is nothing of the kind."""
+    from quantviz.streaming.surveying import worst_blocks, worst_cells, worst_lines
+
+    if what == "cells":
+        return worst_cells(study.survey)
+    if what == "blocks":
+        return worst_blocks(study.survey, most)
+    axis = view.rows if what == "rows" else view.cols
+    return {"index": []} if axis is None else worst_lines(study.survey, axis, most)
+
+
+def _cell_of(study: Study, what: str, table: dict[str, list[Any]], line: int, view: View) -> Shape:
+    """Return the cell to look at for a line of the table: the one with its largest error."""
+    if what == "cells":
+        return cast("Shape", table["index"][line])
+    if what == "blocks":
+        return study.worst_of_block(table["block"][line])
+    axis = view.rows if what == "rows" else view.cols
+    assert axis is not None
+    return study.worst_of_line(axis, table["index"][line])
+
+
+def show_worst(study: Study, state: LabState) -> None:
+    """Show the worst cells, rows, columns and blocks, each a click away from its derivation."""
+    opened = st.expander(say("places.worst"), key="worst", on_change="rerun")
+    if not opened.open:
+        return
+    import pandas as pd
+
+    with opened:
+        what = choose(
+            st.segmented_control,
+            say("places.worst"),
+            RANKED,
+            key=widgets.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
+            required=True,
+            format_func=lambda name: _ranked_words(name, state),
+            label_visibility="collapsed",
+        )
+        table = ranked(study, what, state.view)
+        shown = {
+            name: _column(name, values, study, state.view)
+            for name, values in table.items()
+            if name not in _HIDDEN[what]
+        }
+        st.dataframe(
+            pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
+            key=f"worst_{what}",
+            on_select=errors.safely(lambda: _clicked(what)),
+            selection_mode="single-cell",
+            row_height=29,
+            height=min(8, len(table["index"]) + 1) * 29 + 12,
+            column_config={name: _column_form(name) for name in shown},
+            alt=say("places.worst"),
+        )
+        st.caption(say("places.worst_how"))
+
+
+def _column_form(name: str) -> Any:
+    """Return the form of a column of the ranked places."""
+    title = say(f"places.columns.{name}")
+    if name in ("index", "block"):
+        return st.column_config.TextColumn(title)
+    return st.column_config.NumberColumn(title, format="percent" if name == "noise_share" else "%.4g")
+
+
+def _ranked_words(name: str, state: LabState) -> str:
+    axis = {"rows": state.view.rows, "columns": state.view.cols}.get(name)
+    # A tensor of one axis has a heading for rows too, under which there are none.
+    return (
+        say(f"places.ranked.{name}")
+        if name in ("cells", "blocks")
+        else say_axis(state.source, axis or 0, "many")
+    )
+
+
+def _column(name: str, values: list[Any], study: Study, view: View) -> list[Any]:
+    """Return a column of the table: places in words."""
+    if name == "block":
+        return [block_words(study.layout, study.shape, view, block) for block in values]
+    return [_place(value) for value in values] if name == "index" else values
+
+
+def _place(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> str:
+    """Return the place of a block in a tensor of `shape` in words, such as "row 3999, columns 10992–11007",
+    by the rows and columns in view.
+
+    An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than
+    they begin in are named by their first and last cell.
+    """
+    from quantviz.streaming.regions import place_of
+
+    window = layout.window(block)
+    if layout.view_shape != shape:
+        if len(window) > 1:
+            return say("places.strided", first=_place(place_of(block[-1], shape)), step=layout.view_shape[-1])
+        first, last = (place_of(flat, shape) for flat in (window[0].start, window[0].stop - 1))
+        # As a part of the tensor, where it is one: within a line, or whole lines.
+        window = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
+        if math.prod(part.stop - part.start for part in window) != layout.size_of(block):
+            return say("places.run", first=_place(first), last=_place(last))
+    parts = [
+        _part_words(axis, part, view)
+        for axis, part in enumerate(window)
+        if (part.start, part.stop) != (0, shape[axis])
+    ]
+    return say("places.and").join(parts) or say("places.whole")
+
+
+def _part_words(axis: int, part: slice, view: View) -> str:
+    one = part.stop - part.start == 1
+    at = str(part.start) if one else f"{part.start}–{part.stop - 1}"
+    if axis not in (view.rows, view.cols):
+        return say("places.on_axis", axis=axis, at=at)
+    name = "row" if axis == view.rows else "column"
+    return say(f"places.at_{name}" if one else f"places.at_{name}s", at=at)
+
+
+def _clicked(what: str) -> None:
+    """Go to the line whose cell was clicked."""
+    state = session.state()
+    study = study_of(state)
+    table = ranked(study, what, state.view)
+    line = clicked_line(f"worst_{what}", len(table["index"]))
+    if line is not None:
+        go(_cell_of(study, what, table, line, state.view))
+
+
+def clicked_line(key: str, lines: int) -> int | None:
+    """Return the line of a table, with `key` and so many lines, whose cell was clicked; none after a click on
+    a heading, which sorts.
+
+    The cell is let go of: another click on it is one more.
+    """
+    cells = chosen(key, "cells", lambda cells: all(line < lines for line, _ in cells))
+    if not cells:
+        return None
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    line: int = cells[0][0]
+    return line

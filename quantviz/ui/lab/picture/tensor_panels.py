@@ -1,0 +1,222 @@
+"""The Lab's panels: their data, the spread of their colours, and the effect of a click."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.export.files import scope_of
+from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.lab.state import LabState
+from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
+from quantviz.ui.components.cell import select
+from quantviz.ui.components.choice import choose_field
+from quantviz.ui.components.panels import show_panels
+from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.lab.compare import compared_engines
+from quantviz.ui.lab.numbers.tiles import measured
+from quantviz.ui.lab.picture.navigation import show_pool
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom, enlarge, visible
+from quantviz.ui.shell.words import language, number, say, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
+
+
+PANELS_KEY = "panels"
+BRIDGE_KEY = "panels_bridge"
+#: Pixels of the panels' height above a projected ruler, before they are enlarged.
+_ABOVE_RULER = 226
+
+
+def show_tensor_panels(
+    study: Study,
+    state: LabState,
+    end: float | None,
+    bridge: Any,
+    panels: Any,
+    lit: Any,
+) -> PanelsData:
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return their
+    data. Of the cells in view those are framed that are `lit`.
+    """
+    data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
+        [name for name in PANEL_PARTS if visible(name)]
+    )
+    if _has_fixed_end(state) or state.error_range != "held":
+        data = dataclasses.replace(data, error_held=False)
+    if not visible("error"):
+        # The cause of a cell's error is hidden too.
+        data = dataclasses.replace(data, cause=None)
+    show_panels(
+        compared_engines.lighted(data, lit),
+        key=PANELS_KEY,
+        bridge_area=bridge,
+        area=panels,
+        tensor_key=tensor_key(state),
+        selected=state.view.place(state.cell),
+        on_cell=_clicked,
+        on_window=_zoomed,
+        height=_height_on_wall(),
+        picture=_picture(study, state),
+    )
+    return data
+
+
+def _height_on_wall() -> float | None:
+    """Return the panels' height in pixels on a projector, where the ruler is to be seen with them; none
+    elsewhere.
+    """
+    if not classroom().projector or not visible("number_line"):
+        return None
+    return _ABOVE_RULER * enlarge(bridge_width(BRIDGE_KEY))
+
+
+def tensor_key(state: LabState) -> str:
+    """Return the key of a zoom: it changes with the tensor, or with the two axes in view."""
+    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
+    return f"{state.source.unedited.key} {whole_view}"
+
+
+def _picture(study: Study, state: LabState) -> Picture:
+    """Return name and captions of a saved picture: the tensor, and its scheme and SQNR as far as they are
+    visible.
+    """
+    from quantviz.export.files import picture_name
+
+    sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    scheme = state.scheme if visible("scheme") else None
+    told = [] if scheme is None else [scheme_words(scheme, state.source)]
+    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
+    if state.sliced:
+        title += f" [{state.view.index_text(study.shape)}]"
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+
+
+def whole_panels(study: Study, state: LabState) -> PanelsData:
+    """Return the panels of the whole matrix, of which a window is seen."""
+    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
+    end = error_end(study, state) if visible("error") else None
+    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
+
+
+def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
+    """Return the data of the panels: the cells in view, or, where they are more than the screen has room for,
+    a pixel for many.
+    """
+    from quantviz.figures.value_scales import as_picture, with_value_scale
+
+    data = _linear_panels(study, state, end, width)
+    if state.source.picture:
+        data = as_picture(data, symmetric=state.scheme.mode == "symmetric")
+    return data if state.value_scale == "linear" else with_value_scale(data, state.value_scale, study.spread)
+
+
+def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
+    from quantviz.figures.arrangement import pixels_for
+    from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.streaming.frames import Patch
+
+    view = state.view
+    shape = study.shape
+    matrix = view.matrix(shape)
+    seen = view.size(shape)
+    ends = (study.facts.lo, study.facts.hi)
+    pixels = pixels_for(width, matrix, seen)
+    if pixels == seen and study.result is not None:
+        return result_panels(
+            study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends
+        )
+    if pixels == seen:
+        r = study.part(view.index_of(shape))
+        return result_panels(
+            r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends
+        )
+    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
+    error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
+    return overview_panels(
+        pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
+    )
+
+
+def _clicked() -> None:
+    now = session.state()
+    cell = clicked_cell(BRIDGE_KEY, now.view.matrix(now.source.shape))
+    if cell:
+        select(*cell)
+
+
+def _zoomed() -> None:
+    look_at(zoomed_window(BRIDGE_KEY))
+
+
+def look_at(window: tuple[int, int, int, int] | None) -> None:
+    """Look at the window that the browser asks for: first row, first column, rows, columns."""
+    if window:
+        now = session.state()
+        session.look(now.view.window(*window, now.source.shape))
+
+
+def error_end(study: Study, state: LabState) -> float | None:
+    """Return the end of the error's colours; none to fit them to this error."""
+    if _has_fixed_end(state):
+        return ERROR_VIEWS[state.error_view].end
+    if state.error_range == "fit":
+        return None
+    if state.error_range == "half_step":
+        return (study.largest_step or 2.0) / 2
+    if state.error_range == "same_as_x":
+        return study.absmax or 1.0
+    if state.held is None:
+        largest = study.measured.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
+        session.remember_held(float(f"{largest:.3g}"))
+    return session.state().held
+
+
+def _has_fixed_end(state: LabState) -> bool:
+    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
+
+
+def is_pooled(state: LabState) -> bool:
+    """Return whether a pixel of the picture stands for many cells."""
+    from quantviz.figures.arrangement import pixels_for
+
+    shape = state.source.shape
+    view = state.view
+    return pixels_for(bridge_width(BRIDGE_KEY), view.matrix(shape), view.size(shape)) != view.size(shape)
+
+
+def show_value_choices(state: LabState) -> None:
+    """Show the choice of how the colours of x and x̂ are spread."""
+    choose_field(state, "value_scale", say("values.question"), VALUE_SCALES, "values", helped=True)
+
+
+def show_error_choices(state: LabState) -> None:
+    """Show the choices of the error panel's quantity, the reach of its colours, and the scope of numbers."""
+    choose_field(state, "error_view", say("error.view"), ERROR_VIEWS, "error.views")
+    if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
+        st.caption(say("error.of_one_cell"))
+    fixed = _has_fixed_end(state)
+    choose_field(
+        state,
+        "error_range",
+        say("error.range"),
+        ERROR_RANGES,
+        "error.ranges",
+        disabled=fixed,
+        help=say("error.range_fixed") if fixed else None,
+    )
+    if state.sliced:
+        choose_field(state, "scope", say("error.scope"), SCOPES, "error.scopes")
+        if state.scope != scope_of(state):
+            st.caption(say("error.scope_too_large"))
+    if is_pooled(state):
+        show_pool(state)

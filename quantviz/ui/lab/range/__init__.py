@@ -1,0 +1,1 @@
+"""The tab Range of the Lab's stage."""

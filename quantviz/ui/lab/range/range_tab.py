@@ -1,0 +1,412 @@
+"""The tab Range: the gain of another range, or of finer scales, on this very tensor, and a table of the
+results of each calibration.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.analysis.better_schemes import best_of, gain_db, is_by_inputs, worth_db
+from quantviz.analysis.recipe_ranking import RecipeRow, priced_bits
+from quantviz.lab.moves import range_counts
+from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
+from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.hand import fits_hand
+from quantviz.ui.components.hand_curve import CurveMark
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.components.phone_tables import (
+    columns_shown,
+    held_column,
+    is_phone,
+    line_height,
+    table_height,
+)
+from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.components.scheme_words import calibration_words, part_words
+from quantviz.ui.lab.bars.scheme_bar import other_granularities
+from quantviz.ui.lab.picture.navigation import block_words, clicked_line
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
+from quantviz.ui.lab.tensor import heavy_fact
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import number, plain, say, sentences
+
+if TYPE_CHECKING:
+    from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
+    from quantviz.analysis.study import Study
+
+_TABLE = "calibrations_table"
+_OF = "calibrations_of"
+_ALL = "calibrations_all"
+#: Whether all values of a large tensor are measured, and about how many cells are where they are not.
+_EXACT = "calibrations_exact"
+_CELLS = 2**20
+_MARK_ALL = "calibrations_marked"
+#: Scopes of the table.
+_WHOLE = "tensor"
+_BLOCK = "block"
+#: Calibrations that are marked on the curve beside the present one.
+_MARKED: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
+#: Calibrations that read a histogram of each block, and the most blocks of a large tensor for them.
+_BY_HISTOGRAM = (EntropyTensorRT, EntropyONNXRuntime, MSETorch)
+_MOST_HISTOGRAMS = 2**15
+#: Calibrations that are tried on a large tensor at once; the rest on request.
+_AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
+
+
+def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> None:
+    """Show the gains of another range and of finer scales in dB, and offer the one that gains most beyond its
+    bits. Finer scales that gain less than their bits would in the format are neither shown nor offered;
+    those that no kernel runs are shown as such, where they gain more, and not offered.
+    """
+    with sentence:
+        ranges = _compared(state, None)
+        now = ranges.current.sqnr_db
+        finer = _finer_scales(state, ranges)
+        by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
+        by_scales = gain_db(finer.sqnr_db if finer else None, now)
+        worth = _worth(finer, now, state)
+        told = []
+        if ranges.best and by_range:
+            told.append(_range_told(ranges.best, by_range))
+        if finer and worth > 0:
+            told.append(
+                say(
+                    "stage.range.by_scales",
+                    what=_scales(finer.scheme, state),
+                    gain=_gain(by_scales),
+                    bits=f"{finer.bits:.4g}",
+                )
+            )
+        words = _capital(say("stage.range.and").join(told) + say("stage.range.end"))
+        not_run = _not_run(state, ranges, finer)
+        without = ""
+        if not_run is not None:
+            what = _scales(not_run.scheme, state)
+            gain = _gain(gain_db(not_run.sqnr_db, now))
+            without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
+        of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
+        st.markdown(plain(sentences(words if told else say("stage.range.none"), without, of_a_part)))
+    if not told:
+        return
+    scales = worth > by_range
+    best = finer if scales else ranges.best
+    assert best is not None
+    assert best.scheme is not None
+    group = "scheme" if scales else "range"
+    with action:
+        st.button(
+            plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range"),
+            key="range_use",
+            on_click=errors.safely(_take),
+            args=(best.scheme,),
+            disabled=locked(group),
+            help=say("room.locked") if locked(group) else None,
+        )
+
+
+def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
+    """Return the gain of finer scales beyond their bits, in dB; 0 where there is none."""
+    gained = gain_db(finer.sqnr_db if finer else None, now_db)
+    if finer is None or not gained:
+        return 0.0
+    return worth_db(gained, finer.bits - priced_bits(state.scheme, state.source.shape))
+
+
+def _take(scheme: Scheme) -> None:
+    session.change(scheme=scheme)
+
+
+def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool = True) -> RecipeRow | None:
+    """Return the best scales for this tensor and scheme of those that kernels `run`, or of those that none
+    runs, measured on the cells that ranges were tried on: computed once for both.
+    """
+    source = state.source
+    scheme = state.scheme
+    now = ranges.current.sqnr_db
+    cells = _CELLS if ranges.share < 1 else None
+
+    finer = (scheme.replace(granularity=each) for each in other_granularities(state))
+    those = tuple(each for each in finer if is_by_inputs(each, source.shape) != run)
+    with st.spinner(say("stage.range.trying"), show_time=True):
+        return heavy_fact(
+            source,
+            f"scales {run} {cells} {scheme}",
+            partial(best_of, schemes=those, now_db=now, cells=cells),
+        )
+
+
+def _not_run(state: LabState, ranges: CalibrationComparison, finer: RecipeRow | None) -> RecipeRow | None:
+    """Return scales that no kernel runs where they gain more than the offered ones, else None."""
+    found = _finer_scales(state, ranges, run=False)
+    now = ranges.current.sqnr_db
+    by_range = gain_db(ranges.best.sqnr_db if ranges.best else None, now)
+    return found if _worth(found, now, state) > max(by_range, _worth(finer, now, state)) else None
+
+
+def _range_told(row: CalibrationRow, gain: float) -> str:
+    """Return the sentence on a range's gain; where each block has its own ends, with the share they clip."""
+    words = {"what": _range_words(row), "gain": _gain(gain)}
+    if not math.isnan(row.lo) or math.isnan(row.width_share) or isinstance(row.calibration, MinMax):
+        return say("stage.range.by_range", **words)
+    shares = {"clipped": row.clipped_share, "width": row.width_share}
+    return say("stage.range.by_own", **words, **{name: number(100 * x, 3) for name, x in shares.items()})
+
+
+def _gain(gain: float) -> str:
+    return number(gain, 2, signed=True)
+
+
+def _range_words(row: CalibrationRow) -> str:
+    """Return a range as a phrase, such as "clipping at ±3": with its ends where there is a single range."""
+    calibration = row.calibration
+    if isinstance(calibration, MinMax):
+        return say("stage.range.all_values")
+    if not math.isnan(row.lo):
+        return say("stage.range.clip_at", at=_ends(row))
+    if isinstance(calibration, Percentile):
+        return say("stage.range.clip_outermost", share=f"{100 - calibration.p:.3g}")
+    return say("stage.range.by_rule", rule=calibration_words(calibration))
+
+
+def _scales(scheme: Scheme, state: LabState) -> str:
+    """Return the granularity in words, such as "one scale for each column"."""
+    return part_words(scheme, "granularity", state.source)
+
+
+def _capital(words: str) -> str:
+    """Return words as a sentence begins with them; in Chinese a name in Latin letters stays as it is."""
+    return words[:1].upper() + words[1:] if all(map(_has_case, filter(str.isalpha, words))) else words
+
+
+def _has_case(letter: str) -> bool:
+    return letter.lower() != letter.upper()
+
+
+# ---- the marks on the curve --------------------------------------------------------------------------
+
+
+def curve_marks(state: LabState, block: tuple[int, ...] | None) -> tuple[CurveMark, ...]:
+    """Return the marks on the curve of the error against the range: `_MARKED` and the best, or all where the
+    user wants them; none where each block has a range of its own.
+    """
+    found = _compared(state, block)
+    rows = [
+        row for row in found.rows if not math.isnan(row.lo) and row.calibration != state.scheme.calibration
+    ]
+    # Those that are always marked come first: where there is no room for all names, they have theirs.
+    first = [row for row in rows if row is found.best or row.calibration in _MARKED]
+    others = [row for row in rows if row not in first] if st.session_state.get(_MARK_ALL) else []
+    return tuple(
+        CurveMark(
+            row.hi,
+            row.mse,
+            _mark_words(row),
+            say("stage.range.best") if row is found.best else _mark_words(row),
+            str(state.scheme.replace(calibration=row.calibration)),
+            row is found.best,
+        )
+        for row in (*first, *others)
+    )
+
+
+def _mark_words(row: CalibrationRow) -> str:
+    if isinstance(row.calibration, Percentile):
+        return f"{row.calibration.p:g} %"
+    return calibration_words(row.calibration)
+
+
+# ---- the results of each calibration ----------------------------------------------------------------
+
+
+def show_calibrations(study: Study, why: Any, state: LabState) -> None:
+    """Show the result of each calibration on the tensor, or on the block of the selected cell; a click on a
+    line takes it.
+    """
+    with st.container(key="calibrations"):
+        _show_choice(study, why, state)
+        block = block_asked_for(study, why)
+        if block is None and study.layout.block_count > 1 and has_curve(study, state):
+            st.caption(say("stage.range.whose_curve", block=_block_words(study, why, state)))
+        found = _compared(state, block)
+        rows = sorted((row for row in found.rows if row.problem is None), key=lambda row: row.mse)
+        _show_table(rows, state)
+        marked = any(not math.isnan(row.lo) for row in rows)
+        with st.container(horizontal=True, gap="medium"):
+            if _is_far(state, block):
+                st.toggle(say("stage.range.all_calibrations"), key=_ALL, help=say("stage.range.all_help"))
+                if found.share < 1 or st.session_state.get(_EXACT):
+                    st.toggle(say("recipes.exact"), key=_EXACT, help=say("stage.range.exact_help"))
+            if marked:
+                st.toggle(say("stage.range.mark_all"), key=_MARK_ALL)
+        if not locked("range"):
+            st.caption(say("stage.range.how_marked" if marked else "stage.range.how"))
+        if state.scheme.number_format.kind == "integer":
+            st.caption(say("stage.range.ghosts"))
+        show_refused((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
+        place = "" if block is None else f", block={block}"
+        cells = f", cells={_CELLS}" if found.share < 1 else ""
+        for call, asked in (("compare_calibrations", place + cells), ("clipping_curve", place)):
+            st.caption(f'`qv.{call}(x, "{state.scheme}"{asked}).table()`')
+        ranges = _compared(state, None)
+        finer = _finer_scales(state, ranges)
+        worth = _worth(finer, ranges.current.sqnr_db, state)
+        for each in (finer if worth > 0 else None, _not_run(state, ranges, finer)):
+            if each is not None:
+                gained = " - ".join(map(_sqnr_call, (each.scheme, state.scheme)))
+                st.caption(f"`{gained}`")
+
+
+def _sqnr_call(scheme: Scheme) -> str:
+    return f'qv.measure(x, "{scheme}").metrics["sqnr_db"]'
+
+
+def block_asked_for(study: Study, why: Any) -> tuple[int, ...] | None:
+    """Return the block that curve and table are about; None for the whole tensor."""
+    asked = study.layout.block_count > 1 and st.session_state.get(_OF) == _BLOCK
+    return tuple(why.block) if asked else None
+
+
+def has_curve(study: Study, state: LabState) -> bool:
+    """Return whether the error against the range is drawn: a range has an effect on the scheme, and a pass
+    over the tensor for each point would not take too long.
+    """
+    if study.of_file or not visible("number_line") or not range_counts(state.scheme):
+        return False
+    return not is_far(study, state) or state.scheme.number_format.kind == "integer"
+
+
+def is_far(study: Study, state: LabState) -> bool:
+    """Return whether the browser does not have all values."""
+    return study.result is None or not fits_hand(state)
+
+
+def _block_words(study: Study, why: Any, state: LabState) -> str:
+    return block_words(study.layout, study.shape, state.view, why.block)
+
+
+def _show_choice(study: Study, why: Any, state: LabState) -> None:
+    """Show the scopes of curve and table, where there is more than one block."""
+    if study.layout.block_count == 1:
+        return
+    words = {
+        _WHOLE: say("stage.range.of_tensor"),
+        _BLOCK: _block_words(study, why, state),
+    }
+    choose(
+        st.segmented_control,
+        say("stage.range.of"),
+        words,
+        key=widgets.show(_OF, st.session_state.get(_OF) or _WHOLE),
+        required=True,
+        format_func=words.__getitem__,
+    )
+
+
+def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:
+    """Return the comparison: computed once for a tensor, scheme and block."""
+    from quantviz.analysis.calibration_comparison import compare_calibrations
+
+    source = state.source
+    scheme = state.scheme
+    tried = cells = None
+    if _is_far(state, block):
+        tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
+        cells = None if st.session_state.get(_EXACT) else _CELLS
+    with st.spinner(say("stage.range.trying"), show_time=True):
+        return heavy_fact(
+            source,
+            f"calibrations {tried} {block} {cells} {scheme}",
+            partial(compare_calibrations, scheme=scheme, calibrations=tried, block=block, cells=cells),
+        )
+
+
+def _quick(state: LabState) -> tuple[Calibration, ...]:
+    """Return the calibrations, without those that would take minutes: a histogram of each of many blocks."""
+    from quantviz.analysis.calibration_comparison import all_calibrations
+
+    many = state.scheme.layout(state.source.shape).block_count > _MOST_HISTOGRAMS
+    return tuple(each for each in all_calibrations() if not (many and isinstance(each, _BY_HISTOGRAM)))
+
+
+def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
+    """Return whether trying all calibrations takes long."""
+    return state.large and block is None
+
+
+def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
+    now = state.scheme.calibration
+    width = bridge_width(BRIDGE_KEY)
+    columns: dict[str, list[Any]] = {
+        "name": [
+            _name(row, is_now=row.calibration == now, is_best=row is rows[0], short=is_phone(width))
+            for row in rows
+        ],
+        "gain": [row.gain_db for row in rows],
+        "sqnr_db": [row.sqnr_db for row in rows],
+        "range": [_ends(row) for row in rows],
+        "clipped": [100 * row.clipped_share for row in rows],
+        "mse": [row.mse for row in rows],
+        "ms": [1000 * row.seconds for row in rows],
+    }
+    headings = {name: say(f"stage.range.columns.{name}") for name in columns}
+    numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
+    st.dataframe(
+        columns,
+        key=_TABLE,
+        column_order=columns_shown(columns, ("name", "gain", "range"), width),
+        hide_index=True,
+        on_select="ignore"
+        if locked("range")
+        else errors.safely(lambda: _take_line([row.calibration for row in rows])),
+        selection_mode="single-cell",
+        row_height=line_height(width),
+        height=table_height(min(len(rows), 12), width),
+        column_config={
+            "name": held_column(headings["name"], 250, 204, width),
+            "range": st.column_config.TextColumn(headings["range"], width=84 if is_phone(width) else 110),
+            **{
+                name: st.column_config.NumberColumn(headings[name], format=numbers[name], width=76)
+                for name in numbers
+            },
+        },
+        alt=say("stage.range.table_alt"),
+    )
+
+
+def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> str:
+    """Return the calibration's name with its marks, "now" and "best". A phone has room for a `short` name:
+    without default settings, and without a word for the best, which stands first.
+    """
+    from quantviz.analysis.calibration_comparison import all_calibrations
+
+    marks = [
+        say(f"stage.range.{mark}")
+        for mark, holds in (("now", is_now), ("best", is_best and not short))
+        if holds
+    ]
+    words = _capital(calibration_words(row.calibration))
+    if short and row.calibration in all_calibrations(percentiles=()):
+        words = say(f"calibrations.{row.calibration.id}.name")
+    return f"{words} ({', '.join(marks)})" if marks else words
+
+
+def _ends(row: CalibrationRow) -> str:
+    if math.isnan(row.lo):
+        return say("stage.range.each_own")
+    if row.lo == -row.hi:
+        return f"±{number(row.hi, 4)}"
+    return say("stage.range.ends", lo=number(row.lo, 4), hi=number(row.hi, 4))
+
+
+def _take_line(calibrations: list[Calibration]) -> None:
+    line = clicked_line(_TABLE, len(calibrations))
+    if line is not None:
+        _take(session.state().scheme.replace(calibration=calibrations[line]))

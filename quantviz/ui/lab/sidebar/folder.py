@@ -1,0 +1,223 @@
+"""The server's folder: choose a file and one of its tensors, read where they lie. The choice of a tensor is
+the same for uploads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.sources import LocalTensor, Source
+from quantviz.sources.local import Listing, data_folder, list_files, short
+from quantviz.sources.matrix import as_opened
+from quantviz.text import visible
+from quantviz.ui.components.choice import choose
+from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
+from quantviz.ui.lab.tensor import catalog_of
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.finding import finder
+from quantviz.ui.shell.words import plain, say, say_error, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog, TensorInfo
+
+#: The control of the dtype of an array whose file does not contain it.
+_READ_AS = "folder_read_as"
+#: Names that a list offers at once; of more it offers those that fit the typed text.
+MOST_OFFERED = 200
+#: Most names of unreadable files in a sentence.
+_MOST_NAMED = 5
+#: Seconds for which the listing of the folder is cached.
+_LISTING_SECONDS = 5
+
+
+def catalog_beside(source: Source) -> Catalog | None:
+    """Return the tensors of the folder's file that a source lies in; none for other sources."""
+    return catalog_of(source.file, source.read_as) if isinstance(source, LocalTensor) else None
+
+
+def show_folder(state: LabState) -> None:
+    """Choose a file of the folder and one of its tensors."""
+    of = state.source.original
+    source = of if isinstance(of, LocalTensor) else None
+    if source:
+        widgets.show("folder_file", source.file, "folder")
+        widgets.show("folder_tensor", source.name, "folder")
+        widgets.show(_READ_AS, source.read_as, "folder")
+    try:
+        _choose_file(_listing(str(data_folder())))
+        file = st.session_state.get("folder_file")
+        if file:
+            read_as = st.session_state.get(_READ_AS) or ""
+            catalog = catalog_of(file, read_as)
+            choose_tensor(
+                "folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load
+            )
+            choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
+    except QuantVizError as error:
+        # The error of a callback is shown below.
+        if "folder" not in errors.input_errors():
+            st.error(say_error(error))
+    complaint = errors.input_errors().get("folder")
+    if complaint:
+        st.error(say_error(complaint))
+        show_choice("folder")
+
+
+def allow_long_names() -> None:
+    """Let the lists of files and tensors be wider than the sidebar."""
+    st.html(Path(__file__).with_name("long_names.css"))
+
+
+def choose_tensor(
+    key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None], **look: Any
+) -> None:
+    """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for a text that the
+    name must contain. `look` is more for `st.selectbox`.
+    """
+    offered = names
+    wanted = ""
+    if len(names) > MOST_OFFERED:
+        wanted = st.text_input(
+            say("upload.filter"),
+            key=f"{key}_filter",
+            placeholder=say("upload.filter_example"),
+            disabled=locked("tensor"),
+            max_chars=FIND_CHARACTERS,
+        )
+        offered = list(filter(finder(wanted), names))
+        st.caption(
+            say(
+                "upload.offered",
+                shown=min(len(offered), MOST_OFFERED),
+                fitting=len(offered),
+                count=len(names),
+            )
+        )
+    allow_long_names()
+    # The chosen one stays in the list for any typed text, or the widget would choose another.
+    now: str | None = st.session_state.get(key)
+    some = list(offered[:MOST_OFFERED])
+    if now is not None and now in names and now not in some:
+        some.insert(0, now)
+    choose(
+        st.selectbox,
+        say("upload.tensor"),
+        some,
+        key=key,
+        on_change=errors.safely(change),
+        format_func=label,
+        disabled=locked("tensor"),
+        **look,
+    )
+
+
+def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[[], None]) -> None:
+    """Show the choice of a dtype in the widget `key`, where the file does not contain the chosen array's."""
+    from quantviz.sources.files.npy import dtypes_of
+
+    offered = dtypes_of(catalog.info(name).problem) if name is not None and name in catalog else ()
+    if offered:
+        choose(
+            st.selectbox,
+            say("upload.read_as"),
+            ("", *offered),
+            key=key,
+            on_change=errors.safely(change),
+            format_func=lambda dtype: dtype or say("upload.read_as_unknown"),
+            help=say("upload.read_as_help"),
+            disabled=locked("tensor"),
+        )
+
+
+def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
+    """Return a tensor's name with dtype and shape from its header; the name alone if that is unreadable."""
+    try:
+        return label_of(shown, catalog.info(name))
+    except QuantVizError:
+        return visible(shown)
+
+
+def label_of(shown: str, info: TensorInfo) -> str:
+    """Return a tensor's name, shape and dtype."""
+    return f"{visible(shown)}  [{shape_text(info.shape)}]  {visible(info.dtype)}"
+
+
+def first_readable(catalog: Catalog) -> str:
+    """Return the first tensor of the model that can be read, of as many as a list offers at first; else the
+    first of all.
+    """
+    some = catalog.model_names[:MOST_OFFERED] or catalog.names
+    return next((name for name in some if _is_readable(catalog, name)), some[0])
+
+
+def _is_readable(catalog: Catalog, name: str) -> bool:
+    try:
+        return catalog.info(name).problem is None
+    except QuantVizError:  # its shard is not there
+        return False
+
+
+def _choose_file(listing: Listing) -> None:
+    now = st.session_state.get("folder_file")
+    files = listing.files if now is None or now in listing.files else (now, *listing.files)
+    if listing.skipped:
+        some = ", ".join(visible(short(file)) for file in listing.skipped[:_MOST_NAMED])
+        st.caption(say("folder.skipped", count=len(listing.skipped), some=plain(some)))
+    if not files:
+        st.caption(say("folder.none"))
+        return
+    allow_long_names()
+    choose(
+        st.selectbox,
+        say("folder.file"),
+        files,
+        index=None,
+        key="folder_file",
+        placeholder=say("folder.choose"),
+        on_change=errors.safely(_open_file),
+        format_func=visible,
+        help=say("folder.help"),
+        disabled=locked("tensor"),
+    )
+    if listing.cut_short:
+        st.caption(say("folder.cut_short", count=len(listing.files)))
+
+
+def _open_file() -> None:
+    file = st.session_state["folder_file"]
+    st.session_state["folder_tensor_filter"] = ""
+    st.session_state[_READ_AS] = ""
+    if file is not None:
+        with errors.caught_beside("folder"):
+            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
+            _take(file)
+
+
+def _load() -> None:
+    file = st.session_state["folder_file"]
+    if file is not None:
+        with errors.caught_beside("folder"):
+            _take(file)
+
+
+def _take(file: str) -> None:
+    """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
+    name = st.session_state["folder_tensor"]
+    read_as = st.session_state.get(_READ_AS) or ""
+    catalog = catalog_of(file, read_as)
+    local = LocalTensor.of(file, name, catalog, read_as=read_as)
+    source = as_opened(local, catalog.orientation(name))
+    take(session.state().with_source(source))
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
+def _listing(folder: str) -> Listing:
+    return list_files()

@@ -1,0 +1,206 @@
+"""A published model: paste its address, choose a file and one of its tensors, read from the hub by ranges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.sources import HubTensor
+from quantviz.sources.hubs.addresses import Place, parse_address
+from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.matrix import as_opened
+from quantviz.text import visible
+from quantviz.ui.components.choice import choose
+from quantviz.ui.lab.sidebar.folder import (
+    MOST_OFFERED,
+    allow_long_names,
+    choose_tensor,
+    first_readable,
+    tensor_label,
+)
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.words import plain, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+    from quantviz.sources.hubs.published import Model
+
+#: Elements of the tensor that is opened first, at most, and the length of its axes at least: enough to be
+#: looked at, and soon there.
+_FIRST_ELEMENTS = 2**22
+_FIRST_SIDE = 8
+#: A file that lists the tensors of others, without their dtypes and shapes.
+_INDEX = ".index.json"
+#: Characters of a commit that are shown.
+_COMMIT_SHOWN = 7
+#: The model found for the pasted text, and its file whose tensors could be listed.
+_FOUND = "hub_found"
+_LISTED = "hub_listed"
+
+
+class Found(NamedTuple):
+    """A model, and the text that was pasted for it."""
+
+    pasted: str
+    model: Model
+
+
+def show_hub(state: LabState) -> None:
+    """Paste a model's address, and choose a file and one of its tensors."""
+    of = state.source.original
+    source = of if isinstance(of, HubTensor) else None
+    try:
+        found = _found(source)
+        if source and found:
+            widgets.show("hub_address", found.pasted)
+            widgets.show("hub_file", source.file)
+            st.session_state[_LISTED] = (source.revision, source.file)
+        # One that could not be opened is not open, and can be chosen again.
+        widgets.show("hub_tensor", source.name if source else None)
+        _show_address()
+        if found:
+            _choose(found.model)
+    except QuantVizError as error:
+        st.error(say_error(error))
+
+
+def _found(source: HubTensor | None) -> Found | None:
+    """Return the model whose files are offered: the one that was pasted, or that of the open tensor."""
+    found = cast("Found | None", st.session_state.get(_FOUND))
+    if source is None or (found and (found.model.repo, found.model.commit) == (source.repo, source.revision)):
+        return found
+    from quantviz.sources.hubs.models import find_model
+
+    with turns().leave():
+        model = find_model(source.place)
+    st.session_state[_FOUND] = new = Found(f"{model.repo}@{model.commit}", model)
+    return new
+
+
+def _show_address() -> None:
+    st.text_input(
+        say("hub.address"),
+        key="hub_address",
+        placeholder=say("hub.example"),
+        on_change=errors.safely(_find),
+        help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
+        disabled=locked("tensor"),
+    )
+    complaint = errors.input_errors().get("hub_address")
+    if complaint:
+        st.error(say_error(complaint))
+
+
+def _choose(model: Model) -> None:
+    """Choose a file of the model, and a tensor of it."""
+    from quantviz.sources.hubs.models import published_catalog
+
+    where = say("hub.found", model=model.repo, commit=model.commit[:_COMMIT_SHOWN], host=model.host)
+    st.caption(plain(where))
+    allow_long_names()
+    choose(
+        st.selectbox,
+        say("hub.file"),
+        tuple(each.name for each in model.files),
+        index=None,
+        key="hub_file",
+        placeholder=say("folder.choose"),
+        on_change=errors.safely(_open_file),
+        format_func=visible,
+        disabled=locked("tensor"),
+    )
+    file = st.session_state.get("hub_file")
+    # One that could not be opened is not requested again in each run.
+    if file and st.session_state.get(_LISTED) == (model.commit, file):
+        with turns().leave():
+            catalog = published_catalog(model, file)
+        choose_tensor(
+            "hub_tensor",
+            catalog.names,
+            lambda name: _label(catalog, file, name),
+            _load,
+            placeholder=say("hub.choose"),
+        )
+    complaint = errors.input_errors().get("hub_file")
+    if complaint:
+        st.error(say_error(complaint))
+
+
+def _label(catalog: Catalog, file: str, name: str) -> str:
+    return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
+
+
+def _find() -> None:
+    """Look for the model of the pasted address, and open a tensor of the file that it names, or of one."""
+    from quantviz.sources.hubs.models import find_model
+
+    pasted = st.session_state["hub_address"] or ""
+    if not pasted.strip():
+        return
+    with errors.caught_beside("hub_address"):
+        place = parse_address(pasted, Hosts.of_environment())
+        model = find_model(place)
+        if place.file:
+            model.file(place.file)
+        st.session_state[_FOUND] = Found(pasted, model)
+        st.session_state["hub_file"] = place.file or _main_file(model)
+        with errors.caught_beside("hub_file"):
+            _open_first(model)
+
+
+def _main_file(model: Model) -> str:
+    """Return the file that holds the model, judged by names: at the top, and an index before others."""
+    names = [each.name for each in model.files]
+    return min(names, key=lambda name: (name.count("/"), not name.lower().endswith(_INDEX), name))
+
+
+def _open_file() -> None:
+    found = st.session_state.get(_FOUND)
+    file = st.session_state["hub_file"]
+    if found is not None and file is not None:
+        with errors.caught_beside("hub_file"):
+            _open_first(found.model)
+
+
+def _open_first(model: Model) -> None:
+    from quantviz.sources.hubs.models import published_catalog
+
+    st.session_state["hub_tensor_filter"] = ""
+    st.session_state["hub_tensor"] = None
+    file = st.session_state["hub_file"]
+    st.session_state["hub_tensor"] = _first(published_catalog(model, file))
+    st.session_state[_LISTED] = (model.commit, file)
+    _take(model)
+
+
+def _first(catalog: Catalog) -> str:
+    """Return the first tensor that is a matrix and no large one; else the first that can be read."""
+    for name in catalog.model_names[:MOST_OFFERED]:
+        info = catalog.info(name)
+        if (
+            info.problem is None
+            and 2 <= len(info.shape) <= 4
+            and min(info.shape[:2]) >= _FIRST_SIDE
+            and info.count <= _FIRST_ELEMENTS
+        ):
+            return name
+    return first_readable(catalog)
+
+
+def _load() -> None:
+    found = st.session_state.get(_FOUND)
+    if found is not None:
+        with errors.caught_beside("hub_file"):
+            _take(found.model)
+
+
+def _take(model: Model) -> None:
+    """Choose the tensor. The page reads it, and goes back to the one that was open where it cannot."""
+    place = Place(model.repo, model.commit, st.session_state["hub_file"], model.host)
+    source = HubTensor.of(place, st.session_state["hub_tensor"])
+    session.put_source(as_opened(source, source.told_orientation()))

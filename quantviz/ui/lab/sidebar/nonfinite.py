@@ -1,0 +1,101 @@
+"""NaN and Inf in the tensor: their number and place, and the choice of their treatment.
+
+A tensor that the scheme refuses is not lost: it waits beside the message until one of the other choices is
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import NONFINITE
+from quantviz.sources import Source
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.lab.tensor import facts_of
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import say
+
+if TYPE_CHECKING:
+    from quantviz.tensors.conversion import NonFinite
+
+
+def found_in(source: Source) -> NonFinite | None:
+    """Return the counts and first place of NaN and Inf in the tensor; None where all values are finite."""
+    # Where the source is marked finite, the page paints its frame before torch comes in.
+    return None if source.finite else facts_of(source).found
+
+
+def take(new: LabState) -> None:
+    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the
+    `QuantVizError` contains their number and first place.
+    """
+    found = found_in(new.source)
+    if found and new.scheme.nonfinite == "refuse":
+        errors.wait(new)
+        raise found.refusal()
+    session.put(new)
+
+
+def show_choice(place: str) -> None:
+    """Show the choices for NaN and Inf in the waiting tensor, beside the message that it was refused."""
+    if errors.waiting() is not None:
+        _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
+        show_lock("range")
+
+
+def _choose(key: str) -> None:
+    waiting = errors.waiting()
+    if waiting is not None:
+        session.put(waiting.replace(scheme=waiting.scheme.replace(nonfinite=st.session_state[key])))
+
+
+def heeded(state: LabState) -> bool:
+    """Return whether there is a choice to be shown: there are NaN or Inf, or it was made."""
+    return state.scheme.nonfinite != "refuse" or found_in(state.source) is not None
+
+
+def show_nonfinite(state: LabState) -> None:
+    """Show the choice for NaN and Inf among the controls of the range."""
+    if heeded(state):
+        found = found_in(state.source)
+        if found:
+            st.caption(
+                say(
+                    "nonfinite.found",
+                    count=found.count,
+                    nan=found.nan,
+                    inf=found.inf,
+                    minus_inf=found.minus_inf,
+                    index=found.first,
+                )
+            )
+        _radio("nonfinite", state.scheme.nonfinite, _set, "nonfinite", "range")
+
+
+def _set(key: str) -> None:
+    choice = st.session_state[key]
+    with errors.caught_beside("range"):
+        found = found_in(session.state().source)
+        if found and choice == "refuse":
+            raise found.refusal()
+        session.put_scheme(nonfinite=choice)
+
+
+def _radio(key: str, value: str, change: Callable[[str], None], argument: str, field: str = "") -> None:
+    choose(
+        st.radio,
+        say("nonfinite.question"),
+        NONFINITE,
+        key=widgets.show(key, value, field),
+        on_change=errors.safely(change),
+        args=(argument,),
+        format_func=lambda name: say(f"nonfinite.{name}.name"),
+        captions=[say(f"nonfinite.{name}.help") for name in NONFINITE],
+        disabled=locked("range"),
+    )

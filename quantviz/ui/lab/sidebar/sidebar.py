@@ -1,0 +1,488 @@
+"""The sidebar: the tensor, its slice, whose arithmetic, the range, the language."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.lab.scenarios import SCENARIOS, scenario_of
+from quantviz.lab.state import LabState, opening
+from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Searched, starting
+from quantviz.schemes.orientation import Orientation
+from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
+from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.hubs.hosts import hubs_offered
+from quantviz.sources.local import folder_offered
+from quantviz.tensors.views import View
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.scheme_words import calibration_words
+from quantviz.ui.components.term import term
+from quantviz.ui.lab.bars.engine_controls import show_arithmetic
+from quantviz.ui.lab.learning import learn, learn_address, terms_of
+from quantviz.ui.lab.sidebar.edited import show_edits
+from quantviz.ui.lab.sidebar.folder import catalog_beside, show_folder
+from quantviz.ui.lab.sidebar.hub import show_hub
+from quantviz.ui.lab.sidebar.nonfinite import heeded, show_nonfinite
+from quantviz.ui.lab.sidebar.typed_input import show_typed, start_typing
+from quantviz.ui.lab.sidebar.uploads import show_file, show_image
+from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
+
+#: Characters of a name that are shown.
+_LONGEST_NAME = 80
+_RANDOM = tuple(name for name, source in SOURCES.items() if source.kind == "random")
+#: Kinds of tensors that lie in a file.
+_OF_FILES = ("file", "folder", "hub")
+_COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
+
+
+def show_sidebar(state: LabState) -> None:
+    """Show tensor, slice, arithmetic, range and language."""
+    with st.sidebar:
+        if visible("tensor"):
+            st.markdown(f"## {say('sidebar.tensor')}")
+            _tensor(state)
+            show_lock("tensor")
+            _slice(state)
+        if visible("scheme"):
+            show_arithmetic(state)
+        if visible("range"):
+            show_range(state)
+        show_language()
+
+
+# ---- tensor -------------------------------------------------------------------------------------
+
+
+def _tensor(state: LabState) -> None:
+    own = state.replace(source=state.source.unedited)
+    kind = st.session_state.get(session.KIND_CHOSEN) or (
+        "scenario" if scenario_of(own.source) else own.source.kind
+    )
+    choose(
+        st.selectbox,
+        say("sidebar.source"),
+        tuple(each for each in KINDS if each not in OFFERED or OFFERED[each]()),
+        key=widgets.show("kind", kind),
+        on_change=errors.safely(_set_kind),
+        format_func=lambda name: say(f"sidebar.kinds.{name}"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+    KINDS[kind](own)
+    # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
+    name = html.escape(state.source.title(language())[:_LONGEST_NAME])
+    stored_as = state.source.stored_as
+    decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
+    shape = term(
+        _shape(state),
+        say("glossary.tensor.meaning"),
+        key="tensor",
+        more=(say("glossary.learn", terms=say("glossary.tensor.name")), learn_address("tensor")),
+    )
+    st.html(f'<p class="qv-name"><b>{shape}</b> · <bdi>{name}</bdi>{decoded}</p>')
+    show_edits(state)
+
+
+def _shape(state: LabState) -> str:
+    """Return the tensor's shape, and the shape that it is seen in."""
+    source = state.source
+    own = shape_text(source.original.shape)
+    return own if source.original is source else f"{own} → {shape_text(source.shape)}"
+
+
+def _set_kind() -> None:
+    """Change the kind of source and its controls; a kind with a usual tensor loads it at once."""
+    kind = st.session_state["kind"]
+    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", *OFFERED) else None
+    if kind == "scenario":
+        session.put(opening())
+    elif kind == "course":
+        session.put_source(Builtin("course_randn_3x3"))
+    elif kind == "random":
+        session.put_source(SOURCES[_RANDOM[0]]())
+    elif kind == "typed":
+        start_typing()
+
+
+def _scenario(state: LabState) -> None:
+    choose(
+        st.selectbox,
+        say("sidebar.scenario"),
+        tuple(SCENARIOS),
+        key=widgets.show("scenario", scenario_of(state.source)),
+        on_change=errors.safely(lambda: session.put(opening(st.session_state["scenario"]))),
+        format_func=lambda name: say(f"scenarios.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+
+
+def _course(state: LabState) -> None:
+    choose(
+        st.selectbox,
+        say("sidebar.course"),
+        _COURSE,
+        key=widgets.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
+        on_change=errors.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
+        format_func=lambda name: say(f"sources.builtin.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+
+
+def _random(state: LabState) -> None:
+    source = state.source
+    choose(
+        st.selectbox,
+        say("sidebar.distribution"),
+        _RANDOM,
+        key=widgets.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
+        on_change=errors.safely(_set_distribution),
+        format_func=lambda name: say(f"sources.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+    fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
+    for start in range(0, len(fields), 2):
+        for column, field in zip(
+            st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False
+        ):
+            with column:
+                _random_field(source, field)
+    _complaint("random")
+
+
+def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
+    whole = "int" in str(field.type)
+    limits = source.limits[field.name]
+    kind: Callable[[float], float] = int if whole else float
+    value = getattr(source, field.name)
+    st.number_input(
+        say(f"source_fields.{field.name}"),
+        kind(limits.lowest),
+        kind(limits.highest),
+        key=widgets.show(f"random_{field.name}", value if value is None else kind(value), "random"),
+        value=None if value is None else "min",
+        step=1 if whole else None,
+        format=None if whole else "%g",
+        on_change=errors.safely(_set_random),
+        disabled=locked("tensor"),
+    )
+
+
+def _set_distribution() -> None:
+    now = session.state().source.unedited
+    wanted = SOURCES[st.session_state["distribution"]]
+    fields = {field.name for field in dataclasses.fields(wanted)}
+    kept = {
+        name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields
+    }
+    session.put(session.state().with_source(wanted(**kept)))
+
+
+def _set_random() -> None:
+    now = session.state().source.unedited
+    values = {
+        f.name: st.session_state[f"random_{f.name}"]
+        for f in dataclasses.fields(cast(Any, now))
+        if f"random_{f.name}" in st.session_state
+    }
+    with errors.caught_beside("random"):
+        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
+        for problem in new.problems():
+            raise problem
+        session.put(session.state().with_source(new))
+
+
+#: The controls for each kind of source, in the order they are offered. A source has its kind as a field.
+KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
+    {
+        "scenario": _scenario,
+        "course": _course,
+        "random": _random,
+        "typed": show_typed,
+        "image": show_image,
+        "file": show_file,
+        "folder": show_folder,
+        "hub": show_hub,
+    }
+)
+#: Kinds that the server's operator has to allow, each with a test whether it is allowed.
+OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_offered, "hub": hubs_offered})
+
+
+# ---- slice --------------------------------------------------------------------------------------
+
+
+def _slice(state: LabState) -> None:
+    shape = state.source.shape
+    view = state.view
+    if len(state.source.original.shape) > 2:
+        choose(
+            st.segmented_control,
+            say("sidebar.seen_as"),
+            ("matrix", "axes"),
+            key=widgets.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
+            required=True,
+            on_change=errors.safely(_set_seen_as),
+            format_func=lambda name: say(f"sidebar.seen_as_{name}"),
+            help=say("sidebar.seen_as_help"),
+            disabled=locked("tensor"),
+        )
+    _outputs(state)
+    if len(shape) > 2:
+        left, right = st.columns(2, gap="small", wrap=False)
+        axes = tuple(range(len(shape)))
+        for place, name in ((left, "rows"), (right, "cols")):
+            choose(
+                place.selectbox,
+                say(f"sidebar.{name}"),
+                axes,
+                key=widgets.show(f"view_{name}", getattr(view, name)),
+                format_func=lambda axis: say_axis(state.source, axis),
+                on_change=errors.safely(_set_axes),
+                args=(name,),
+            )
+        for axis in axes:
+            if axis not in (view.rows, view.cols):
+                st.number_input(
+                    say_axis(state.source, axis),
+                    0,
+                    shape[axis] - 1,
+                    key=widgets.show(f"view_at_{axis}", view.at[axis]),
+                    on_change=errors.safely(_set_at),
+                    args=(axis,),
+                )
+    _window(state)
+
+
+def _window(state: LabState) -> None:
+    """Show the window of a large matrix as numbers, as an alternative to dragging."""
+    view = state.view
+    shape = state.source.shape
+    matrix = view.matrix(shape)
+    size = view.size(shape)
+    if max(matrix) <= MOST_CELLS and size == matrix:
+        return
+    # A form: all four are taken together, when they are all as they should be.
+    with (
+        st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"),
+        st.form("window_form", border=False),
+    ):
+        for first, count, now, seen, all_of_it in (
+            ("top", "height", view.top, size[0], matrix[0]),
+            ("left", "width", view.left, size[1], matrix[1]),
+        ):
+            if all_of_it > 1:
+                one, other = st.columns(2, gap="small", wrap=False)
+                one.number_input(
+                    say(f"sidebar.{first}"), 0, all_of_it - 1, key=widgets.show(f"view_{first}", now)
+                )
+                other.number_input(
+                    say(f"sidebar.{count}"), 1, all_of_it, key=widgets.show(f"view_{count}", seen)
+                )
+        st.form_submit_button(
+            say("sidebar.show_window"),
+            key="show_window",
+            on_click=errors.safely(_set_window),
+            width="stretch",
+        )
+
+
+def _outputs(state: LabState) -> None:
+    """Choose which axis of a weight in a file has the output channels, where it is seen as a matrix."""
+    own = state.source.original
+    if own.kind not in _OF_FILES or len(own.shape) < 2 or own.picture:
+        return
+    if len(own.shape) > 2 and state.source is own:
+        return
+    now = state.source.orientation
+    stacked = [(0, 1), (0, 2)] if len(own.shape) == 3 else []
+    offered = [Orientation((axis,)).text for axis in range(len(own.shape))]
+    offered += [Orientation(axes).text for axes in stacked]
+    choose(
+        st.selectbox,
+        say("sidebar.outputs"),
+        tuple(dict.fromkeys((*offered, now.text))),
+        key=widgets.show("outputs", now.text),
+        on_change=errors.safely(_set_outputs),
+        format_func=lambda form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")),
+        help=say("sidebar.outputs_help"),
+        disabled=locked("tensor"),
+    )
+    if now.is_usual and _is_guessed(own):
+        st.caption(say("sidebar.outputs_guessed"))
+
+
+def _is_guessed(own: Source) -> bool:
+    """Return whether the axis of a tensor's outputs is a guess, since its file does not contain it."""
+    try:
+        told = own.told_orientation(catalog_beside(own))
+    except QuantVizError:
+        return False  # the problem with the file is shown where it is opened
+    return told is not None and told.by == "guess"
+
+
+def _set_outputs() -> None:
+    """Show the same tensor, and the same cell of it, with other axes as its rows."""
+    now = session.state()
+    own = now.source.original
+    wanted = Orientation.parse(st.session_state["outputs"])
+    assert wanted
+    new = own if wanted.is_usual and len(own.shape) == 2 else AsMatrix(own, wanted.outputs)
+    _see_as(new)
+
+
+def _set_seen_as() -> None:
+    """Show the same tensor, and the same cell of it, in its own axes or as a matrix."""
+    own = session.state().source.original
+    _see_as(AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own)
+
+
+def _see_as(new: Source) -> None:
+    now = session.state()
+    if new == now.source:
+        return
+    cell = new.cell_of(now.source.place_of(now.cell))
+    seen = now.with_source(new)
+    session.put(seen.replace(cell=cell, view=seen.view.showing(cell, new.shape), held=now.held))
+
+
+def _set_axes(changed: str) -> None:
+    view = session.state().view
+    wanted = st.session_state[f"view_{changed}"]
+    rows, cols = (wanted, view.cols) if changed == "rows" else (view.rows, wanted)
+    if rows == cols:  # the other one takes the place that was left
+        rows = view.cols
+        cols = view.rows
+    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
+
+
+def _set_at(axis: int) -> None:
+    view = session.state().view
+    at = tuple(st.session_state[f"view_at_{axis}"] if i == axis else n for i, n in enumerate(view.at))
+    _look(dataclasses.replace(view, at=at))
+
+
+def _set_window() -> None:
+    now = session.state()
+    shape = now.source.shape
+    rows, cols = now.view.size(shape)
+    asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols}
+    top, left, height, width = (
+        int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items()
+    )
+    session.look(now.view.window(top, left, height, width, shape))
+
+
+def _look(view: View) -> None:
+    """Look at another matrix of the tensor; the selected cell goes along into it."""
+    now = session.state()
+    if not view.fits(now.source.shape):  # it was requested before the tensor changed
+        return
+    row, col = now.view.place(now.cell) or (0, 0)
+    rows, cols = view.matrix(now.source.shape)
+    session.look(view, view.index(min(row, rows - 1), min(col, cols - 1)))
+
+
+# ---- range --------------------------------------------------------------------------------------
+
+
+def show_range(state: LabState) -> None:
+    """Show the range, which unfolds into its controls."""
+    calibration = state.scheme.calibration
+    chosen = plain(calibration_words(calibration))
+    if heeded(state):
+        chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+    # An engine that searches scales takes no range, and no other one has such a search.
+    searches = state.scheme.search is not None
+    possible = tuple(name for name in CALIBRATIONS if (name == Searched.id) == searches)
+    with st.expander(
+        say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
+    ):
+        choose(
+            st.selectbox,
+            say("sidebar.range"),
+            possible,
+            key=widgets.show("calibration", calibration.id),
+            on_change=errors.safely(_set_calibration),
+            format_func=lambda name: say(f"calibrations.{name}.name"),
+            disabled=locked("range"),
+            label_visibility="collapsed",
+        )
+        st.caption(plain(say(f"calibrations.{calibration.id}.help")))
+        show_lock("range")
+        for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
+            _range_field(state, field)
+        show_nonfinite(state)
+        _complaint("range")
+        fields = (f"range_{field.name}" for field in dataclasses.fields(calibration))  # type: ignore[arg-type]
+        st.caption(learn(*(each for key in ("calibration", *fields) for each in terms_of(key))))
+
+
+def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
+    calibration = state.scheme.calibration
+    zero_point = field.name == "zero_point"
+    value = getattr(calibration, field.name)
+    label = say(f"calibrations.{calibration.id}.fields.{field.name}")
+    key = f"range_{field.name}"
+    if isinstance(value, bool):
+        st.checkbox(
+            label,
+            key=widgets.show(key, value, "range"),
+            on_change=errors.safely(_set_range),
+            disabled=locked("range"),
+        )
+        return
+    # A zero point is a code or a value, as the convention has it.
+    whole = state.scheme.arithmetic.zero_domain == "code_int" if zero_point else field.type in ("int", int)
+    fixed = zero_point and state.scheme.mode == "symmetric"
+    st.number_input(
+        label,
+        # Whole limits make the number whole; the scheme checks all else.
+        -FLOAT32_EXACT_INTEGER if whole else None,
+        FLOAT32_EXACT_INTEGER if whole else None,
+        key=widgets.show(key, int(value) if whole else float(value), "range"),
+        step=1 if whole else None,
+        format="%d" if whole else "%.6g",
+        on_change=errors.safely(_set_range),
+        disabled=fixed or locked("range"),
+        help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
+    )
+
+
+def _set_calibration() -> None:
+    """Start another calibration from the present values: the tensor's ends, or the selected cell's scale and
+    zero point.
+    """
+    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}
+    # Engines with signed scales have them from the values; by hand it is the size of a step.
+    known["scale"] = abs(known["scale"]) or 1.0
+    if session.state().scheme.mode == "symmetric":
+        known["zero_point"] = 0
+    with errors.caught_beside("range"):
+        session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
+
+
+def _set_range() -> None:
+    calibration = session.state().scheme.calibration
+    with errors.caught_beside("range"):
+        values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
+        session.put_scheme(calibration=type(calibration)(**values))
+
+
+def _complaint(field: str) -> None:
+    error: QuantVizError | None = errors.input_errors().get(field)
+    if error:
+        st.error(say_error(error))
