@@ -19,9 +19,9 @@ from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.one_pass import DECODED
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import Program, program_of
+from quantviz.streaming.tensor_facts import DECODED
 from quantviz.tensors import blocks
 
 _Flags = npt.NDArray[np.bool_]
