@@ -132,18 +132,20 @@ class Moments(Picklable):
 
     def join(self, other: Moments) -> Moments:
         """Return the moments of both; a field that is None in one of them is None."""
-        made = {}
+        fields = {}
         for each in dataclasses.fields(self):
             own = getattr(self, each.name)
             more = getattr(other, each.name)
             join = _JOINED.get(each.name, torch.add)
-            made[each.name] = None if own is None or more is None else join(own, more)
-        return Moments(**made)
+            fields[each.name] = None if own is None or more is None else join(own, more)
+        return Moments(**fields)
 
     def at(self, places: torch.Tensor) -> Moments:
         """Return those of the lines or blocks at `places`."""
-        found = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return Moments(**{name: None if values is None else values[places] for name, values in found.items()})
+        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return Moments(
+            **{name: None if values is None else values[places] for name, values in fields.items()}
+        )
 
 
 def joined(parts: Iterable[Moments]) -> Moments:

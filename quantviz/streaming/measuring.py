@@ -77,8 +77,8 @@ class Measured(Picklable):
 
     def __repr__(self) -> str:
         shown = [name for name in ("mse", "sqnr_db", "effective_bits") if name in self.metrics]
-        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
-        return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
+        numbers = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in shown)
+        return f"Measured({self.scheme!r}, shape={self.shape}, {numbers})"
 
     def _repr_html_(self) -> str:
         return table(
@@ -322,18 +322,18 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     largest = place_of(int(errors.argmax()), r.shape)
     counted = r.x.numel() if r.counted is None else int(r.counted.sum())
     moments = Moments.of(r)
-    found = MappingProxyType(
+    values = MappingProxyType(
         metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics))
     )
     return Measured(
-        r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted
+        r.scheme, r.shape, r.layout, values, "reference", 0.0, r.notes, largest, moments, axes, counted
     )
 
 
-def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantResult:
+def quantized(x: Stored, scheme: Scheme, facts_of_x: Facts | None = None) -> QuantResult:
     """Return the result of `quantize`, with ranges searched by compiled kernels where these are faster.
 
-    `known` are the `facts` of x, if they were computed before; x and the scheme belong together, as
+    `facts_of_x` are the `facts` of x, if they were computed before; x and the scheme belong together, as
     `on_stored` returns them.
 
     >>> from quantviz.tensors.lazy import InMemory
@@ -342,17 +342,17 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
     """
     if scheme.calibration.of_values or x.count <= limits.FUSED or not fixed_ready():
         return quantize(read_whole(x), scheme)
-    known = known or facts(x)
-    if known.found is not None and scheme.nonfinite == "refuse":
+    facts_of_x = facts_of_x or facts(x)
+    if facts_of_x.found is not None and scheme.nonfinite == "refuse":
         return quantize(read_whole(x), scheme)
-    return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, known))
+    return quantize_in_ranges(read_whole(x), scheme, searched(x, scheme, facts_of_x))
 
 
-def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
+def searched(x: Stored, scheme: Scheme, facts_of_x: Facts) -> Range | QParams:
     """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
     these are faster.
 
-    `known` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
+    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
@@ -362,15 +362,15 @@ def searched(x: Stored, scheme: Scheme, known: Facts) -> Range | QParams:
     >>> searched(x, Scheme("int4"), facts(x)).lo.tolist()
     [-3.0]
     """
-    nonfinite_notes(x, scheme, known)
+    nonfinite_notes(x, scheme, facts_of_x)
     if x.count <= limits.FUSED or not fixed_ready():
         return found_by_reference(read_whole(x), scheme)
-    return ranges(x, scheme, absmax=known.absmax)
+    return ranges(x, scheme, absmax=facts_of_x.absmax)
 
 
-def nonfinite_notes(x: Any, scheme: Scheme, known: Facts) -> tuple[Note, ...]:
+def nonfinite_notes(x: Any, scheme: Scheme, facts_of_x: Facts) -> tuple[Note, ...]:
     """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
-    found = known.found
+    found = facts_of_x.found
     if found is None:
         return ()
     if scheme.nonfinite == "refuse" and not isinstance(x, Stored):

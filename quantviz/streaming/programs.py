@@ -64,8 +64,8 @@ class Program:
 
         Float64 represents all of them exactly.
         """
-        known = block_values(params)
-        return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
+        values = block_values(params)
+        return np.concatenate([values[name].to(torch.float64).flatten().numpy() for name in self.params])
 
     def run(self, run: Run, of_blocks: Array, buffers: Buffers, tally: Tally | None = None) -> None:
         """Compute the cells of a run of a tensor.
@@ -287,10 +287,10 @@ def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))
     # An error of 0, so that a search stops at once.
-    found = calibrated(
+    ranges = calibrated(
         Blocks(torch.ones(count), one, torch_dtype(scheme.range_dtype)),
         scheme,
         one_by_one(lambda *_: torch.zeros(1, dtype=torch.float64)),
         lambda: torch.tensor(1.0),
     )
-    return types_of_params(qparams_of_range(found, torch.tensor(1.0), scheme, one))
+    return types_of_params(qparams_of_range(ranges, torch.tensor(1.0), scheme, one))

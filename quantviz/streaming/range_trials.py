@@ -60,12 +60,12 @@ class Trial:
         self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
 
     def __call__(
-        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+        self, ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
     ) -> torch.Tensor:
         program = self._program if power == 2 else None
         if program is None:
-            return one_by_one(self._by_reference)(found, of, power=power)
-        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
+            return one_by_one(self._by_reference)(ranges, of, power=power)
+        params, refused = params_to_try(ranges, self._absmax(), self._scheme, self._layout, of)
         count = self._layout.block_count
         begins, of_trial, places = _side_by_side(np.arange(count) if of is None else of.numpy(), count)
         values = block_values(params)
@@ -82,8 +82,8 @@ class Trial:
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
 
-    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        return reach(params_to_try(found, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
+    def reach(self, ranges: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(ranges, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
         """Return `count` sums, added up piece after piece."""
@@ -131,7 +131,7 @@ class Trial:
         trials.add_noises(
             program.trials_address(),
             run_of(self._run.x, start, stop),
-            *place,
+            place,
             of_trials,
             program.leaves_out,
             chance,
@@ -139,8 +139,8 @@ class Trial:
         )
         return noises
 
-    def _by_reference(self, found: Range, power: float) -> torch.Tensor:
-        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
+    def _by_reference(self, ranges: Range, power: float) -> torch.Tensor:
+        params, refused = params_to_try(ranges, self._absmax(), self._scheme, self._layout)
         program = program_of(self._scheme, params, self._layout) if self._compiles else None
         of_blocks = None if program is None else program.of_blocks(params)
 

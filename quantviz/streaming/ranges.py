@@ -140,7 +140,7 @@ def ranges_of_values(
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
+def _no_trial(ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise NotImplementedError
 
 
@@ -162,16 +162,16 @@ class _ReadBlocks:
     """The `Blocks` of a tensor that is read at the first access."""
 
     def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
-        self._asked = x, layout, dtype, finite_only
+        self._arguments = x, layout, dtype, finite_only
 
     @cached_property
-    def _made(self) -> Blocks:
-        x, layout, dtype, finite_only = self._asked
+    def _blocks(self) -> Blocks:
+        x, layout, dtype, finite_only = self._arguments
         values = read_window(x, layout, tuple(slice(0, n) for n in layout.view_shape))
         return Blocks(values, layout, dtype, torch.isfinite(values) if finite_only else None)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._made, name)
+        return getattr(self._blocks, name)
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
@@ -224,18 +224,18 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 
 
 def qparams(
-    x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
+    x: Stored, scheme: Scheme, block_ranges: Range | QParams | None = None, absmax: float | None = None
 ) -> QParams:
     """Return scale and zero point of each block, as `choose_qparams` does.
 
-    `found` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
+    `block_ranges` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))
     >>> found.scale.item() == 1.2699999809265137 / 127
     True
     """
-    found = found or ranges(x, scheme, absmax=absmax)
+    block_ranges = block_ranges or ranges(x, scheme, absmax=absmax)
     if absmax is None:
         absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
-    return qparams_of_range(found, torch.tensor(absmax), scheme, scheme.layout(x.shape))
+    return qparams_of_range(block_ranges, torch.tensor(absmax), scheme, scheme.layout(x.shape))

@@ -64,7 +64,7 @@ def _added_up(r: QuantResult) -> Moments | None:
     gaps = gaps_of(fmt)
     pieces = list(runs_between(x.size, limits.PIECE))
     sums = np.zeros((len(pieces), len(SUMS)))
-    found = np.zeros((len(pieces), 3), np.int64)
+    of_pieces = np.zeros((len(pieces), 3), np.int64)
     counts: list[Array] = []
 
     def work(numbers: Iterator[int]) -> None:
@@ -72,7 +72,7 @@ def _added_up(r: QuantResult) -> Moments | None:
         for k in numbers:
             start, stop = pieces[k]
             here = slice(start, stop)
-            found[k] = add_result(
+            of_pieces[k] = add_result(
                 (x[here], x_hat[here], error[here], clipped[here], codes[here]),
                 start,
                 (length, layout.block_shape[-1], start // length, bases_of(layout, start, stop)),
@@ -85,7 +85,7 @@ def _added_up(r: QuantResult) -> Moments | None:
         counts.append(of_codes.sum(0)[: fmt.levels])
 
     shared_out(work, range(len(pieces)))
-    cells, largest, others = found.T
+    cells, largest, others = of_pieces.T
     if others.any():
         return None
     of_sums = dict(zip(SUMS, map(number_of, np.add.reduce(sums).tolist()), strict=True))

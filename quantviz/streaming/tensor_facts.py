@@ -108,8 +108,10 @@ def facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], 
         (int(state[run_kernels.FIRST_BAD]) for state in states if state[run_kernels.FIRST_BAD] >= 0),
         default=-1,
     )
-    found = NonFinite(nan, inf, minus_inf, place_of(first, shape), value_at(first)) if first >= 0 else None
-    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), shape), found, negative)
+    nonfinite = (
+        NonFinite(nan, inf, minus_inf, place_of(first, shape), value_at(first)) if first >= 0 else None
+    )
+    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), shape), nonfinite, negative)
 
 
 def _of_key(key: int) -> float:
@@ -152,8 +154,8 @@ def _facts_of_runs(x: Stored) -> Facts:
             largest = start + int(np.argmax(np.abs(run) == top))
     if best < 0:
         lo = hi = 0.0
-    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
-    return Facts(lo, hi, place_of(largest, x.shape), found, negative)
+    nonfinite = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
+    return Facts(lo, hi, place_of(largest, x.shape), nonfinite, negative)
 
 
 # ---- sums of powers ------------------------------------------------------------------------------
