@@ -17,12 +17,12 @@ from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
 from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.streamlit_private import has_sessions
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import language, plain, say, say_error
 
 #: Seconds between two looks at a scan that runs.

@@ -20,9 +20,9 @@ from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
+from quantviz.ui.components.name_search import finder
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
-from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls
 from quantviz.ui.golf.words import bits_words, db_words, score_words
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import plain, say
 
 

@@ -20,10 +20,10 @@ from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.lab.sidebar.uploads import open_dropped
-from quantviz.ui.shell import address, classroom, errors, places, session
+from quantviz.ui.shell import address, classroom, errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error, theme
 
 LAB = "pages/lab/playground.py"
@@ -119,7 +119,7 @@ def _show_continue() -> None:
     component(_CONTINUE, "continue_component")(
         key=_CONTINUE,
         data={
-            "key": places.KEY,
+            "key": address.PLACES_KEY,
             "title": say("home.continue.title"),
             "labels": {
                 "lab": say("home.continue.lab", name="{name}"),

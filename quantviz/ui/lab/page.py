@@ -42,11 +42,11 @@ from quantviz.ui.lab.sidebar.sidebar import show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
 from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
 from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error, say_note
 

@@ -33,8 +33,8 @@ from quantviz.ui.lessons.progress import (
 from quantviz.ui.lessons.second_look import show_due_at_the_end
 from quantviz.ui.lessons.step import show_step
 from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.classroom import classroom, parameters
-from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 

@@ -38,9 +38,9 @@ from quantviz.ui.lessons.second_look import (
     words_back,
 )
 from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error
 
 _SCENES = "lesson_scenes"

@@ -32,9 +32,9 @@ from quantviz.ui.components.component import component
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.shell import address, errors, session, widgets
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 from quantviz.ui.teacher.state import (
     OPENS,

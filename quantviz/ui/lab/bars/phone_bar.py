@@ -12,8 +12,8 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.lab.bars import sheet
 from quantviz.ui.lab.bars.scheme_bar import (
+    ALL_SETTINGS,
     button_words,
     choices,
     chosen,
@@ -37,7 +37,7 @@ def show_phone_bar(state: LabState) -> None:
         with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
             _scale(state)
             # It opens the scheme's row above this bar.
-            st.checkbox(say("phone.all"), key=sheet.KEY)
+            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
 
 
 def _family(state: LabState) -> tuple[NumberFormat, ...]:

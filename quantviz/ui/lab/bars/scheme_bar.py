@@ -33,7 +33,6 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name
-from quantviz.ui.lab.bars import sheet
 from quantviz.ui.lab.bars.changed_along import show_what_changed_along
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
@@ -45,13 +44,20 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
 #: Sizes that are offered at most beyond the divisors.
 _LARGEST_SIZE = 4096
+#: Key of the box that opens all settings as a sheet, on a phone.
+ALL_SETTINGS = "all_settings"
+
+
+def is_sheet_open() -> bool:
+    """Return whether a phone shows all settings."""
+    return bool(st.session_state.get(ALL_SETTINGS))
 
 
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and granularity; labels stand inside their controls."""
     # The style depends on the number of controls, and on whether a phone shows them all.
     room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
-    place = "sheet" if sheet.is_open() else "row"
+    place = "sheet" if is_sheet_open() else "row"
     with (
         st.container(key=f"scheme_{room}_{place}"),
         st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),

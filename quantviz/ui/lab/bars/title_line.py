@@ -12,12 +12,12 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import errors, origin, session, undo
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.origin import LessonStep
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say
 
 #: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
@@ -41,7 +41,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
             _model_crumb(state)
             _crumbs(state)
-        with st.container(key="cell_sheet" if sheet.is_open() else "cell_place"):
+        with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
             show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(

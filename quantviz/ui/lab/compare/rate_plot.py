@@ -23,7 +23,7 @@ from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
 
 if TYPE_CHECKING:

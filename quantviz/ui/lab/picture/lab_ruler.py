@@ -19,7 +19,7 @@ from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language
 
 if TYPE_CHECKING:

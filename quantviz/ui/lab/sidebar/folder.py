@@ -17,12 +17,12 @@ from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.name_search import finder
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import plain, say, say_error, shape_text
 
 if TYPE_CHECKING:

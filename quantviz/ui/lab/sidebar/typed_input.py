@@ -16,7 +16,7 @@ from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import number, plain, say, say_error
 
 #: The largest side whose cells can be edited in place.
 EDITABLE = 16
@@ -24,6 +24,9 @@ EDITABLE = 16
 _TEXT = "typed_text"
 _BASE = "cells_base"
 _VERSION = "cells_version"
+
+#: Edited cells that are named.
+_NAMED = 4
 
 
 def start_typing() -> None:
@@ -153,3 +156,32 @@ def _edited(base: Typed, edits: Mapping[int, Mapping[str, float | None]]) -> Typ
             if value is not None:
                 values[row * cols + int(col)] = value
     return Typed(tuple(values), base.shape)
+
+
+def show_edits(state: LabState) -> None:
+    """Say which cells were set by hand, with a button that puts their values back; nothing where none was."""
+    edits = state.source.edits
+    if not edits:
+        return
+    cells = say("edited.comma").join(
+        say("edited.cell", place=", ".join(map(str, cell)), value=number(value, 7))
+        for cell, value in edits[:_NAMED]
+    )
+    said = (
+        say("edited.all", cells=cells)
+        if len(edits) <= _NAMED
+        else say("edited.first", count=len(edits), cells=cells)
+    )
+    st.caption(plain(said))
+    st.button(
+        say("edited.put_back"),
+        key="put_back",
+        on_click=errors.safely(_put_back),
+        disabled=locked("tensor"),
+        width="stretch",
+    )
+
+
+def _put_back() -> None:
+    now = session.state()
+    session.put(now.replace(source=now.source.unedited))
