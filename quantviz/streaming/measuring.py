@@ -193,7 +193,10 @@ def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) 
         one_pass = pass_over(job)
         tally = one_pass.tally()
     except QuantVizError:
-        _refuse_whole(job)
+        # Raise the error of the whole tensor, if there is one, in place of that of a part of it.
+        if not scheme.leaves_out:
+            nonfinite_notes(job.source, scheme, job.facts)
+        _ = job.params
         raise
     if not tally.finite or tally.left_out:
         # Search for NaN and Inf only if the sums show that there are any.
@@ -239,13 +242,6 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
         if name not in METRICS:
             raise QuantVizError("unknown_metric", got=name, known=", ".join(METRICS))
     return wanted
-
-
-def _refuse_whole(job: Measurement) -> None:
-    """Raise the error of the whole tensor, if there is one, in place of that of a part of it."""
-    if not job.scheme.leaves_out:
-        nonfinite_notes(job.source, job.scheme, job.facts)
-    _ = job.params
 
 
 def _infinite_value(job: Measurement, at: int) -> QuantVizError:
