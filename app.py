@@ -20,9 +20,9 @@ from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words
 from quantviz.ui.shell.address import go_on
-from quantviz.ui.shell.base_address import ProbeAnswers
-from quantviz.ui.shell.imports import Ahead, Announced, frames, importing, starting
+from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.runs import error_boundary
+from quantviz.ui.shell.server import Announced, ProbeAnswers, starting
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
