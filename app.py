@@ -18,14 +18,12 @@ from quantviz.streaming.compile_ahead import at_once
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, cold_start, dropped, tab, words
-from quantviz.ui.shell.base_address import ProbeAnswers
-from quantviz.ui.shell.connection_words import watch_connection
-from quantviz.ui.shell.error_boundary import error_boundary
-from quantviz.ui.shell.history import keep_history
-from quantviz.ui.shell.imports import Ahead, Announced, frames, importing, starting
-from quantviz.ui.shell.narrow import close_sidebar_at_first
-from quantviz.ui.shell.session import arrive, is_behind, leave
+from quantviz.ui.shell import classroom, cold_start, dropped, tab, widgets, words
+from quantviz.ui.shell.address import go_on
+from quantviz.ui.shell.imports import Ahead, frames, importing
+from quantviz.ui.shell.runs import error_boundary
+from quantviz.ui.shell.server import Announced, ProbeAnswers, starting
+from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     is_asked_for,
@@ -33,8 +31,6 @@ from quantviz.ui.shell.streamlit_private import (
     read_what_widgets_say,
     take_messages_whole,
 )
-from quantviz.ui.shell.style import show_style
-from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import say
 
 #: Modules that the server imports before anybody needs them: the Lab's frame takes longest.
@@ -49,18 +45,15 @@ def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
     look_up_one_by_one()
-    take_messages_whole(is_behind)
+    take_messages_whole(widgets.is_behind)
     dropped.begin()
     read_what_widgets_say(dropped.drop)
     classroom.begin()
     words.begin()
     tab.begin()
-    show_style()
+    tab.show_style()
     with st.container(key="unseen"):  # scripts without a picture
-        tab.speak()
-        keep_history()
-        watch_connection()
-        close_sidebar_at_first()
+        tab.run_scripts()
         search_names()
         # In every run, also of those that have nothing to put there: what follows keeps its place.
         help_for_browser = st.empty()

@@ -144,27 +144,54 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def check_fields(value: Any) -> None:
     """Raise a `QuantVizError` if a field of a dataclass that a user filled does not fit its annotation."""
-    for field, got in unfit_fields(value):
-        raise QuantVizError(
-            "argument", function=type(value).__name__, name=field.name, got=got, allowed=field.type
-        )
+    for name, got, allowed in unfit_fields(value):
+        raise QuantVizError("argument", function=type(value).__name__, name=name, got=got, allowed=allowed)
 
 
-def unfit_fields(value: Any) -> Iterator[tuple[dataclasses.Field[Any], str]]:
-    """Yield each field of a dataclass whose value does not fit its annotation, with that value as text for an
-    error message.
+def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each field of a dataclass whose value does not fit its annotation, and the value and
+    the annotation as texts for an error message.
+
+    A field of words takes any text: the class that has the field says itself which words there are.
     """
-    wanted = _wanted(cast("Hashable", type(value)))
-    for field in dataclasses.fields(value):
-        given = getattr(value, field.name)
-        if _fitted(given, wanted[field.name]) is _ANY:
-            yield field, _shown(given)
+    for name, (kind, allowed) in _wanted(cast("Hashable", type(value))).items():
+        given = getattr(value, name)
+        if _fitted(given, kind) is _ANY:
+            yield name, _shown(given), allowed
 
 
 @functools.cache
-def _wanted(kind: Hashable) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, by their names."""
-    return typing.get_type_hints(kind)
+def field_types(kind: Hashable) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields. They are resolved once, which takes most of the time of
+    reading a text form.
+    """
+    return types.MappingProxyType(typing.get_type_hints(kind))
+
+
+@functools.cache
+def _wanted(kind: Hashable) -> dict[str, tuple[Any, str]]:
+    """Return the types of a dataclass's fields and these types as text, by the fields' names."""
+    hints = field_types(kind)
+    wanted = {}
+    for field in dataclasses.fields(cast("type[Any]", kind)):
+        plain = plain_type(hints[field.name])
+        in_words = plain != hints[field.name]
+        wanted[field.name] = plain, inspect.formatannotation(plain) if in_words else str(field.type)
+    return wanted
+
+
+def plain_type(kind: Any) -> Any:
+    """Return a type with the types of words in place of the words themselves.
+
+    >>> plain_type(typing.Literal["even", "away"]), plain_type(typing.Literal["even"] | None)
+    (<class 'str'>, str | None)
+    """
+    origin, inner = _parts_of(kind)
+    if origin is typing.Literal:
+        return functools.reduce(operator.or_, dict.fromkeys(map(type, inner)))
+    if origin in (types.UnionType, typing.Union):
+        return functools.reduce(operator.or_, map(plain_type, inner))
+    return types.GenericAlias(tuple, tuple(map(plain_type, inner))) if origin is tuple else kind
 
 
 def checked_fields(kind: type[_T]) -> type[_T]:

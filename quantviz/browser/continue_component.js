@@ -1,5 +1,5 @@
 // Where a person who returns was last: a link to the lesson and one to the Lab. Each page leaves its place in
-// the browser (`quantviz/ui/shell/places.py`).
+// the browser (`quantviz/ui/shell/address.py`).
 
 import { filled } from "./ruler/figures.js";
 import { tuckAway } from "./page/tuck_away.js";

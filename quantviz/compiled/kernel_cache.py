@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,6 +43,8 @@ def cache_folder() -> Path | None:
     `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for
     each version.
     """
+    from importlib.metadata import version
+
     plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
     return own_folder("-".join(("numba", version("numba"), _digest(), *plain)))
 
@@ -53,6 +54,8 @@ def kept_text(name: str, make: Callable[[], str]) -> str:
 
     `make` depends on this package's code alone; its texts have different names.
     """
+    from importlib.metadata import version
+
     folder = own_folder("-".join(("texts", version("torch"), _digest())))
     file = folder / f"{name}.txt" if folder else None
     if file is not None and file.is_file():

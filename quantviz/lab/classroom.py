@@ -93,7 +93,9 @@ class Classroom:
     def parse(cls, form: str) -> Classroom:
         """Return the choices written as `form`; raise `QuantVizError` for any other text.
 
-        Older links have a number in front only, or none: they mean what they meant.
+        Older links have a number in front only, or none: they mean what they meant. A form that lost the
+        numbers of both ends is taken for one of these: an address is cut at its end, and `k=` stands before
+        the form.
         """
         hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
             _HIDE + group: names for group, names in GROUPS.items()

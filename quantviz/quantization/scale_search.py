@@ -25,6 +25,7 @@ from quantviz.quantization.integer_levels import integer_levels
 from quantviz.quantization.result import QParams
 from quantviz.quantization.search_steps import BY_TORCH, Steps
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
+from quantviz.schemes.choices import SchemeZeroDomain
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch, Tries
@@ -103,7 +104,7 @@ def _found(
     search: ScaleSearch,
     run_blocks: int,
     fmt: NumberFormat,
-    domain: str,
+    domain: SchemeZeroDomain,
     importance: torch.Tensor | None,
     find: Finder,
 ) -> QParams:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.schemes.choices import Mode, SchemeZeroDomain
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,7 @@ class QParams(Picklable):
     #: The second-level scale, where there is one: that of the tensor, or of the run that a block is in.
     global_scale: Any = None
     #: The meaning of the zero point: "none", "code_int", "code_float", "value" or "value_middle".
-    zero_domain: str = "code_int"
+    zero_domain: SchemeZeroDomain = "code_int"
     #: Other values of each block that codes are computed with, by their names in the operations: the scale
     #: before it was stored, an inverse.
     others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -149,7 +150,7 @@ class Trial(Protocol):
 class ModeContext:
     """The one input of calibrations of values besides the values of a block: the mode."""
 
-    mode: str
+    mode: Mode
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from quantviz.door import public_class, unfit_fields
+from quantviz.door import field_types, public_class, unfit_fields
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
+from quantviz.schemes.choices import values_of
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.field_needs import NEEDS
-from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
+from quantviz.schemes.granularity import GRANULARITIES, Granularity, Shape, nearest_granularity
 from quantviz.schemes.names import begins_words, ids_named
-from quantviz.schemes.scale_search import SEARCHES, WEIGHTED
 from quantviz.text import languages, text
 
 
@@ -141,8 +141,8 @@ class Convention(Arithmetic):
         yield from unknown or self._lacking()
 
     def _unfit(self) -> Iterator[QuantVizError]:
-        for field, got in unfit_fields(self):
-            yield QuantVizError("convention_bad_value", field=field.name, got=got, allowed=str(field.type))
+        for field, got, allowed in unfit_fields(self):
+            yield QuantVizError("convention_bad_value", field=field, got=got, allowed=allowed)
 
     def _unknown(self) -> Iterator[QuantVizError]:
         for name, allowed in CHOICES.items():
@@ -264,134 +264,18 @@ FIELDS: tuple[str, ...] = (
     *(f.name for f in dataclasses.fields(Convention) if f.name not in _NO_RULES),
 )
 
-_FLOATS = ("float32", "float64")
-_ORDERS = (
-    "divide_add_round",
-    "divide_round_add",
-    "multiply_add_round",
-    "multiply_round_add",
-    "fused_multiply_add_round",
-    "from_lowest_divide_round_add",
-    "from_lowest_multiply_round_add",
-    "multiply_subtract_round",
-    "levels_divide_add_round",
-    "divide_level_multiply_round",
-)
+
+def _choices() -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Yield each field whose type names all its values, with these."""
+    for name in FIELDS:
+        owner = ScaleSpec if name.startswith("scale.") else Convention
+        values = values_of(field_types(owner)[name.removeprefix("scale.")])
+        if values is not None:
+            yield name, values
+
 
 #: The allowed values of fields that name shared steps.
-CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
-    {
-        "scale.rule": (
-            "absmax_over_code_max",
-            "absmax_over_half_range",
-            "without_clipping",
-            "extreme_over_code_min",
-            "larger_end_over_code_min",
-            "power_of_two_floor",
-            "power_of_two_floor_log2",
-            "power_of_two_ceil",
-            "power_of_two_even",
-            "power_of_two_even_2_bits",
-            "power_of_two_fitting",
-            "mirrored_if_negative",
-            "double_absmax_over_range",
-            "mirrored_range",
-            "farther_end_negated",
-            "mirrored_end",
-        ),
-        "scale.asymmetric_rule": ("width_over_steps", "end_on_code", "zero_on_code"),
-        "scale.width_dtype": ("scale_math", *HALVES),
-        "scale.ends_format": (None, *HALVES),
-        "scale.floor_rule": (
-            "at_least",
-            "replace_zero",
-            "one_below",
-            "width_at_least",
-            "absmax_replace_zero",
-            "absmax_one_up_to",
-            "inverse_one_up_to",
-            "codes_zero_up_to",
-            "range_stretched",
-            "magnitude_below",
-        ),
-        "scale.format": (None, "float16", "bfloat16", "bfloat16_float16", "float8_e4m3fn", "float8_e8m0fnu"),
-        "scale.global_rule": (
-            None,
-            "absmax_over_range",
-            "absmax_over_range_joined",
-            "range_over_absmax",
-            "reach_over_absmax",
-            "absmax_and_inverse",
-        ),
-        "scale.codes_from": ("stored", "exact"),
-        "scale.code_floor_rule": ("at_least", "one"),
-        "scale.exponent_below": ("smallest", "wraps"),
-        "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both", "both_divided"),
-        "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
-        "search": (None, *SEARCHES),
-        "weighted_search": (None, *WEIGHTED),
-        "scale_math": (*_FLOATS, *HALVES),
-        "scale_dtype": _FLOATS,
-        "block_scale_dtype": _FLOATS,
-        "apply_dtype": (*_FLOATS, *HALVES),
-        "value_dtype": (*_FLOATS, *HALVES),
-        "result_dtype": ("same", *HALVES),
-        "zero_in_range": (False, True),
-        "zero_domain": ("code_int", "code_float", "value", "value_middle"),
-        "zero_point_rule": ("shift_rounded", "low_minus_rounded", "ends_weighted", "nearer_end"),
-        "zero_point_ties": ("even", "away"),
-        "zero_point_math": ("scale_math", *_FLOATS),
-        "zero_point_scale": ("exact", "single"),
-        "zero_point_clamp": (False, True),
-        "zero_point_of_zero_scale": ("as_any", "smallest", "largest"),
-        "zero_point_format": (None, "float16", "bfloat16"),
-        "unsigned_zero": ("none", "middle", "middle_of_storage", "lower_middle", "lower_end"),
-        "one_sided": ("symmetric", "asymmetric", "asymmetric_if_positive"),
-        "order": _ORDERS,
-        "block_order": ("same", *_ORDERS),
-        "value_order": (
-            "subtract_multiply",
-            "divide_inverse",
-            "multiply_absmax",
-            "multiply_levels",
-            "fused_multiply_add",
-        ),
-        "tail_divides": (False, True),
-        "ties": (
-            "even",
-            "away",
-            "up",
-            "down",
-            "toward_zero",
-            "stochastic",
-            "adding_half",
-            "adding_half_away",
-            "truncate",
-        ),
-        "narrow_range": (False, True),
-        "narrow_unsigned": ("none", "smallest", "largest"),
-        "reduce_range": ("none", "half", "half_and_one", "stretched"),
-        "narrow_clamp": (True, False),
-        "cast_before_clamp": ("none", "int64"),
-        "block_cast_before_clamp": ("same", "none", "int64"),
-        "nan_code": ("zero", "smallest", "largest"),
-        "block_nan_code": ("same", "zero", "smallest", "largest"),
-        "nan_mantissa": ("quiet", "all_ones"),
-        "zero_width": (
-            "include_zero",
-            "one",
-            "minus_one_to_one",
-            "one_and_zero",
-            "one_and_zero_if_asymmetric",
-            "as_any",
-        ),
-        "overflow": ("saturate", "inf", "nan"),
-        "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
-        "tail": TAILS,
-        "tail_stored": ("short", "whole", "whole_if_integer"),
-        "input_dtype": ("own", "float32", *HALVES),
-    }
-)
+CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(dict(_choices()))
 
 #: Every engine's arithmetic by id.
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(

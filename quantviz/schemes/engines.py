@@ -6,6 +6,7 @@ An engine is added here, with its words in each language. Each row is held to it
 from __future__ import annotations
 
 from quantviz.schemes.arithmetic import HALVES, Arithmetic, HalfInput, Offer, ScaleSpec
+from quantviz.schemes.choices import Half, Mode, Search
 from quantviz.schemes.scale_search import SEARCHES
 
 #: The smallest float32 with all its digits.
@@ -26,12 +27,12 @@ def _ids(*patterns: str) -> tuple[str, ...]:
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
 _FP6 = ("float6_e2m3fn", "float6_e3m2fn")
 _FP4 = "float4_e2m1fn"
-_SYMMETRIC = ("symmetric",)
-_ASYMMETRIC = ("asymmetric",)
+_SYMMETRIC: tuple[Mode, ...] = ("symmetric",)
+_ASYMMETRIC: tuple[Mode, ...] = ("asymmetric",)
 
 
 def _half(
-    *changed: str, dtypes: tuple[str, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
+    *changed: str, dtypes: tuple[Half, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
 ) -> HalfInput:
     """Return an engine's rule for half precision: the fields in `changed` have the input's dtype, and
     `others` have another value, with `scale__floor` for `scale.floor`.
@@ -48,11 +49,11 @@ _VALUES_IN_HALF = _half("result_dtype")
 _ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
 
 
-def _refused(*dtypes: str) -> HalfInput:
+def _refused(*dtypes: Half) -> HalfInput:
     return HalfInput(dtypes or HALVES, taken=False)
 
 
-def _iq4(search: str) -> Arithmetic:
+def _iq4(search: Search) -> Arithmetic:
     """Return the arithmetic of IQ4_NL or IQ4_XS."""
     return Arithmetic(
         f"gguf_{search}",
@@ -832,7 +833,8 @@ ENGINES: tuple[Arithmetic, ...] = (
             format_sizes=tuple((fmt, (256 // each.run,)) for fmt, each in SEARCHES["k_quants"].items()),
         ),
     ),
-    *map(_iq4, ("iq4_nl", "iq4_xs")),
+    _iq4("iq4_nl"),
+    _iq4("iq4_xs"),
     # quantize_mx_op of microxcaling. Its integers are fixed-point numbers below 2.
     Arithmetic(
         "microxcaling",

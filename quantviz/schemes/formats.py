@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
+from quantviz.schemes.choices import CodeDtype, GridKind, Special
 from quantviz.schemes.names import ids_named
 
 
@@ -34,7 +35,7 @@ class FloatBits:
     bias: int
     #: The codes of Inf and NaN. "ieee": the largest exponent is Inf and NaN; "fn": all ones is NaN, no Inf;
     #: "fnuz": -0 is NaN, no Inf; "finite": there are none.
-    special: str = "ieee"
+    special: Special = "ieee"
     #: Whether codes with E = 0 are 0 and the subnormal values; otherwise 0 is an exponent like any other.
     subnormal: bool = True
 
@@ -59,13 +60,13 @@ class NumberFormat:
     #: Permanent id, lower_snake: it is in people's links.
     id: str
     #: The kind of grid arithmetic that rounds to it: "integer", "float" or "codebook".
-    kind: str
+    kind: GridKind
     #: Bits of one code.
     bits: int
     #: Whether there are negative values.
     signed: bool
     #: Name of the torch dtype that holds one code an element, never packed.
-    code_dtype: str
+    code_dtype: CodeDtype
     #: Smallest and largest code, as numbers.
     code_min: int
     code_max: int
@@ -212,8 +213,8 @@ def _float_value(code: int, layout: FloatBits, signed: bool) -> float:
 
 def _integer(bits: int, signed: bool) -> NumberFormat:
     # torch.uint16 has no arithmetic, hence int32 for its codes.
-    wide = "int16" if signed else "int32"
-    narrow = "int8" if signed else "uint8"
+    wide: CodeDtype = "int16" if signed else "int32"
+    narrow: CodeDtype = "int8" if signed else "uint8"
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     return NumberFormat(
         f"int{bits}" if signed else f"uint{bits}",

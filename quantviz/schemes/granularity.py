@@ -12,10 +12,11 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, get_args
 
 from quantviz.door import check_fields, public_class
 from quantviz.errors import QuantVizError
+from quantviz.schemes.choices import Tail
 
 Shape = tuple[int, ...]
 #: Elements of a block up to which it may have more than four times those of the tensor.
@@ -55,7 +56,7 @@ class BlockLayout:
     grid_shape: Shape
     #: The rule for a block that does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
     #: fill it).
-    tail: str = "refuse"
+    tail: Tail = "refuse"
 
     def __post_init__(self) -> None:
         # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
@@ -127,7 +128,7 @@ class Granularity(Protocol):
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field."""
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         """Yield an error for each misfit with a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
@@ -136,7 +137,7 @@ class Granularity(Protocol):
     def view_shape(self, shape: Shape) -> Shape:
         """Return the shape in which a tensor of `shape` is viewed."""
 
-    def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
+    def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
         """Return the blocks of a tensor of `shape`; raise `QuantVizError` if it does not fit."""
 
     def fitted(self, shape: Shape) -> Granularity:
@@ -167,7 +168,7 @@ class _ByBlockShape:
     def problems(self) -> Iterator[QuantVizError]:
         return iter(())
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         return iter(())
 
     def block_shape(self, shape: Shape) -> Shape:
@@ -179,14 +180,14 @@ class _ByBlockShape:
     def fitted(self, shape: Shape) -> Granularity:
         return PerTensor()
 
-    def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
+    def layout(self, shape: Shape, tail: Tail = "refuse") -> BlockLayout:
         for problem in (*self.problems(), *self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)
         block = self.block_shape(shape)
         grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
         full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
-        short = "pad" if tail == "pad" else "short"
+        short: Tail = "pad" if tail == "pad" else "short"
         return BlockLayout(view, block, grid, "refuse" if full else short)
 
 
@@ -227,7 +228,7 @@ class PerChannel(_ByBlockShape):
     def problems(self) -> Iterator[QuantVizError]:
         yield from _integer_problems(self, "axis", self.axis)
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         yield from _axis_problems(self.axis, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
@@ -259,7 +260,7 @@ class PerGroup(_ByBlockShape):
         yield from _integer_problems(self, "axis", self.axis)
         yield from _integer_problems(self, "size", self.size, smallest=1)
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         axis_problems = tuple(_axis_problems(self.axis, shape))
         yield from axis_problems
         if not axis_problems and tail in ("refuse", "short_tiles") and shape[self.axis] % self.size:
@@ -307,7 +308,7 @@ class PerBlock(_ByBlockShape):
         yield from _integer_problems(self, "rows", self.rows, smallest=1)
         yield from _integer_problems(self, "cols", self.cols, smallest=1)
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         if len(shape) < 2:
             yield QuantVizError("block_needs_two_axes", shape=shape)
         elif tail == "refuse" and (shape[-2] % self.rows or shape[-1] % self.cols):
@@ -354,7 +355,7 @@ class Flat(_ByBlockShape):
         if not isinstance(self.strided, bool):
             yield QuantVizError("field_not_bool", owner="Flat", field="strided", got=self.strided)
 
-    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: Tail = "refuse") -> Iterator[QuantVizError]:
         count = math.prod(shape)
         # Strided blocks have no last one that could be short.
         if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
@@ -384,7 +385,11 @@ class Flat(_ByBlockShape):
 
 
 def nearest_granularity(
-    wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0
+    wanted: Granularity,
+    among: Iterable[Granularity],
+    shape: Shape,
+    tail: Tail = "refuse",
+    usual_size: int = 0,
 ) -> Granularity:
     """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of the
     same kind if possible.
@@ -431,9 +436,8 @@ def nearest_granularity(
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
     {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
-#: The rules for a block that does not fill up: it is refused, it is short (or that only if blocks are tiles),
-#: or zeros fill it.
-TAILS = ("refuse", "short", "short_tiles", "pad")
+#: The rules for a block that does not fill up.
+TAILS: tuple[Tail, ...] = get_args(Tail)
 
 
 def counted(axis: int, axes: int) -> int:

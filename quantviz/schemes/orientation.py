@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from quantviz.errors import QuantVizError
+from quantviz.schemes.choices import ToldBy
 from quantviz.schemes.granularity import Shape, flat_index
 
 #: Axes that a tensor may have.
@@ -20,7 +21,7 @@ _MOST_AXES = 4
 #: the file; the model's configuration beside it; the length of the bias beside the weight; the weight's name;
 #: the shapes of weights that belong together; PyTorch's storage order for a weight of that name; or none, so
 #: that it is a guess.
-TOLD_BY = ("user", "layout", "graph", "config", "bias", "names", "shapes", "convention", "guess")
+TOLD_BY: tuple[ToldBy, ...] = get_args(ToldBy)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Orientation:
     """
 
     outputs: tuple[int, ...] = (0,)
-    by: str = "guess"
+    by: ToldBy = "guess"
 
     @property
     def is_turned(self) -> bool:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.calibration import AbsMean, Searched
+from quantviz.schemes.choices import Mode
 from quantviz.schemes.conventions import CONVENTIONS, Convention, engine_names
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor, Shape
@@ -21,11 +22,11 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.text.notebook_tables import table
 
 
-def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
+def _group(format_id: str, convention: str | Convention, size: int = 32, mode: Mode = "symmetric") -> Scheme:
     return Scheme(format_id, mode, PerGroup(size), convention=convention)
 
 
-def _searched(format_id: str, convention: str, size: int = 32, mode: str = "symmetric") -> Scheme:
+def _searched(format_id: str, convention: str, size: int = 32, mode: Mode = "symmetric") -> Scheme:
     return Scheme(format_id, mode, PerGroup(size), Searched(), convention)
 
 

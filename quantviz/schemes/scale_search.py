@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from quantviz.schemes.choices import ErrorWeight, SearchMethod, ZeroDomain
+
 
 @dataclass(frozen=True)
 class Tries:
@@ -29,7 +31,7 @@ class ScaleSearch:
     #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
     #: value of the format the largest magnitude becomes; "integer_levels": whole scales for the codes of a
     #: first level.
-    method: str
+    method: SearchMethod
     #: Neighbouring blocks whose scales are codes of one float16 scale, or are weighed together; 1 where each
     #: block has its own, 0 for all of a row.
     run: int = 1
@@ -44,7 +46,7 @@ class ScaleSearch:
     #: Of "minimum": the weight of an error: "magnitude", |x|; "level", the block's root mean square + |x|. Of
     #: "block_maximum": the measure of a block's errors: the sum of "squares" or "magnitudes", or the
     #: "largest".
-    weight: str = "level"
+    weight: ErrorWeight = "level"
     #: Of "minimum": whether errors are added up as they are, or squared.
     absolute: bool = False
     #: With weights of columns: an error's weight is w · √(`level` · mean x² of the run + x²); 0 for w alone.
@@ -52,7 +54,7 @@ class ScaleSearch:
     #: Bits of the scale that the blocks of a run share.
     run_bits: int = 16
     #: Of "integer_levels": the largest code of the first level, by the meaning of the zero point.
-    reaches: tuple[tuple[str, int], ...] = ()
+    reaches: tuple[tuple[ZeroDomain, int], ...] = ()
 
     def reach(self, zero_domain: str) -> int:
         """Return the largest code of the first level.
@@ -60,7 +62,8 @@ class ScaleSearch:
         >>> SEARCHES["qserve"]["uint4"].reach("code_int")
         119
         """
-        return dict(self.reaches)[zero_domain]
+        reaches: Mapping[str, int] = dict(self.reaches)
+        return reaches[zero_domain]
 
     @property
     def weighs_columns(self) -> bool:
@@ -78,8 +81,13 @@ class ScaleSearch:
         return self.code_bits + (self.run_bits / self.run if self.run else 0)
 
 
-#: Every search by its name in a convention and the id of the number format. The numbers are those of
-#: `ggml-quants.c`.
+def _four_over_six(weight: ErrorWeight) -> Mapping[str, ScaleSearch]:
+    search = ScaleSearch("block_maximum", code_bits=8, weight=weight, run_bits=0)
+    return MappingProxyType({"float4_e2m1fn": search})
+
+
+#: Every search by its name in a convention, one of `choices.Search`, and the id of the number format. The
+#: numbers are those of `ggml-quants.c`.
 SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
     {
         # Q2_K to Q6_K: runs of 256.
@@ -104,12 +112,9 @@ SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
         ),
         "iq4_nl": MappingProxyType({"iq4": ScaleSearch("codebook")}),
         # Four over six (arXiv 2512.02010), by each of its three errors.
-        **{
-            f"four_over_six{name}": MappingProxyType(
-                {"float4_e2m1fn": ScaleSearch("block_maximum", code_bits=8, weight=weight, run_bits=0)}
-            )
-            for name, weight in (("", "squares"), ("_mae", "magnitudes"), ("_abs_max", "largest"))
-        },
+        "four_over_six": _four_over_six("squares"),
+        "four_over_six_mae": _four_over_six("magnitudes"),
+        "four_over_six_abs_max": _four_over_six("largest"),
         # QServe (arXiv 2405.04532): the most that stays within 8 bits, as its quantizer counts it. A zero
         # point that is a value is a code of the first level.
         "qserve": MappingProxyType(

@@ -6,22 +6,24 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast, get_args
 
 from quantviz.door import public_class
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
+from quantviz.schemes.choices import Mode, Nonfinite, SchemeZeroDomain
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
-MODES = ("symmetric", "asymmetric")
+MODES: tuple[Mode, ...] = get_args(Mode)
 #: The rules for NaN and Inf in the input: an error; +Inf gets the largest code, -Inf the smallest and NaN
 #: becomes 0; or they get the engine's own codes for them. Ranges and metrics leave them out.
-NONFINITE = ("refuse", "clip", "ignore")
+NONFINITE: tuple[Nonfinite, ...] = get_args(Nonfinite)
 #: Values of the arithmetic's fields that have no asymmetric mode.
 _SYMMETRIC_ONLY = (
     ("value_order", ("multiply_absmax",)),
@@ -58,7 +60,7 @@ class Scheme:
     #: Id of a number format, one of `FORMATS`.
     format: str = "int8"
     #: "symmetric" or "asymmetric".
-    mode: str = "symmetric"
+    mode: Mode = "symmetric"
     #: The elements that share one scale.
     granularity: Granularity = PerTensor()
     #: The rule for the clipping range.
@@ -66,7 +68,7 @@ class Scheme:
     #: The arithmetic: an id of `CONVENTIONS`, or a `Convention`. Stored as a `Convention`.
     convention: str | Convention = "course"
     #: The rule for NaN and Inf, one of `NONFINITE`.
-    nonfinite: str = "refuse"
+    nonfinite: Nonfinite = "refuse"
 
     def __post_init__(self) -> None:
         # Store the format's id; a value that is no name of a format is one of the problems below.
@@ -284,7 +286,7 @@ class Scheme:
         return (self.range_code_max + 1) // 2 - self.range_code_min
 
     @property
-    def zero_domain(self) -> str:
+    def zero_domain(self) -> SchemeZeroDomain:
         """Return the meaning of the zero point: "none", or the convention's `zero_domain`; in symmetric mode
         it can only be a code, unless codes are counted from the lower end of the range.
 
@@ -305,7 +307,8 @@ class Scheme:
         """
         if self.search is not None:
             return self.search.weighs_columns
-        return self.format in WEIGHTED.get(self.arithmetic.weighted_search or "", {})
+        weighted = WEIGHTED.get(self.arithmetic.weighted_search or "")
+        return weighted is not None and self.format in weighted
 
     @property
     def weighted(self) -> Scheme:
@@ -711,9 +714,10 @@ class Scheme:
         format_id = find_format(parts[0]).id
         return cls(
             format=format_id,
-            mode=parts[1],
+            # Words that are none are refused as those of any other scheme are.
+            mode=cast("Mode", parts[1]),
             granularity=text_form.read(parts[2], GRANULARITIES, "unknown_granularity"),
             calibration=text_form.read(parts[3], CALIBRATIONS, "unknown_calibration"),
             convention=Convention.parse(parts[4], format_id),
-            nonfinite=parts[5] if len(parts) == 6 else "refuse",
+            nonfinite=cast("Nonfinite", parts[5]) if len(parts) == 6 else "refuse",
         )

@@ -14,8 +14,9 @@ import re
 from collections.abc import Hashable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
+from quantviz.door import field_types, plain_type
 from quantviz.errors import QuantVizError
 
 #: Each digit can be read in one way only: else a long one that ends in a letter is tried in all of them.
@@ -147,12 +148,11 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
 
 
 @cache
-def _fields_of(kind: Any) -> Mapping[str, Any]:
-    """Return the type of each field that a form can name. Annotations are resolved once, which took most of
-    the time of reading a form.
-    """
-    kinds = get_type_hints(kind)
-    return MappingProxyType({f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"})
+def _fields_of(kind: Hashable) -> Mapping[str, Any]:
+    """Return the type of each field that a form can name."""
+    kinds = {name: plain_type(each) for name, each in field_types(kind).items()}
+    fields = dataclasses.fields(cast("type[Any]", kind))
+    return MappingProxyType({field.name: kinds[field.name] for field in fields if field.name != "id"})
 
 
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:

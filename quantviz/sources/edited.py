@@ -193,7 +193,9 @@ def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
         QuantVizError: The cell cannot be edited, for example because the tensor is too large.
     """
     own = source.own_edit(cell, value)
-    return Edited.of(source, {} if value is None else {cell: value}) if own is None else own
+    if own is not None:
+        return own
+    return Edited.of(source, {} if value is None else {cell: value})
 
 
 def read_edit(form: str) -> tuple[Shape, float]:

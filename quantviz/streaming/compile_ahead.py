@@ -18,8 +18,8 @@ import threading
 from functools import cache
 
 from quantviz import own_process
-from quantviz.compiled.background import FIXED, compiling_by
 from quantviz.compiled.kernel_cache import cache_folder
+from quantviz.streaming.kernel_access import FIXED, compiling_by
 
 #: Allocated objects between two garbage collections: compiling leaves hardly any garbage, and collections
 #: took a sixth of its time.
@@ -84,7 +84,7 @@ def is_kept() -> bool:
 def at_once() -> contextlib.AbstractContextManager[None]:
     """Run the block with the kernels that are compiled; compile others in the background, for later calls.
 
-    >>> from quantviz.compiled.background import waits
+    >>> from quantviz.streaming.kernel_access import waits
     >>> with at_once():
     ...     waits()
     False

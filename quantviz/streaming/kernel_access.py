@@ -1,11 +1,80 @@
-"""The availability of compiled kernels, and whether to wait for them."""
+"""The availability of compiled kernels, and whether to wait for them: the setting, and the compiler that was
+handed over for answers before kernels are compiled.
+
+The code that compiles a kernel ahead calls it as everybody does, and so imports the callers of this module.
+Whoever runs the program hands it over: see `compile_ahead`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from quantviz.compiled import background, kernel_cache
+from quantviz.compiled import kernel_cache
+
+if TYPE_CHECKING:
+    from quantviz.schemes.granularity import Shape
+    from quantviz.schemes.scheme import Scheme
+
+#: Name of the kernels that every scheme needs; a file of this name marks that they are kept.
+FIXED = "fixed"
+
+
+class BackgroundCompiler(Protocol):
+    """Compiles sets of kernels while others compute."""
+
+    def ready(self, what: str) -> bool:
+        """Return whether the kernels of a name are compiled; if not, queue them."""
+
+    def wait(self, what: str) -> None:
+        """Wait until they are."""
+
+
+#: Returns the compiler of this context, another one in a forked process. Without one the code waits for its
+#: kernels: scripts do, so that each run takes the same path.
+_COMPILER: ContextVar[Callable[[], BackgroundCompiler] | None] = ContextVar("compiler", default=None)
+
+
+@contextlib.contextmanager
+def compiling_by(compiler: Callable[[], BackgroundCompiler]) -> Iterator[None]:
+    """Run the block with the kernels that are compiled; the result of `compiler` compiles others for later
+    calls.
+    """
+    before = _COMPILER.set(compiler)
+    try:
+        yield
+    finally:
+        _COMPILER.reset(before)
+
+
+def waits() -> bool:
+    """Return whether kernels are waited for here."""
+    return _COMPILER.get() is None
+
+
+def is_ready(what: str) -> bool:
+    """Return whether the kernels of a name can be called: they are compiled, or waited for here. If not, they
+    are queued.
+    """
+    compiler = _COMPILER.get()
+    return compiler is None or compiler().ready(what)
+
+
+def wait_for(what: str) -> None:
+    """Wait until the compiler of this context has the kernels of a name; without one the call compiles."""
+    compiler = _COMPILER.get()
+    if compiler is not None:
+        compiler().wait(what)
+
+
+def of_scheme(scheme: Scheme, shape: Shape) -> str:
+    """Return the name of the kernels that a scheme needs on a tensor of `shape`."""
+    return json.dumps([str(scheme), shape])
 
 
 @cache
@@ -26,13 +95,13 @@ def fixed_ready() -> bool:
     """Return whether the kernels that all schemes share can be called: they are compiled, or this thread
     waits for them.
     """
-    return kernel_cache.has_numba() and background.is_ready(background.FIXED) and has_kernels()
+    return kernel_cache.has_numba() and is_ready(FIXED) and has_kernels()
 
 
 def wait_for_kernels() -> None:
     """Wait for the shared kernels, for rare work that would take long without them."""
     if not fixed_ready():
-        background.wait_for(background.FIXED)
+        wait_for(FIXED)
 
 
 def cache_folder() -> Path | None:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quantviz.compiled import background
 from quantviz.streaming import limits, pooling_without_numba
 from quantviz.streaming.coding import Coder
 from quantviz.streaming.frames import Frame, Part
-from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
 from quantviz.streaming.pieces import Buffers
 from quantviz.tensors.lazy import Values
 from quantviz.tensors.views import POOLS
@@ -24,8 +23,7 @@ def pooling_kernels() -> Any:
     """Return the compiled pooling kernels, after waiting for numba if they are not ready."""
     from quantviz.compiled import pooling
 
-    if not fixed_ready():
-        background.wait_for(background.FIXED)
+    wait_for_kernels()
     return pooling
 
 

@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from quantviz.compiled import background
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.compiled.tracing import trace_cell
 from quantviz.schemes.granularity import Shape
@@ -26,12 +25,12 @@ def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
     """
     if not fixed_ready():
         return False
-    if background.waits() or is_compiled(scheme, shape, by_axis=True):
+    if kernel_access.waits() or is_compiled(scheme, shape, by_axis=True):
         return True
-    own = background.of_scheme(scheme, shape)
+    own = kernel_access.of_scheme(scheme, shape)
     if math.prod(shape) >= limits.WORTH_WAITING:
-        background.wait_for(own)
-    return background.is_ready(own)
+        kernel_access.wait_for(own)
+    return kernel_access.is_ready(own)
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:

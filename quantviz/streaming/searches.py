@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from quantviz.compiled import background
 from quantviz.compiled.traced_values import Untraceable
 from quantviz.quantization.scale_search import Finder, find_by_torch
 from quantviz.quantization.search_steps import BY_TORCH
@@ -34,7 +33,7 @@ def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
     code = code_of(scheme, shape, weighted=weighted)
     if code is None:
         return None
-    if math.prod(shape) <= limits.SMALL or not background.waits():
+    if math.prod(shape) <= limits.SMALL or not kernel_access.waits():
         from quantviz.compiled.compiler import compiler
 
         if not compiler().knows([source_of(code)]):

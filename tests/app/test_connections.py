@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quantviz.ui.shell.connections import send_at_once
+from quantviz.ui.shell.server import send_at_once
 from tests.bench.servers import ROOT, server_process, serving
 
 

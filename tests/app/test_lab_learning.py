@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from quantviz.teaching.lessons import lessons
-from quantviz.teaching.lessons.term_homes import term_home
+from quantviz.teaching.lessons import lessons, term_home
 from quantviz.text import catalogue
 from quantviz.ui.lab.learning import CAUSES, TERMS, terms_of
 from tests.helpers.session import address, opened

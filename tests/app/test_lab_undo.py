@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 from quantviz.ui.lab import tensor
-from quantviz.ui.shell import session as ui_session
+from quantviz.ui.shell import undo as undo_steps
 from tests.helpers.session import address, healthy, opened, panels
 
 
@@ -50,8 +50,8 @@ def test_undo_finds_uploads_again(monkeypatch):
 
 
 def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
-    assert ui_session.MOST_STEPS == 50
-    monkeypatch.setattr(ui_session, "MOST_STEPS", 4)
+    assert undo_steps.MOST_STEPS == 50
+    monkeypatch.setattr(undo_steps, "MOST_STEPS", 4)
     at = opened()
 
     def bits(now=None):

@@ -20,17 +20,16 @@ from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.teaching.lessons.progress import Answer, as_json, judged
-from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
 from tests.helpers.session import address, hint
@@ -584,7 +583,7 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
             return healthy(at.run())
 
     def let_go(now, *_, **__):
-        session.safely(lambda: moving._let_go(now))()
+        errors.safely(lambda: moving._let_go(now))()
 
     tapped()
     ((_, where),) = at.session_state["lesson_marks"].items()

@@ -91,10 +91,10 @@ def test_any_callback_comes_to_its_end_although_another_message_arrives():
 def page_of_one_choice_in_three_places():
     import streamlit as st
 
-    from quantviz.ui.shell import address, session
+    from quantviz.ui.shell import address, widgets
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
-    take_messages_whole(session.is_behind)
+    take_messages_whole(widgets.is_behind)
 
     def take(key):
         st.session_state["bits"] = st.session_state[key]
@@ -102,7 +102,7 @@ def page_of_one_choice_in_three_places():
     address.arrive("page")
     bits = st.session_state.setdefault("bits", 4)
     for key in ("wide", "narrow", "recipe"):
-        st.selectbox(key, [4, 8], key=session.show(key, bits), on_change=take, args=(key,))
+        st.selectbox(key, [4, 8], key=widgets.show(key, bits), on_change=take, args=(key,))
     st.session_state["again"] = st.button("Again", key="again_button")
     if st.session_state.pop("broken_off", False):
         st.stop()

@@ -140,7 +140,7 @@ def new_page(shelf):
 def _streamlits_own(message):
     """A server that was stopped or cut off by a test is missed; for the other message see cold_start.py.
 
-    A look for the server below a page's address is none of these: see base_address.py.
+    A look for the server below a page's address is none of these: see `ProbeAnswers`.
     """
     # The last is said where a server is stopped before its page is closed, or not yet connected to.
     known = ("Running the app's main page", "when disconnected from server")

@@ -13,7 +13,10 @@ from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call, by the module it is in.
 NAMES = {
+    "bridge": "Bridge",
+    "chart": "findChart",
     "clicks": "extentOf, onPointerUp, takeEarlyClick",
+    "layout": "subjectOf",
     "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
     "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
     "windowOf, within",
@@ -410,6 +413,48 @@ EARLY_CLICK = """rows => {
 def test_a_click_while_a_chart_is_drawn_again_counts_once_it_is_drawn(blank, rows, cells):
     """It was lost, for the chart in sight was the old one. Another matrix has another cell there."""
     assert blank.evaluate(EARLY_CLICK, rows) == [0, cells]
+
+
+#: A chart whose picture stays in sight while the next chart is drawn, and cells that a hand moved over it.
+NEXT_CHART = """([before, after]) => {
+    const box = document.body.appendChild(document.createElement("div"));
+    box.className = "st-key-next_chart";
+    const chart = (meta) => {
+        const gd = box.appendChild(document.createElement("div"));
+        gd.className = "js-plotly-plot";
+        gd.innerHTML = "<div class=svg-container></div>";
+        return Object.assign(gd, { _fullLayout: { meta } });
+    };
+    const bridge = new joined.Bridge("next_chart"), subject = joined.subjectOf(before);
+    bridge.container = box;
+    bridge.gd = chart(before);
+    Object.assign(bridge, { subject, live: { subject }, place: { left: 0, top: 0, width: 9, height: 9 } });
+    bridge.gd.remove();
+    chart(after);
+    joined.findChart(bridge);
+    const seen = [Boolean(box.querySelector("[aria-hidden=true] > .svg-container"))];
+    bridge.gd = box.querySelector(".js-plotly-plot");
+    seen.push(bridge.cells === bridge.live);
+    bridge.gd = null;
+    bridge.close();
+    box.remove();
+    return seen;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        ({}, [True, True]),
+        ({"open": ["x"]}, [False, False]),
+        ({"tensor": "of another step", "open": ["x"]}, [False, False]),
+        ({"tensor": "of another step"}, [True, False]),
+    ],
+)
+def test_no_old_number_is_seen_over_a_covered_panel(blank, change, seen):
+    """Neither in the old picture nor under a hand; where all is open the old picture stays in sight."""
+    before = {"tensor": "of a step", "panels": ["x", "x_hat"], "open": ["x", "x_hat"]}
+    assert blank.evaluate(NEXT_CHART, [before, before | change]) == seen
 
 
 @pytest.mark.parametrize(

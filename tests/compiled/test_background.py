@@ -8,9 +8,8 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.study import Study
-from quantviz.compiled import background
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import compile_ahead, measuring, pools, programs, tensor_facts
+from quantviz.streaming import compile_ahead, kernel_access, measuring, pools, programs, tensor_facts
 from quantviz.streaming.frames import Patch
 from quantviz.streaming.overview import pooled
 from quantviz.streaming.threads import shared_out
@@ -63,7 +62,7 @@ def test_facts_are_the_same_before_kernels_are_compiled(uncompiled, holes):
     x = InMemory(values(SHAPE, 0, ties=holes, holes=holes))
     one, other = both(lambda: tensor_facts.facts(x))
     assert repr(one) == repr(other)
-    assert background.FIXED in uncompiled.asked
+    assert kernel_access.FIXED in uncompiled.asked
 
 
 @pytest.mark.parametrize("shape", [(37,), (13, 32), (5, 7, 16), (40, 50)])
@@ -187,7 +186,7 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
     with compile_ahead.at_once():
-        shared_out(lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2)
+        shared_out(lambda items: seen.extend(kernel_access.waits() for _ in items), range(4), threads=2)
     assert seen == [False] * 4
-    assert background.waits()
+    assert kernel_access.waits()
     assert pools.pooling_kernels()

@@ -15,8 +15,8 @@ from quantviz.browser.messages import ELEMENTS, MESSAGES, Unfit, decoded
 from quantviz.lab.state import opening, write_link
 from quantviz.schemes import names
 from quantviz.sources.typed import Typed
+from quantviz.ui.components.name_search import finder
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
-from quantviz.ui.shell.finding import finder
 from tests.helpers.messages import components, damaged, events_of, right, send, state_of, written
 from tests.helpers.sample import sample_of
 from tests.helpers.session import opened

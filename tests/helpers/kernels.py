@@ -21,7 +21,7 @@ _COLD = """
 import torch
 from numba.core import event
 from quantviz import Scheme
-from quantviz.compiled import background, compiler
+from quantviz.compiled import compiler
 from quantviz.streaming import compile_ahead, kernel_access, ranges
 from quantviz.lab.state import View
 from quantviz.streaming.frames import Patch
@@ -38,8 +38,8 @@ assert not kept()
 with compile_ahead.at_once():
     assert shown().measured.path == "chunked"
     assert compiler.compiler().seconds == 0
-    compile_ahead.warmer().wait(background.FIXED)
-    compile_ahead.warmer().wait(background.of_scheme(scheme, x.shape))
+    compile_ahead.warmer().wait(kernel_access.FIXED)
+    compile_ahead.warmer().wait(kernel_access.of_scheme(scheme, x.shape))
     with event.install_recorder("numba:run_pass") as compiled_here:
         study = shown()
         assert study.measured.path == "fused"

@@ -7,10 +7,9 @@ import pytest
 
 from quantviz.lab.picture_parts import PANEL_PARTS, RULER_STAGES, TILE_PARTS
 from quantviz.teaching.glossary import MET_BY, NEVER, TERMS
-from quantviz.teaching.lessons import drags, lessons
+from quantviz.teaching.lessons import drags, known_by, lessons, term_home
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HERE
-from quantviz.teaching.lessons.term_homes import known_by, term_home
 from quantviz.text import catalogue, languages
 from tests.helpers.lessons import read_plainly, words_of
 from tests.helpers.sample import sample_of

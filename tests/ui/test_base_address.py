@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quantviz.ui.shell.base_address import ProbeAnswers
+from quantviz.ui.shell.server import ProbeAnswers
 
 THERE = {"/_stcore/health", "/_stcore/host-config", "/lab"}
 

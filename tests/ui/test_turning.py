@@ -5,8 +5,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: `turning` itself, and the front door, which passes an older address of the Lab on before it shows anything.
-TURNS = {"quantviz/ui/shell/turning.py", "quantviz/ui/home/page.py"}
+#: `turn_to` itself, and the front door, which passes an older address of the Lab on before it shows anything.
+TURNS = {"quantviz/ui/shell/address.py", "quantviz/ui/home/page.py"}
 
 
 def test_a_button_turns_to_a_page_by_its_callback():

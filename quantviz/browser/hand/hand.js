@@ -6,6 +6,7 @@ import { SHARED } from "../page/tables.js";
 import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
+import { subjectOf } from "../panels/layout.js";
 import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
@@ -367,7 +368,7 @@ export class Hand {
   showPanels() {
     const { bridge, shown, data } = this;
     if (!bridge?.gd || !data.places) return;
-    const sent = bridge.live?.sent ?? bridge.cells;
+    const sent = bridge.cells?.sent ?? bridge.cells;
     // A mean of cells is not made here.
     const pooled = sent?.how === "largest";
     if (!sent || (sent.how && !pooled)) return;
@@ -377,6 +378,7 @@ export class Hand {
       : liveCells(sent, shown, shown.variant, data.places);
     bridge.live = Object.assign(live, {
       sent,
+      subject: subjectOf(bridge.meta),
       edited: this.choice.edits.size > 0,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });

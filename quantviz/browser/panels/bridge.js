@@ -1,6 +1,6 @@
 import { SHARED } from "../page/tables.js";
 import { same, windowOf } from "./geometry.js";
-import { drawn, sightOf } from "./layout.js";
+import { drawn, sightOf, subjectOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
 import { Card } from "./card.js";
 import { leaveCell } from "./hover.js";
@@ -82,8 +82,9 @@ export class Bridge {
 
   // While a hand moves something, `live` has the cells as they are then.
   get cells() {
-    if (this.live) return this.live;
     const { stamp, open } = this.meta ?? {};
+    // The chart of another step may come before the hand hears of that.
+    if (this.live && this.meta && this.live.subject === subjectOf(this.meta)) return this.live;
     // Chart and cells arrive one after the other: never show the numbers of another chart.
     const fitting = (cells) => cells.stamp === stamp && String(cells.open) === String(open);
     return [...(SHARED.cells.get(this.chart)?.values() ?? [])].findLast(fitting) ?? null;

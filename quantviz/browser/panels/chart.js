@@ -1,7 +1,7 @@
 // Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its
 // data.
 
-import { drawn } from "./layout.js";
+import { drawn, subjectOf } from "./layout.js";
 import { drawOverlay, element } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
 import { afterZoom, restoreZoom } from "./zoom.js";
@@ -17,6 +17,7 @@ export function findChart(bridge) {
   if (container !== bridge.container) listenTo(bridge, container);
   const gd = container?.querySelector(".js-plotly-plot") ?? null;
   if (bridge.gd && gd !== bridge.gd) loseChart(bridge);
+  if (bridge.ghost && tellsTooMuch(bridge, gd?._fullLayout?.meta)) dropOldPicture(bridge);
   // Plotly may draw the same chart from scratch: then the overlay and the listeners are lost.
   const bare = gd && (gd !== bridge.gd || !bridge.overlay.isConnected);
   // A zoom before plotly has attached its mouse handlers would leave the chart without them.
@@ -90,6 +91,11 @@ function loseChart(bridge) {
   bridge.later("ghost", 2000, () => dropOldPicture(bridge));
 }
 
+// Whether the old picture may tell what a chart that is being drawn covers: then the page rather blinks.
+function tellsTooMuch(bridge, meta) {
+  return Boolean(meta?.panels) && meta.open.length < meta.panels.length && subjectOf(meta) !== bridge.subject;
+}
+
 function dropOldPicture(bridge) {
   bridge.ghost?.remove();
   bridge.ghost = null;
@@ -127,7 +133,10 @@ function afterPlot(bridge) {
   const moving = restoreZoom(bridge);
   showSwitch(bridge);
   drawOverlay(bridge);
-  if (!moving && bridge.gd.querySelector(".cartesianlayer image")) dropOldPicture(bridge);
+  bridge.subject = subjectOf(bridge.meta);
+  // Where all is covered there is no image to wait for.
+  const complete = bridge.gd.querySelector(".cartesianlayer image") || !bridge.meta.open.length;
+  if (!moving && complete) dropOldPicture(bridge);
   const outer = bridge.container.getBoundingClientRect();
   const inner = bridge.gd.getBoundingClientRect();
   bridge.place = {

@@ -9,6 +9,12 @@ export function drawn(layout) {
   return Boolean(count && layout[count > 1 ? `xaxis${count}` : "xaxis"]?._length);
 }
 
+// What a picture tells of: a tensor, and which panels are open. The numbers of another one are not to be seen
+// over it.
+export function subjectOf(meta) {
+  return `${meta.tensor} ${meta.open}`;
+}
+
 // The axis ranges in sight: columns from x[0] to x[1], rows from y[1] down to y[0].
 export function sightOf(bridge) {
   const { xaxis, yaxis } = bridge.gd._fullLayout;

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Rows
-from quantviz.checkpoints.profiles.files import Files
+from quantviz.checkpoints.profiles.files import Files, Parts
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by
-from quantviz.evaluation.metric_formulas import stored_size
+from quantviz.evaluation.metric_formulas import stored_bits, stored_size
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -126,6 +126,8 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
         return None
+    if math.prod(entry.seen[:-1]) % files.parts_of(recipe_id(scheme)).rows_in:
+        return None
     return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
 
 
@@ -133,8 +135,17 @@ def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: Files)
     """Return the bytes that a quantized tensor takes, read in `dtype` and quantized in the shape `seen`."""
     parts = files.parts_of(recipe_id(scheme))
     size = -(-stored_size(_with_scales(scheme, dtype, files), seen) // 8)
-    size += parts.of_tensor + parts.of_row * math.prod(seen[:-1])
+    size += parts.of_tensor + parts.of_row * math.prod(seen[:-1]) + _fill_of_scales(scheme, seen, parts)
     return _with_entries(name, parts.count, size, files) + files.described
+
+
+def _fill_of_scales(scheme: Scheme, seen: Shape, parts: Parts) -> int:
+    """Return the bytes with which the matrix of a tensor's scales is filled up to whole tiles."""
+    count = scheme.layout(seen).block_count
+    rows = math.prod(seen[:-1])
+    tile_rows, tile_columns = parts.scale_tile
+    filled = -(-rows // tile_rows) * tile_rows * -(-(count // rows) // tile_columns) * tile_columns
+    return math.ceil((filled - count) * stored_bits(scheme).scale / 8) if filled > count else 0
 
 
 def _with_entries(name: str, count: int, size: int, files: Files) -> int:

@@ -402,8 +402,7 @@ def _files_in(folder: str) -> list[str] | None:
             return None
         found = (each for each in Path(folder).iterdir() if each.is_file())
         return sorted(str(each) for each in found if not each.name.startswith("."))
-    from quantviz.sources.stores.by_address import store_of
-    from quantviz.sources.stores.store_data import reader_at
+    from quantviz.sources.stores.store_data import reader_at, store_of
 
     if reader_at(folder) is not None:
         return None

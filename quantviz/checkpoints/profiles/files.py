@@ -17,6 +17,10 @@ class Parts:
     of_tensor: int = 0
     #: Bytes of each row: of zero points that are 0.
     of_row: int = 0
+    #: Rows and columns of which the matrix of its scales takes multiples, filled up with 0.
+    scale_tile: tuple[int, int] = (1, 1)
+    #: Number that divides the rows of each weight: of any other the tool writes no file.
+    rows_in: int = 1
 
 
 @dataclass(frozen=True)

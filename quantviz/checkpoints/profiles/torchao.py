@@ -11,6 +11,9 @@ from types import MappingProxyType
 from quantviz.checkpoints.profiles.files import SAFETENSORS_ENTRY, Files, Parts
 from quantviz.checkpoints.profiles.profile import Profile
 
+#: `to_blocked` in prototype/mx_formats/utils.py: scales in the order in which a GPU reads them.
+_TILE = (128, 4)
+
 TORCHAO = Profile(
     id="torchao",
     name="torchao",
@@ -28,8 +31,8 @@ TORCHAO = Profile(
         parts=MappingProxyType(
             {
                 "torchao_int8_per_row": Parts(3, of_row=1),
-                "nvfp4": Parts(3),
-                **dict.fromkeys(("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470)),
+                "nvfp4": Parts(3, scale_tile=_TILE, rows_in=16),
+                **dict.fromkeys(("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TILE)),
             }
         ),
     ),

@@ -35,7 +35,7 @@ from quantviz.checkpoints.results.stored_rows import (
     scan_of,
     shape_form,
 )
-from quantviz.checkpoints.results.table_rows import row_of
+from quantviz.checkpoints.results.table import row_of
 from quantviz.checkpoints.results.typed_values import said
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
 from quantviz.checkpoints.scan.measuring import FOR_NOW, Row

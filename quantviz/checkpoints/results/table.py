@@ -2,30 +2,78 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from quantviz.checkpoints.results.table_rows import COLUMNS as COLUMNS
-from quantviz.checkpoints.results.table_rows import WHOLE as WHOLE
-from quantviz.checkpoints.results.table_rows import row_of as row_of
+from quantviz.checkpoints.results.stored_rows import COUNTS, Scan
 from quantviz.checkpoints.scan.measuring import NUMBERS
-from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.checkpoints.scan.recipes import seen_shape
+from quantviz.evaluation.metric_formulas import METRICS, stored_size
 from quantviz.evaluation.with_pandas import load_pandas
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
 
-    from quantviz.checkpoints.results.store import Results
+#: Metrics that stand first.
+_FIRST = ("mse", "sqnr_db")
+#: The columns in their order. `importance` is a hash of the weights of a tensor's columns, `content` one of
+#: its bytes, dtype and shape; `bits` is its size as the recipe stores it, a whole number, and the metric
+#: `effective_bits` the same for one weight.
+COLUMNS = (
+    *("tensor", "recipe", "status", "reason", "fallback", "importance", "shape", "dtype", "content", "bits"),
+    *_FIRST,
+    *("max_error", "max_error_at", *(name for name in METRICS if name not in _FIRST)),
+    *(*NUMBERS, "scheme", "file"),
+)
+#: Of these the numbers are counts.
+WHOLE = ("bits", *COUNTS)
 
 
-def columns(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
+class _Results(Protocol):
+    """The methods of `Results` that a table is made with."""
+
+    def rows(self, number: int, language: str) -> Iterator[Mapping[str, object]]: ...
+
+    def scan(self, number: int) -> Scan: ...
+
+
+def row_of(
+    base: Mapping[str, object],
+    status: str,
+    reason: str | None,
+    numbers: Mapping[str, float] | None = None,
+    place: Shape | None = None,
+    *,
+    outputs: tuple[int, ...] = (0,),
+) -> dict[str, object]:
+    """Return a row of the table: None where a column has no value."""
+    row: dict[str, object] = dict.fromkeys(COLUMNS) | dict(base) | {"status": status, "reason": reason}
+    if status == "ok" and numbers is not None:
+        shape: Any = base["shape"]
+        scheme = _scheme_of(str(base["scheme"]))
+        row |= numbers
+        row |= {"bits": stored_size(scheme, seen_shape(shape, outputs))}
+        row |= {"max_error": numbers["max_abs_error"], "max_error_at": place}
+        row |= {name: int(numbers[name]) for name in WHOLE if name in numbers}
+    return row
+
+
+#: A scan has a few schemes and many rows.
+_scheme_of = functools.lru_cache(maxsize=512)(Scheme.parse)
+
+
+def columns(results: _Results, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
     """Return the rows of a scan so far as columns, as `pandas.DataFrame` takes them."""
     rows = list(results.rows(number, language))
     return {name: [row[name] for row in rows] for name in COLUMNS}
 
 
-def table(results: Results, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
+def table(results: _Results, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
     """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
 
     Numbers are float64, NaN where there is none; counts are Int64.

@@ -222,8 +222,8 @@ def _dtype_notes(named: Iterable[tuple[str, Scheme]], entries: Iterable[Entry]) 
         for note in input_notes(scheme, dtype):
             if note.key != "input_as_engine":
                 names.setdefault((note.key, dtype), []).append(name)
-    for (key, dtype), own in names.items():
-        yield Note.of("of_recipes", recipes=", ".join(own), note=Note.of(key, dtype=dtype))
+    for (key, widened), own in names.items():
+        yield Note.of("of_recipes", recipes=", ".join(own), note=Note.of(key, dtype=widened))
 
 
 class _Run:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.schemes.choices import Mode
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.orientation import Orientation
@@ -85,7 +86,7 @@ class AffineCodes:
             raise QuantVizError("layouts.axes", name=self.name, shape=tensor)
         granularity, whole = found
         rows = orientation.seen(tensor)[0]
-        mode = "symmetric" if self.zeros is None else "asymmetric"
+        mode: Mode = "symmetric" if self.zeros is None else "asymmetric"
         scheme = plain_scheme(self.fmt, mode, granularity, self.shape)
         if whole:
             step = rows

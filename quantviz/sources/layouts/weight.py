@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.choices import Mode
 from quantviz.schemes.conventions import find_convention
 from quantviz.schemes.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.scheme import Scheme
@@ -122,7 +123,7 @@ def values_in_groups(
 
 
 def plain_scheme(
-    fmt: str, mode: str, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
+    fmt: str, mode: Mode, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
     """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
 
@@ -137,7 +138,7 @@ def plain_scheme(
 
 
 @functools.lru_cache(maxsize=_SCHEMES_KEPT)
-def _plain_scheme(fmt: str, mode: str, granularity: Any, shape: Shape, zero_domain: str) -> Scheme:
+def _plain_scheme(fmt: str, mode: Mode, granularity: Any, shape: Shape, zero_domain: str) -> Scheme:
     convention = find_convention("course")
     if zero_domain != "code_int":
         convention = convention.replace(zero_domain=zero_domain)

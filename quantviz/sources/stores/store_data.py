@@ -8,8 +8,7 @@ from typing import BinaryIO
 
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData
-from quantviz.sources.stores.addresses import beside, name_of
-from quantviz.sources.stores.by_address import store_of
+from quantviz.sources.stores.addresses import beside, name_of, scheme_of
 from quantviz.sources.stores.store import Store
 
 #: Bytes of one range, of which a store sends several at once.
@@ -21,6 +20,23 @@ _HEAD = 2**16
 _MOST_EXPECTED = 2**22
 _MOST_TOGETHER = 2**26
 _GAP = 2**14
+#: Schemes of addresses that need no package.
+_WEB = ("http", "https")
+
+
+def store_of(address: str) -> Store:
+    """Return the store that an address leads to.
+
+    Raises:
+        QuantVizError: There is no store of that kind, or its package is not installed.
+    """
+    if scheme_of(address) in _WEB:
+        from quantviz.sources.stores.web import WebStore
+
+        return WebStore()
+    from quantviz.sources.stores.object_store import ObjectStore
+
+    return ObjectStore(address)
 
 
 class StoreData(FileData):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from quantviz.quantization.quantizer import choose_qparams
+from quantviz.schemes.choices import Mode
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.course.arguments import (
@@ -176,7 +177,7 @@ def quantize_dequant(
 
 
 def _qparams(
-    x: torch.Tensor, mode: str, per_channel: bool, channel_dim: int, dtype: torch.dtype, eps: float
+    x: torch.Tensor, mode: Mode, per_channel: bool, channel_dim: int, dtype: torch.dtype, eps: float
 ) -> QuantizationParams:
     granularity: Granularity = PerChannel(channel_dim) if per_channel else PerTensor()
     scheme = Scheme(

@@ -25,7 +25,7 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
 from quantviz.ui.checkpoints.spending import Spending, show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 #: Columns of a table that an allocation reads.
@@ -88,8 +88,8 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
         least,
         most,
         step=0.01,
-        key=session.show(_BUDGET, round(budget, 2)),
-        on_change=session.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
+        key=widgets.show(_BUDGET, round(budget, 2)),
+        on_change=errors.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
     )
     found = allocate(
         table,
@@ -179,7 +179,7 @@ def _offer_engines(state: CheckpointsState, recipes: Sequence[str]) -> None:
             st.button(
                 say("checkpoints.allocate.scan_for", engine=profile.name),
                 key=f"checkpoints_scan_for_{profile.id}",
-                on_click=session.safely(_scan_for),
+                on_click=errors.safely(_scan_for),
                 args=(profile.id, tuple(recipes)),
                 disabled=job is not None and job.running,
             )

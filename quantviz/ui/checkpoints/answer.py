@@ -24,7 +24,7 @@ from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.checkpoints.table import show_python_call, show_table
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _show_map(
             key=key,
             theme=None,
             config=dict(MODEL_MAP_CONFIG),
-            on_select=session.safely(
+            on_select=errors.safely(
                 lambda: _square_clicked(key, model, data, recipe or state.shown(model.recipes))
             ),
             selection_mode="points",

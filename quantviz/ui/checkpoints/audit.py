@@ -15,7 +15,7 @@ from quantviz.figures.model_map_plot import MODEL_MAP_CONFIG, model_map_figure
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _show_running(job: Job) -> None:
         st.button(
             say("checkpoints.cancel"),
             key="checkpoints_audit_cancel",
-            on_click=session.safely(_cancel),
+            on_click=errors.safely(_cancel),
             help=say("checkpoints.audit.cancel_help"),
         )
 
@@ -107,15 +107,15 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
             st.selectbox,
             say("checkpoints.audit.original"),
             options,
-            key=session.show(_ORIGINAL, state.original),
-            on_change=session.safely(lambda: change_state(original=st.session_state[_ORIGINAL] or "")),
+            key=widgets.show(_ORIGINAL, state.original),
+            on_change=errors.safely(lambda: change_state(original=st.session_state[_ORIGINAL] or "")),
             format_func=names.__getitem__,
             help=say("checkpoints.audit.original_help"),
         )
         st.button(
             say(_begin_words(_job(state))),
             key="checkpoints_audit_begin",
-            on_click=session.safely(_begin),
+            on_click=errors.safely(_begin),
             disabled=not state.original or audit_process().busy,
         )
     if state.original:

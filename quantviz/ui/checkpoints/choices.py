@@ -43,7 +43,7 @@ from quantviz.ui.checkpoints.state import (
     setting,
 )
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         st.selectbox,
         say("checkpoints.checkpoint"),
         options,
-        key=session.show("checkpoints_chosen", state.chosen),
-        on_change=session.safely(_choose_checkpoint),
+        key=widgets.show("checkpoints_chosen", state.chosen),
+        on_change=errors.safely(_choose_checkpoint),
         format_func=names.__getitem__,
         help=say("checkpoints.checkpoint_help"),
     )
@@ -87,8 +87,8 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         st.selectbox,
         say("checkpoints.engine"),
         tuple(engines),
-        key=session.show("checkpoints_engine", state.engine),
-        on_change=session.safely(_choose_engine),
+        key=widgets.show("checkpoints_engine", state.engine),
+        on_change=errors.safely(_choose_engine),
         format_func=engines.__getitem__,
         help=say("checkpoints.engine_help"),
     )
@@ -97,8 +97,8 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
         st.multiselect,
         say("checkpoints.recipes"),
         tuple(recipes),
-        key=session.show("checkpoints_recipes", list(state.recipes)),
-        on_change=session.safely(_choose_recipes),
+        key=widgets.show("checkpoints_recipes", list(state.recipes)),
+        on_change=errors.safely(_choose_recipes),
         format_func=recipes.__getitem__,
         filter_mode="contains",
         max_selections=_MOST_RECIPES,
@@ -126,7 +126,7 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
             say("checkpoints.instead", name=name_of(others[0])),
             key="checkpoints_instead",
             type="primary",
-            on_click=session.safely(_open),
+            on_click=errors.safely(_open),
             args=(others[0],),
             help=problem,
         )
@@ -143,7 +143,7 @@ def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
         say(f"checkpoints.{word}"),
         key="checkpoints_scan",
         type="secondary" if done else "primary",
-        on_click=session.safely(begin_scan),
+        on_click=errors.safely(begin_scan),
         # The state on the page, not the address, which may name no recipe.
         args=(state,),
         disabled=bool(busy or running or problem or not state.recipes),
@@ -211,7 +211,7 @@ def _choose_scan(state: CheckpointsState) -> None:
         st.selectbox,
         say("checkpoints.which_scan"),
         tuple(scans),
-        key=session.show("checkpoints_number", state.number or next(iter(scans))),
+        key=widgets.show("checkpoints_number", state.number or next(iter(scans))),
         on_change=setting("checkpoints_number", "number"),
         format_func=scans.__getitem__,
     )
@@ -238,7 +238,7 @@ def show_colours(state: CheckpointsState, model: Model) -> None:
         st.selectbox,
         say("checkpoints.recipe"),
         tuple(names),
-        key=session.show("checkpoints_recipe", state.shown(model.recipes)),
+        key=widgets.show("checkpoints_recipe", state.shown(model.recipes)),
         on_change=setting("checkpoints_recipe", "recipe"),
         format_func=names.__getitem__,
     )
@@ -247,7 +247,7 @@ def show_colours(state: CheckpointsState, model: Model) -> None:
         st.selectbox,
         say("checkpoints.colour"),
         COLOURS,
-        key=session.show("checkpoints_colour", state.colour),
+        key=widgets.show("checkpoints_colour", state.colour),
         on_change=setting("checkpoints_colour", "colour"),
         format_func=colours.__getitem__,
         help=say("checkpoints.colour_help"),
@@ -261,7 +261,7 @@ def show_colours(state: CheckpointsState, model: Model) -> None:
             st.selectbox,
             say("checkpoints.level"),
             tuple(layers),
-            key=session.show("checkpoints_layer", state.layer if state.layer in layers else ""),
+            key=widgets.show("checkpoints_layer", state.layer if state.layer in layers else ""),
             on_change=setting("checkpoints_layer", "layer"),
             format_func=layers.__getitem__,
         )
@@ -281,8 +281,8 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
         st.selectbox,
         say("checkpoints.beside"),
         tuple(offered),
-        key=session.show("checkpoints_other", now),
-        on_change=session.safely(_choose_other),
+        key=widgets.show("checkpoints_other", now),
+        on_change=errors.safely(_choose_other),
         format_func=offered.__getitem__,
         help=say("checkpoints.beside_help"),
     )
@@ -294,7 +294,7 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
         st.selectbox,
         say("checkpoints.other_recipe"),
         tuple(names),
-        key=session.show("checkpoints_other_recipe", recipe),
+        key=widgets.show("checkpoints_other_recipe", recipe),
         on_change=setting("checkpoints_other_recipe", "other_recipe"),
         format_func=names.__getitem__,
     )
@@ -303,7 +303,7 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
         st.segmented_control,
         say("checkpoints.view"),
         VIEWS,
-        key=session.show("checkpoints_view", state.view),
+        key=widgets.show("checkpoints_view", state.view),
         required=True,
         on_change=setting("checkpoints_view", "view"),
         format_func=views.__getitem__,

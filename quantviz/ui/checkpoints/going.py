@@ -15,7 +15,7 @@ from quantviz.sources.matrix import as_opened
 from quantviz.tensors.views import View
 from quantviz.ui.checkpoints.state import current_state
 from quantviz.ui.shell import session
-from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell.address import turn_to
 
 LAB = "pages/lab/playground.py"
 

@@ -17,7 +17,7 @@ from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.words import plain, say, say_error
 from quantviz.whole_files import put_whole
@@ -83,15 +83,15 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
             st.selectbox,
             say("checkpoints.imatrix.which"),
             options,
-            key=session.show(_CHOSEN, state.imatrix),
-            on_change=session.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
+            key=widgets.show(_CHOSEN, state.imatrix),
+            on_change=errors.safely(lambda: change_state(imatrix=st.session_state[_CHOSEN] or "")),
             format_func=_name,
         )
         st.file_uploader(
             say("checkpoints.imatrix.upload"),
             type=[ending.removeprefix(".") for ending in _ENDINGS],
             key=_UPLOADED,
-            on_change=session.safely(_take_upload),
+            on_change=errors.safely(_take_upload),
         )
         if st.session_state.get(_PROBLEM):
             st.error(say_error(st.session_state[_PROBLEM]))

@@ -16,13 +16,13 @@ from quantviz.ui.checkpoints.choices import choices_words, show_beside, show_cho
 from quantviz.ui.checkpoints.state import CheckpointsState, address_of, current_state, problems
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header, title_words
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.streamlit_private import has_sessions
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import go_on
 from quantviz.ui.shell.words import language, plain, say, say_error
 
 #: Seconds between two looks at a scan that runs.
@@ -59,7 +59,7 @@ def show_page() -> None:
     if has_sessions():
         scan_process().prepare()
     with answer:
-        for problem in problems() or session.named():
+        for problem in problems() or errors.page_errors():
             st.warning(say_error(problem))
         try:
             for problem in scan_problems(state.chosen):

@@ -8,7 +8,7 @@ import streamlit as st
 
 from quantviz.ui.checkpoints.reading import is_results, is_starting, path_of, scan_process
 from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _show_running(state: CheckpointsState, scan: Scan | None) -> None:
         st.button(
             say("checkpoints.cancel"),
             key="checkpoints_cancel",
-            on_click=session.safely(scan_process().cancel),
+            on_click=errors.safely(scan_process().cancel),
             help=say("checkpoints.cancel_help"),
         )
     else:

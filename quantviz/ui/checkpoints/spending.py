@@ -16,7 +16,7 @@ from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import KEPT, CheckpointsState, change_state, current_state
 from quantviz.ui.components.component import written
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, say_error
 
 _FUSED = "checkpoints_fused"
@@ -56,8 +56,8 @@ def show_spending(
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
         st.toggle(
             say("checkpoints.allocate.fused"),
-            key=session.show(_FUSED, state.fused or joins),
-            on_change=session.safely(lambda: change_state(fused=bool(st.session_state[_FUSED]))),
+            key=widgets.show(_FUSED, state.fused or joins),
+            on_change=errors.safely(lambda: change_state(fused=bool(st.session_state[_FUSED]))),
             disabled=joins,
         )
         with st.popover(say("checkpoints.allocate.more", count=len(pins))):
@@ -115,7 +115,7 @@ def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: 
                 width=_PIN,
             ),
         },
-        on_change=session.safely(lambda: _pinned(key, weights, {said: name for name, said in words.items()})),
+        on_change=errors.safely(lambda: _pinned(key, weights, {said: name for name, said in words.items()})),
     )
 
 

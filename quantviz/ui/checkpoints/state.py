@@ -16,7 +16,7 @@ from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.recipes import RECIPES, as_scheme
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors
 
 STATE = "checkpoints_state"
 PROBLEMS = "checkpoints_problems"
@@ -102,7 +102,7 @@ def leave_out(problem: QuantVizError, **changes: Any) -> CheckpointsState:
 
 def setting(key: str, name: str) -> Callable[..., None]:
     """Return a callback that takes the value of the widget `key` into the field `name`."""
-    return session.safely(lambda: change_state(**{name: st.session_state[key]}))
+    return errors.safely(lambda: change_state(**{name: st.session_state[key]}))
 
 
 def _opening(asked: Mapping[str, str]) -> tuple[CheckpointsState, tuple[QuantVizError, ...]]:

@@ -20,9 +20,9 @@ from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
-from quantviz.ui.shell import session
+from quantviz.ui.components.name_search import finder
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
-from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
         hide_index=True,
         height=_HEIGHT,
         column_config=_columns(),
-        on_select=session.safely(lambda: _row_clicked(key, tensors, recipe)),
+        on_select=errors.safely(lambda: _row_clicked(key, tensors, recipe)),
         selection_mode="single-row",
         placeholder="",
         alt=say("checkpoints.table_alt", count=len(tensors)),

@@ -15,7 +15,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
 from quantviz.ui.components.ruler import show_ruler
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def show_cell_inputs(state: LabState) -> None:
                 say(f"cell.{name}"),
                 0,
                 count - 1,
-                key=session.show(key, now),
-                on_change=session.safely(_move),
+                key=widgets.show(key, now),
+                on_change=errors.safely(_move),
                 label_visibility="collapsed",
                 # As wide as its longest number.
                 width=round(_DIGIT * len(str(count - 1))) + _AROUND,

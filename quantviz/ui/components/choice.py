@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import say
 
 T = TypeVar("T")
@@ -34,13 +34,13 @@ def choose(
     """Show a `control` of Streamlit, such as `st.selectbox`, and return the chosen option.
 
     Options are ids, which never depend on the tensor; `format_func` gives their words. `on_change` or
-    `on_click`, from `session.safely`, is called with `args`, and only for what is offered now.
+    `on_click`, from `errors.safely`, is called with `args`, and only for what is offered now.
     """
     offered = tuple(options)
     if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set its value
         if not _is_offered(st.session_state.get(key), offered):
             del st.session_state[key]
-        session.tell_again(key, tuple(map(format_func, offered)))
+        widgets.tell_again(key, tuple(map(format_func, offered)))
     for event, callback in (("on_change", on_change), ("on_click", on_click)):
         if callback:
             look |= {event: _heed, "args": (key, offered, callback, args)}
@@ -87,8 +87,8 @@ def choose_field(
         st.radio,
         question,
         ids,
-        key=session.show(field, getattr(state, field), folded=True),
-        on_change=session.safely(lambda: session.change(**{field: st.session_state[field]})),
+        key=widgets.show(field, getattr(state, field), folded=True),
+        on_change=errors.safely(lambda: session.change(**{field: st.session_state[field]})),
         format_func=lambda name: say(f"{words}.{name}"),
         captions=[say(f"{words}.{name}_help") for name in ids] if helped else None,
         **look,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import number, say
 
 
@@ -53,7 +53,7 @@ def show_bit_row(
                 st.button(
                     value,
                     key=f"formats_bit_{role}_{bit}",
-                    on_click=session.safely(on_flip),
+                    on_click=errors.safely(on_flip),
                     args=(turned,),
                     disabled=turned is None,
                     help=words,

@@ -6,7 +6,7 @@ import streamlit as st
 
 from quantviz.text import languages
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, say, set_language
 
 
@@ -16,9 +16,9 @@ def show_language() -> None:
         st.segmented_control,
         say("sidebar.language"),
         languages(),
-        key=session.show("language_choice", language()),
+        key=widgets.show("language_choice", language()),
         required=True,
-        on_change=session.safely(lambda: set_language(st.session_state["language_choice"])),
+        on_change=errors.safely(lambda: set_language(st.session_state["language_choice"])),
         format_func=lambda name: say(f"languages.{name}"),
         label_visibility="collapsed",
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 
 #: In the session: the place, the errors of the address, and the state that the learner looks at.
 PLACE = "lesson_place"
@@ -35,7 +35,7 @@ def go(lesson: str | None, step: int = 0) -> None:
     st.session_state[MOVED] = True
     st.session_state[PROBLEMS] = ()
     st.session_state.pop(LOOK, None)
-    session.clear_errors()
+    errors.clear()
     go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
 
 

@@ -1,9 +1,10 @@
-"""Lists of engines and recipes in which names are found as people type them."""
+"""Names that are found as people type them: engines and recipes in lists, tensors, files."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -12,6 +13,7 @@ from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.names import SEPARATORS
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.ui.components.scheme_words import convention_option
+from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.words import language, say
 
 #: The keys of the lists' labels, of engines and of recipes. Each has `filter_mode="contains"`.
@@ -43,3 +45,21 @@ def _script(language_id: str) -> str:
     # A name must not end the script that it is in.
     told = told.replace("<", r"\u003c")
     return f"window.__quantvizNames = {told};\n{read_script('name_search')}"
+
+
+def finder(wanted: str | None) -> Callable[[str], bool]:
+    """Return whether a name has all the words that were typed; without any, every name has them.
+
+    A browser can send a longer text than a person types, and there are many names: the rest is left out.
+
+    >>> found = finder("up LAYERS.1")
+    >>> found("model.layers.1.up.weight"), found("model.layers.0.up.weight"), finder("")("a")
+    (True, False, True)
+    """
+    words = tuple(dict.fromkeys((wanted or "")[:FIND_CHARACTERS].lower().split()))
+
+    def has_all(name: str) -> bool:
+        lower = name.lower()
+        return all(word in lower for word in words)
+
+    return has_all

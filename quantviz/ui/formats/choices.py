@@ -17,7 +17,7 @@ from quantviz.ui.formats.state import (
     swap_formats,
     ties_offered,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import say, say_error
 
 #: Kind of format that is offered first.
@@ -52,14 +52,14 @@ def show_choices(state: FormatsState) -> None:
             st.selectbox,
             say("formats.page.first"),
             _offered(),
-            key=session.show("formats_first", state.first),
+            key=widgets.show("formats_first", state.first),
             on_change=setting("formats_first", "first"),
             format_func=names.__getitem__,
         )
         st.button(
             "⇄",
             key="formats_swap",
-            on_click=session.safely(swap_formats),
+            on_click=errors.safely(swap_formats),
             help=say("formats.page.swap"),
             disabled=not state.second,
         )
@@ -67,15 +67,15 @@ def show_choices(state: FormatsState) -> None:
             st.selectbox,
             say("formats.page.second"),
             tuple(names),
-            key=session.show("formats_second", state.second),
+            key=widgets.show("formats_second", state.second),
             on_change=setting("formats_second", "second"),
             format_func=names.__getitem__,
         )
         unread = st.session_state.get(UNREAD)
         st.text_input(
             say("formats.page.number"),
-            key=session.show("formats_number", unread[0] if unread else number_shown(state.x)),
-            on_change=session.safely(read_typed_number),
+            key=widgets.show("formats_number", unread[0] if unread else number_shown(state.x)),
+            on_change=errors.safely(read_typed_number),
             help=say("formats.page.number_help"),
             max_chars=60,
         )
@@ -83,7 +83,7 @@ def show_choices(state: FormatsState) -> None:
             st.selectbox,
             say("formats.page.ties"),
             tuple(rules),
-            key=session.show("formats_ties", state.ties),
+            key=widgets.show("formats_ties", state.ties),
             on_change=setting("formats_ties", "ties"),
             format_func=rules.__getitem__,
             help=say("formats.page.ties_help"),
@@ -92,9 +92,9 @@ def show_choices(state: FormatsState) -> None:
             st.segmented_control,
             say("formats.page.view"),
             VIEWS,
-            key=session.show("formats_view", state.view),
+            key=widgets.show("formats_view", state.view),
             required=True,
-            on_change=session.safely(lambda: change_state(view=st.session_state["formats_view"])),
+            on_change=errors.safely(lambda: change_state(view=st.session_state["formats_view"])),
             format_func=views.__getitem__,
             help=say("formats.page.view_help"),
         )

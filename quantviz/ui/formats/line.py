@@ -13,7 +13,7 @@ from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.formats.bridge import line_width
 from quantviz.ui.formats.names import colour_swatch, format_name, value_words
 from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
@@ -59,7 +59,7 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
             key=key,
             theme=None,
             config=dict(FORMATS_CONFIG),
-            on_select=session.safely(lambda: _mark_clicked(key)),
+            on_select=errors.safely(lambda: _mark_clicked(key)),
             selection_mode="points",
             alt=say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
         )

@@ -32,7 +32,7 @@ from quantviz.ui.formats.state import (
     toggle_to_one,
     unit_of,
 )
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors, widgets
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -59,8 +59,8 @@ def show_page() -> None:
     with actions:
         st.toggle(
             say("formats.page.to_one"),
-            key=session.show("formats_to_one", state.to_one),
-            on_change=session.safely(toggle_to_one),
+            key=widgets.show("formats_to_one", state.to_one),
+            on_change=errors.safely(toggle_to_one),
             disabled=not can_be_one(state),
             help=say("formats.page.to_one_help" if can_be_one(state) else "formats.page.to_one_large"),
         )
@@ -104,7 +104,7 @@ def show_page() -> None:
             "widths": WIDTHS,
             "language": language(),
         },
-        on_code_change=session.safely(_row_clicked),
+        on_code_change=errors.safely(_row_clicked),
     )
     address.write({**address_of(state), "lang": language(), **parameters()})
 

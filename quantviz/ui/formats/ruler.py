@@ -13,7 +13,7 @@ from quantviz.ui.components.ruler import moved, show_ruler
 from quantviz.ui.formats.line import landing_words
 from quantviz.ui.formats.names import format_name
 from quantviz.ui.formats.state import FormatsState, change_state, unit_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
             key=_RULER,
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
             handles=Handles(value=True),
-            on_moved=session.safely(_take_number),
+            on_moved=errors.safely(_take_number),
             words={"value": say("formats.page.ruler_value")},
         )
 

@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.words import language
 
 _STATE = "formats_state"
@@ -149,7 +149,7 @@ def setting(key: str, name: str) -> Callable[..., None]:
     """Return a callback that takes the value of the widget `key` into the field `name`; the chosen code is
     that of x again.
     """
-    return session.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
+    return errors.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
 
 
 def read_typed_number() -> None:

@@ -20,7 +20,7 @@ from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
 from quantviz.ui.gallery.state import change_state
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.words import language, say, theme
@@ -58,8 +58,8 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
     component("quantviz_gallery", _SCRIPT)(
         key=_BOARD,
         data=shared_fact(key, lambda: _packed(shown, rows)),
-        on_at_change=session.safely(lambda: _dragged(shown)),
-        on_cell_change=session.safely(lambda: _clicked(shown)),
+        on_at_change=errors.safely(lambda: _dragged(shown)),
+        on_cell_change=errors.safely(lambda: _clicked(shown)),
     )
 
 

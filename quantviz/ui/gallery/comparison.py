@@ -19,7 +19,7 @@ from quantviz.ui.gallery.state import (
     show_bug,
     showing,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             say("bugs.page.bug"),
             tuple(BUGS),
             key=showing("gallery_bug", bug.id),
-            on_change=session.safely(lambda: show_bug(st.session_state["gallery_bug"])),
+            on_change=errors.safely(lambda: show_bug(st.session_state["gallery_bug"])),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
         )
@@ -54,7 +54,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
             # Its own key for each bug: the cases have other names.
             key=showing(f"gallery_case_{bug.id}", chosen),
             required=True,
-            on_change=session.safely(lambda: _show_case(bug, st.session_state[f"gallery_case_{bug.id}"])),
+            on_change=errors.safely(lambda: _show_case(bug, st.session_state[f"gallery_case_{bug.id}"])),
             format_func=lambda name: _case_name(bug, name),
             label_visibility="collapsed",
             width="content",
@@ -68,7 +68,7 @@ def _choices(state: GalleryState, bug: Bug) -> None:
                 LARGEST_SEED,
                 key=showing("gallery_seed", own if state.seed is None else state.seed),
                 step=1,
-                on_change=session.safely(
+                on_change=errors.safely(
                     lambda: change_state(seed=int(st.session_state["gallery_seed"]), cell=None)
                 ),
                 label_visibility="collapsed",

@@ -22,7 +22,7 @@ from quantviz.ui.gallery.state import (
     show_link,
     showing,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error
@@ -61,7 +61,7 @@ def show_controls() -> GalleryState:
             _MODES,
             key=showing("gallery_mode", _MODES[state.spotting]),
             required=True,
-            on_change=session.safely(
+            on_change=errors.safely(
                 lambda: change_state(spotting=st.session_state["gallery_mode"] == "spot", cell=None)
             ),
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),

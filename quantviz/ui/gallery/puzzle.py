@@ -12,7 +12,7 @@ from quantviz.ui.gallery.both_ways import Shown, run_both_ways
 from quantviz.ui.gallery.comparison import told_of_bug
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import GalleryState, change_state, current_state
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _puzzle_head(state: GalleryState) -> None:
         st.button(
             say("bugs.spot.another"),
             key="gallery_another",
-            on_click=session.safely(lambda: change_state(puzzle=state.puzzle % count + 1, cell=None)),
+            on_click=errors.safely(lambda: change_state(puzzle=state.puzzle % count + 1, cell=None)),
         )
 
 
@@ -62,7 +62,7 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
     st.button(
         label,
         key=f"gallery_line_{at}",
-        on_click=session.safely(_point),
+        on_click=errors.safely(_point),
         args=(line.key,),
         disabled=bool(mark),
         width="stretch",

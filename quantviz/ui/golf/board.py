@@ -13,7 +13,7 @@ from quantviz.teaching.golf import BUDGET, HoleResults
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
 from quantviz.ui.golf.words import bits_words, db_words
 from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, plain, say, say_recipe, theme
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def show_board(now: HoleResults) -> None:
                 say("golf.show_par"),
                 key="golf_show_par",
                 type="tertiary",
-                on_click=session.safely(ask_for_par),
+                on_click=errors.safely(ask_for_par),
             )
 
 

@@ -32,7 +32,7 @@ from quantviz.ui.lab.bars.engine_controls import show_convention
 from quantviz.ui.lab.bars.phone_bar import show_phone_bar
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -65,7 +65,7 @@ def show_page() -> None:
             st.rerun()
         now = standing(hole.id)
     with wrong:
-        for problem in (*link_problems(), *session.named()):
+        for problem in (*link_problems(), *errors.page_errors()):
             st.warning(say_error(problem))
     with said:
         st.markdown(_said(now))
@@ -94,9 +94,9 @@ def _title(played: GolfRound) -> Any:
             st.segmented_control,
             say("golf.tensor"),
             tuple(HOLES),
-            key=session.show("golf_hole", played.hole),
+            key=widgets.show("golf_hole", played.hole),
             required=True,
-            on_change=session.safely(lambda: turn_to(st.session_state["golf_hole"])),
+            on_change=errors.safely(lambda: turn_to(st.session_state["golf_hole"])),
             format_func=lambda name: say(f"golf.holes.{name}.name"),
             label_visibility="collapsed",
         )
@@ -118,7 +118,7 @@ def _controls() -> Any:
                 say("golf.try"),
                 key="golf_try_it",
                 type="primary",
-                on_click=session.safely(try_scheme),
+                on_click=errors.safely(try_scheme),
             )
     if not classroom().projector:
         show_phone_bar(state)

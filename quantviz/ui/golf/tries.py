@@ -11,8 +11,8 @@ from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.golf.state import clear_tries, set_controls
 from quantviz.ui.golf.words import bits_words, db_words, score_words
-from quantviz.ui.shell import session
-from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import plain, say
 
 
@@ -29,7 +29,7 @@ def show_tries(now: HoleResults) -> None:
         say("golf.clear"),
         key="golf_clear",
         type="tertiary",
-        on_click=session.safely(clear_tries),
+        on_click=errors.safely(clear_tries),
         help=say("golf.clear_help"),
     )
 
@@ -49,14 +49,14 @@ def _try(now: HoleResults, at: int) -> None:
         st.button(
             say("golf.use"),
             key=f"golf_use_{at}",
-            on_click=session.safely(set_controls),
+            on_click=errors.safely(set_controls),
             args=(row.scheme,),
             help=say("golf.use_help"),
         )
         st.button(
             say("golf.open_in_lab"),
             key=f"golf_lab_{at}",
-            on_click=session.safely(_open_in_lab),
+            on_click=errors.safely(_open_in_lab),
             args=(now, row.scheme),
         )
 

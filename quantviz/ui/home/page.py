@@ -20,10 +20,10 @@ from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.lab.sidebar.uploads import open_dropped
-from quantviz.ui.shell import address, classroom, places, session
+from quantviz.ui.shell import address, classroom, errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error, theme
 
 LAB = "pages/lab/playground.py"
@@ -59,7 +59,7 @@ def show_page() -> None:
         component(_PLAY, "home_component")(
             key=_PLAY,
             data=play_data(language(), theme()),
-            on_go_change=session.safely(_go(_PLAY, "home_component")),
+            on_go_change=errors.safely(_go(_PLAY, "home_component")),
         )
     # The page behind any of the doors then opens sooner.
     warm_up()
@@ -77,7 +77,7 @@ def _show_words() -> None:
 
 
 def _show_doors() -> None:
-    for problem in session.named():
+    for problem in errors.page_errors():
         st.error(say_error(problem))
     with st.container(key="home_learn"):
         st.page_link(LESSONS, label=_door("learn"), width="stretch")
@@ -87,10 +87,10 @@ def _show_doors() -> None:
         st.file_uploader(
             say("home.drop"),
             key=_DROPPED,
-            on_change=session.safely(_open_dropped),
+            on_change=errors.safely(_open_dropped),
             label_visibility="collapsed",
         )
-        complaint = session.input_errors().get("file") or session.input_errors().get("image")
+        complaint = errors.input_errors().get("file") or errors.input_errors().get("image")
     with st.container(key="home_teach"):
         st.page_link(TEACHER, label=_door("teach"), width="stretch")
     if complaint:
@@ -107,7 +107,7 @@ def _open_dropped() -> None:
     uploaded = st.session_state.get(_DROPPED)
     if uploaded is not None:
         open_dropped(uploaded)
-        if not session.input_errors() or session.waiting():
+        if not errors.input_errors() or errors.waiting():
             turn_to(LAB)
 
 
@@ -119,7 +119,7 @@ def _show_continue() -> None:
     component(_CONTINUE, "continue_component")(
         key=_CONTINUE,
         data={
-            "key": places.KEY,
+            "key": address.PLACES_KEY,
             "title": say("home.continue.title"),
             "labels": {
                 "lab": say("home.continue.lab", name="{name}"),
@@ -130,7 +130,7 @@ def _show_continue() -> None:
             "language": language(),
             "colors": {"muted": own.muted, "handle": own.accent},
         },
-        on_go_change=session.safely(_go(_CONTINUE, "continue_component")),
+        on_go_change=errors.safely(_go(_CONTINUE, "continue_component")),
     )
 
 

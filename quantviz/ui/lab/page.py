@@ -41,12 +41,12 @@ from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice
 from quantviz.ui.lab.sidebar.sidebar import show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
 from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.heavy_work import prepare
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error, say_note
 
@@ -83,9 +83,9 @@ def show_controls(state: LabState) -> Areas:
     name_tab(say("pages.lab"), tensor_name(state))
     share, more = show_title(state) if not classroom().projector else (None, None)
     with st.container(key="problems"):
-        for problem in session.named():
+        for problem in errors.page_errors():
             st.warning(say_error(problem))
-        if session.named():
+        if errors.page_errors():
             show_choice("page")
     show_prompt()
     show_sidebar(state)
@@ -210,7 +210,7 @@ def _more(state: LabState) -> None:
         st.button(
             say("lab.reset"),
             key="reset",
-            on_click=session.safely(session.reset),
+            on_click=errors.safely(session.reset),
             help=say("lab.reset_help"),
         )
     if visible("x") or visible("x_hat"):

@@ -22,7 +22,7 @@ from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.picture.lab_ruler import can_drag_value, show_lab_ruler
 from quantviz.ui.lab.picture.navigation import has_places, show_places
 from quantviz.ui.lab.range import clipping_curve, range_tab
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import say, say_error
 
@@ -58,9 +58,9 @@ def show_stage(state: LabState) -> Stage:
                     st.segmented_control,
                     say("stage.tabs"),
                     offered,
-                    key=session.show("stage_tab", tab),
+                    key=widgets.show("stage_tab", tab),
                     required=True,
-                    on_change=session.safely(_turn),
+                    on_change=errors.safely(_turn),
                     format_func=lambda name: say(f"stage.{name}.name"),
                     label_visibility="collapsed",
                 )

@@ -17,7 +17,7 @@ from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import say, sentences
 
@@ -113,7 +113,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
                 key=name,
                 type="primary",
                 width="stretch",
-                on_click=session.safely(_commit),
+                on_click=errors.safely(_commit),
                 args=(now, i, question, sure),
             )
 
@@ -137,7 +137,7 @@ def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = Fa
 
 def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
     key = answer_key(now, i)
-    with session.catching_errors(key):
+    with errors.caught_beside(key):
         answer = _given(now, question, key)
         if answer is None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
@@ -147,7 +147,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         keep_answer(Answer(*place, answer, sure, len(now.tries[i]), now.mark(i)))
         questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
-        session.clear_errors()
+        errors.clear()
 
 
 def _given(now: Now, question: Question, key: str) -> object:

@@ -22,7 +22,7 @@ from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say
 
@@ -103,7 +103,7 @@ def show_hand_ruler(
         label=label,
         curve=HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None,
         locked=False,
-        on_release=session.safely(lambda: _let_go(now)),
+        on_release=errors.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
             now.step.move,
             grid_rows(now),
@@ -161,14 +161,14 @@ def _keep_mark(now: Now, message: Mapping[str, object]) -> None:
     if i is None or not now.is_blind(i) or not fits:
         raise QuantVizError("hand.kind", got=str(message.get("kind"))[:40], known="mark")
     now.keep_mark(i, float(cast(float, at)))
-    session.clear_errors()
+    errors.clear()
 
 
 def _keep(now: Now, message: Mapping[str, object]) -> None:
     """Keep the state in hand after a hand's message."""
     state = moved_by(in_hand(now), message, now.step.move)
     st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
-    session.clear_errors()
+    errors.clear()
 
 
 def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:

@@ -13,11 +13,10 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.thumbnail import thumbnail_svg
 from quantviz.teaching.golf import BUDGET, HOLES
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import lessons, term_home
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
-from quantviz.teaching.lessons.term_homes import term_home
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import MOVED, PLACE, PROBLEMS, Place, go
@@ -33,9 +32,9 @@ from quantviz.ui.lessons.progress import (
 )
 from quantviz.ui.lessons.second_look import show_due_at_the_end
 from quantviz.ui.lessons.step import show_step
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.classroom import classroom, parameters
-from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
@@ -68,7 +67,7 @@ def show_page() -> None:
             say("lessons.hands"), st.session_state.get(HANDS, False), help=say("lessons.hands_help")
         )
         show_language()
-    for wrong in (*session.named(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
+    for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
     name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
@@ -137,7 +136,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 f"{mark}{i} · {plain(lesson.title)}",
                 key=f"go_{name}",
                 type="primary" if name == place.lesson else "tertiary",
-                on_click=session.safely(go),
+                on_click=errors.safely(go),
                 args=(name,),
                 width="stretch",
             )
@@ -211,7 +210,7 @@ def _show_card(number: int, name: str, lesson: Lesson) -> None:
         f"**{number} · {plain(lesson.title)}**",
         key=f"open_{name}",
         type="tertiary",
-        on_click=session.safely(go),
+        on_click=errors.safely(go),
         args=(name,),
     )
     st.html(f'<p class="qv-card-facts">{mark}{html.escape(told)}{hour}</p>')

@@ -13,11 +13,11 @@ from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.teaching.lessons import known_by
 from quantviz.teaching.lessons.bits import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.teaching.lessons.plan import legend_home
-from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
@@ -35,7 +35,7 @@ from quantviz.ui.lessons.moving import (
 )
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
@@ -214,7 +214,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         area=area,
         tensor_key=f"{now.id} {now.attempt}",
         selected=state.view.seen(selected, state.source.shape) if selected else None,
-        on_cell=session.safely(lambda: _clicked(now, state, pointing)),
+        on_cell=errors.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
         height=height,
         usual_width=LESSON_WIDTH if larger else USUAL_WIDTH,
@@ -288,7 +288,7 @@ def _clicked(now: Now, state: LabState, pointing: bool) -> None:
         key = answer_key(now, now.answers.index(None))
         for axis, place in zip(("row", "col"), cell, strict=True):
             st.session_state[f"{key}_{axis}"] = place
-        session.clear_errors()
+        errors.clear()
     else:
         st.session_state.setdefault(_CELLS, {})[(now.id, now.attempt)] = state.view.index(*cell)
 
@@ -418,9 +418,9 @@ def show_looks(now: Now) -> None:
             control,
             say("lessons.look"),
             list(states),
-            key=session.show(f"look_{now.id}", look if look in states else None),
+            key=widgets.show(f"look_{now.id}", look if look in states else None),
             format_func=states.__getitem__,
-            on_change=session.safely(lambda: _look(now)),
+            on_change=errors.safely(lambda: _look(now)),
             label_visibility="collapsed" if on_wall else "visible",
         )
 

@@ -36,7 +36,7 @@ from quantviz.teaching.lessons.progress import (
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
 from quantviz.ui.components.component import told as told_by_browser
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error, sentences
 
@@ -166,7 +166,7 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
             type=["json"],
             max_upload_size=1,
             key=_FILE,
-            on_change=session.safely(_load),
+            on_change=errors.safely(_load),
         )
         st.caption(kept_words())
 
@@ -192,7 +192,7 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
         st.button(
             say("lessons.progress.clear"),
             key="progress_clear",
-            on_click=session.safely(_clear),
+            on_click=errors.safely(_clear),
             help=say("lessons.progress.clear_help"),
         )
 

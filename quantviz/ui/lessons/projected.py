@@ -15,7 +15,7 @@ from quantviz.ui.components.term import show_words_with_terms
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.answering import answer_key, open_question
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import say
 
 
@@ -54,7 +54,7 @@ def show_tell(now: Now) -> None:
         say("lessons.tell"),
         key="lesson_tell",
         type="primary" if counted else "secondary",
-        on_click=session.safely(now.tell),
+        on_click=errors.safely(now.tell),
     )
 
 

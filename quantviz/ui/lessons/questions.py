@@ -26,7 +26,7 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 from quantviz.ui.components.choice import choose
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import number, plain, say, say_error
 
 
@@ -308,7 +308,7 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
 
 def refusal(key: str) -> str:
     """Return the reason why the answer in the control called `key` was not taken; "" where it was."""
-    problem: QuantVizError | None = session.input_errors().get(key)
+    problem: QuantVizError | None = errors.input_errors().get(key)
     return say_error(problem) if problem else ""
 
 

@@ -17,7 +17,7 @@ from quantviz.ui.components.lesson_place import Place, go
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say
 
 #: Lessons after which a question is shown once more.
@@ -51,7 +51,7 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
         say("lessons.second_look.go", step=answer.step + 1),
         key=f"second_look_{answer.step}_{answer.question}",
         type="tertiary",
-        on_click=session.safely(go),
+        on_click=errors.safely(go),
         args=(answer.lesson, answer.step),
     )
 
@@ -88,7 +88,7 @@ def show_due_at_the_end() -> None:
             say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
             key="lesson_once_more",
             type="primary",
-            on_click=session.safely(ask_once_more),
+            on_click=errors.safely(ask_once_more),
             args=(Place(), due),
         )
 

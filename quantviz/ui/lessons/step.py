@@ -13,12 +13,11 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons import known_by, lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.progress import Answer
-from quantviz.teaching.lessons.term_homes import known_by
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
 from quantviz.ui.components.term import show_words_with_terms, term
@@ -38,10 +37,10 @@ from quantviz.ui.lessons.second_look import (
     way_back,
     words_back,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, say, say_error
 
 _SCENES = "lesson_scenes"
@@ -129,7 +128,7 @@ def _header(now: Now) -> None:
             _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
         )
         show_focus()
-        st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
+        st.button(say("lessons.all"), key="lesson_all", on_click=errors.safely(go), args=(None,))
 
 
 def _onward(now: Now, words: str = "") -> None:
@@ -145,7 +144,7 @@ def _onward(now: Now, words: str = "") -> None:
         st.button(
             say("lessons.back"),
             key="lesson_back",
-            on_click=session.safely(go),
+            on_click=errors.safely(go),
             args=(now.place.lesson, now.place.step - 1),
             disabled=now.place.step == 0,
         )
@@ -173,7 +172,7 @@ def _onward(now: Now, words: str = "") -> None:
             onward,
             key="lesson_next",
             type="primary" if done and not due else "tertiary",
-            on_click=session.safely(go),
+            on_click=errors.safely(go),
             args=goal,
         )
         if projector:
@@ -210,14 +209,14 @@ def _more(now: Now) -> None:
         st.button(
             say("lessons.again"),
             key="lesson_again",
-            on_click=session.safely(_again),
+            on_click=errors.safely(_again),
             args=(now,),
             help=say("lessons.again_help"),
         )
     st.button(
         say("lessons.open_in_lab"),
         key="lesson_to_lab",
-        on_click=session.safely(_open_in_lab),
+        on_click=errors.safely(_open_in_lab),
         args=(now,),
         help=say("lessons.open_in_lab_help"),
     )
@@ -229,7 +228,7 @@ def _once_more(now: Now, due: Answer) -> None:
         say("lessons.second_look.ask", number=number_of(Place(due.lesson))),
         key="lesson_once_more",
         type="primary",
-        on_click=session.safely(ask_once_more),
+        on_click=errors.safely(ask_once_more),
         args=(now.place, due),
         help=say("lessons.second_look.ask_help"),
     )
@@ -244,7 +243,7 @@ def _way_on(now: Now) -> None:
             say("lessons.to_course_2", lesson=found[second].title),
             key="lesson_course_2",
             type="tertiary",
-            on_click=session.safely(go),
+            on_click=errors.safely(go),
             args=(second,),
         )
     if now.place.lesson == list(found)[-1]:

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 import streamlit as st
 
 from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.streamlit_private import StreamlitPage
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import plain, say
 
 _ASKED = "page_asked"

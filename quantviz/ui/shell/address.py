@@ -1,8 +1,12 @@
-"""The address bar: which page it shows, and the parameters that the page wrote there."""
+"""The address bar: which page it shows, and the parameters that the page wrote there; turning to another
+page; the last places of a person, kept in their browser for the front door to lead back to.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+import json
+from collections.abc import Mapping
+from typing import Any, cast
 
 import streamlit as st
 
@@ -13,6 +17,19 @@ _FROM = "page_before"
 _ANSWERED = "page_answered"
 #: The last parameters that each page wrote to the address, by its path.
 _WRITTEN = "addresses_written"
+#: The page that is to be shown next, as its script, and its parameters.
+_GOAL = "page_goal"
+#: Key of the places in the browser. Another form of them gets another number, and leaves these alone.
+PLACES_KEY = "quantviz.places.v1"
+_KEEP = """<script>
+try {
+  const [key, page, place] = WORDS;
+  const kept = JSON.parse(localStorage.getItem(key) ?? "{}");
+  localStorage.setItem(key, JSON.stringify({ ...kept, [page]: { ...place, at: Date.now() } }));
+} catch {
+  // Storage can be switched off, or be full: then the front door leads nowhere back.
+}
+</script>"""
 
 
 def arrive(page: str) -> None:
@@ -70,3 +87,36 @@ def _remember(address: dict[str, str]) -> None:
 
 def _written(page: str | None) -> dict[str, str] | None:
     return cast("dict[str | None, dict[str, str]]", st.session_state.get(_WRITTEN, {})).get(page)
+
+
+def turn_to(page: str, parameters: Mapping[str, str] | None = None) -> None:
+    """Have the run that follows show `page`, the path of its script. Called in a callback.
+
+    `if st.button(…): st.switch_page(…)` loses the click where another message of the browser ends the run
+    before it comes to the button.
+    """
+    st.session_state[_GOAL] = page, dict(parameters) if parameters else None
+
+
+def go_on() -> None:
+    """Turn to the page that a callback has chosen."""
+    goal = st.session_state.pop(_GOAL, None)
+    if goal:
+        page, parameters = goal
+        st.switch_page(page, query_params=parameters)
+
+
+def keep_place(page: str, name: str, parameters: Mapping[str, str], **more: Any) -> None:
+    """Have the browser keep this place of a page, "lab" or "lesson", called `name`.
+
+    Args:
+        page: "lab" or "lesson".
+        name: its label, in the session's language.
+        parameters: its address.
+        more: further fields of its entry.
+    """
+    words = [PLACES_KEY, page, {"name": name, "parameters": dict(parameters), **more}]
+    # A name may hold the end tag of a script.
+    script = _KEEP.replace("WORDS", json.dumps(words).replace("<", "\\u003c"))
+    with st.container(key="keep_place"):
+        st.html(script, unsafe_allow_javascript=True)

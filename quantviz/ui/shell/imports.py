@@ -10,7 +10,7 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
@@ -20,7 +20,6 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.startup import turns
 
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
@@ -144,41 +143,13 @@ def frames() -> Frames:
     return Frames()
 
 
-class Announced:
-    """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-        self._frames = frames()
-
-    async def __call__(self, scope: Mapping[str, Any], receive: object, send: object) -> None:
-        if scope["type"] == "http" and not scope["path"].endswith("/health"):
-            self._frames.ask()
-        await self._app(scope, receive, send)
-
-
-def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
-    """Return the lifespan of a server that begins these imports when it starts, in a thread.
-
-    Visitors wait for the rest of them.
-    """
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        send_at_once()
-        threading.Thread(target=_import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
-        yield
-
-    return lifespan
-
-
 def warm_up() -> None:
     """Wait until everything is imported, once the frame is painted."""
     frames().end()
     imported = _imported()
     if not imported.is_set():
         with turns().leave():
-            _import_all(ahead())
+            import_all(ahead())
         imported.set()
 
 
@@ -188,7 +159,7 @@ def _imported() -> threading.Event:
 
 
 @st.cache_resource(show_spinner=False)
-def _import_all(_ahead: Ahead) -> bool:
+def import_all(_ahead: Ahead) -> bool:
     """Import pandas and the modules of a frame, then torch and those that follow a frame, then freeze them;
     later calls return at once, whatever their argument.
 

@@ -1,12 +1,15 @@
-"""Set the tab's title, and the language that screen readers speak."""
+"""The browser's tab: its title and language, the style, and the scripts that every page gets."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import streamlit as st
 
+from quantviz.browser import read_script
 from quantviz.text import visible
 from quantviz.ui.shell.words import language, say
 
@@ -14,7 +17,7 @@ from quantviz.ui.shell.words import language, say
 _HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
-_SPEAK = """<script>document.documentElement.lang = "{lang}";</script>"""
+_SPEAK = 'document.documentElement.lang = "{lang}";'
 
 
 def begin() -> None:
@@ -23,9 +26,27 @@ def begin() -> None:
     st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=212)
 
 
-def speak() -> None:
-    """Tell the browser the page's language."""
-    st.html(_SPEAK.format(lang=_HTML_LANG.get(language(), language())), unsafe_allow_javascript=True)
+def show_style() -> None:
+    """Put `style.css` into the page: tighter than Streamlit's, so that cause and effect fit on one laptop
+    screen.
+    """
+    st.html(Path(__file__).with_name("style.css"))
+
+
+def run_scripts() -> None:
+    """Have the browser run the scripts of every page.
+
+    They set the page's language, keep one entry of its history for each action of a person (`history.js`),
+    notice a lost connection (`connection.js`), and close the sidebar of narrow screens (`sidebar.js`).
+    """
+    lost = f"window.__quantvizLost = {json.dumps(say('app.connection_lost'))};\n"
+    for script in (
+        _SPEAK.format(lang=_HTML_LANG.get(language(), language())),
+        read_script("history"),
+        lost + read_script("connection"),
+        read_script("sidebar"),
+    ):
+        st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 
 
 def name_tab(page: str, *shown: str) -> None:

@@ -31,10 +31,10 @@ from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.shell import address, session
+from quantviz.ui.shell import address, errors, session, widgets
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters, written
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.turning import turn_to
 from quantviz.ui.shell.words import language, plain, say, say_error, sentences
 from quantviz.ui.teacher.state import (
     OPENS,
@@ -58,7 +58,7 @@ _SEES = ("everything", "predict", "parts")
 
 def _setting(key: str, name: str) -> Callable[..., None]:
     """Return a callback that takes the value of the widget `key` into the field `name`."""
-    return session.safely(lambda: change(**{name: st.session_state[key]}))
+    return errors.safely(lambda: change(**{name: st.session_state[key]}))
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _show_what(choice: Choice) -> None:
         st.segmented_control,
         say("teacher.opens"),
         OPENS,
-        key=session.show("teacher_opens", choice.opens),
+        key=widgets.show("teacher_opens", choice.opens),
         required=True,
         on_change=_setting("teacher_opens", "opens"),
         label_visibility="collapsed",
@@ -120,7 +120,7 @@ def _show_what(choice: Choice) -> None:
             st.selectbox,
             say("sidebar.scenario"),
             tuple(SCENARIOS),
-            key=session.show("teacher_scenario", choice.scenario),
+            key=widgets.show("teacher_scenario", choice.scenario),
             on_change=_setting("teacher_scenario", "scenario"),
             format_func=lambda name: say(f"scenarios.{name}.name"),
             label_visibility="collapsed",
@@ -141,8 +141,8 @@ def _show_lessons(choice: Choice) -> None:
         left.selectbox,
         say("teacher.lesson"),
         tuple(found),
-        key=session.show("teacher_lesson", name),
-        on_change=session.safely(lambda: change(lesson=st.session_state["teacher_lesson"], step=1)),
+        key=widgets.show("teacher_lesson", name),
+        on_change=errors.safely(lambda: change(lesson=st.session_state["teacher_lesson"], step=1)),
         # Numbered from 0, as their list is.
         format_func=lambda each: f"{numbers.index(each)} · {found[each].title}" if each in found else each,
     )
@@ -152,7 +152,7 @@ def _show_lessons(choice: Choice) -> None:
         right.selectbox,
         say("teacher.step"),
         range(1, len(steps) + 1),
-        key=session.show(key, min(choice.step, len(steps))),
+        key=widgets.show(key, min(choice.step, len(steps))),
         on_change=_setting(key, "step"),
         format_func=lambda number: f"{number} · {steps[number - 1].title}",
     )
@@ -163,9 +163,9 @@ def _show_answers(choice: Choice) -> None:
         st.segmented_control,
         say("teacher.answers"),
         ANSWERS,
-        key=session.show("teacher_answers", choice.room.answers),
+        key=widgets.show("teacher_answers", choice.room.answers),
         required=True,
-        on_change=session.safely(lambda: change_room(answers=st.session_state["teacher_answers"])),
+        on_change=errors.safely(lambda: change_room(answers=st.session_state["teacher_answers"])),
         format_func=lambda name: {
             "after": say("teacher.after"),
             "withheld": say("teacher.withheld"),
@@ -181,9 +181,9 @@ def _show_sees(choice: Choice) -> None:
         st.segmented_control,
         say("teacher.sees"),
         _SEES,
-        key=session.show("teacher_sees", _seen(choice)),
+        key=widgets.show("teacher_sees", _seen(choice)),
         required=True,
-        on_change=session.safely(_see),
+        on_change=errors.safely(_see),
         format_func=lambda name: {
             "everything": say("teacher.everything"),
             "predict": say("teacher.predict"),
@@ -197,10 +197,10 @@ def _show_sees(choice: Choice) -> None:
         st.caption(say("teacher.predict_help"))
     st.text_input(
         say("teacher.prompt"),
-        key=session.show("teacher_prompt", choice.room.prompt),
+        key=widgets.show("teacher_prompt", choice.room.prompt),
         max_chars=LONGEST_PROMPT,
         placeholder=say("room.predict" if choice.room.asks_to_predict else "teacher.prompt_example"),
-        on_change=session.safely(lambda: change_room(prompt=read_prompt(st.session_state["teacher_prompt"]))),
+        on_change=errors.safely(lambda: change_room(prompt=read_prompt(st.session_state["teacher_prompt"]))),
     )
 
 
@@ -235,8 +235,8 @@ def _show_parts(choice: Choice) -> None:
                 say(f"teacher.groups.{group}"),
                 parts,
                 selection_mode="multi",
-                key=session.show(key, [part for part in parts if part in choice.room.hidden]),
-                on_change=session.safely(_hide),
+                key=widgets.show(key, [part for part in parts if part in choice.room.hidden]),
+                on_change=errors.safely(_hide),
                 args=(key, parts),
                 format_func=part_name,
             )
@@ -246,8 +246,8 @@ def _show_parts(choice: Choice) -> None:
             say("teacher.locked"),
             LOCKABLE,
             selection_mode="multi",
-            key=session.show("teacher_locked", [name for name in LOCKABLE if name in choice.room.locked]),
-            on_change=session.safely(
+            key=widgets.show("teacher_locked", [name for name in LOCKABLE if name in choice.room.locked]),
+            on_change=errors.safely(
                 lambda: change_room(locked=frozenset(st.session_state["teacher_locked"]))
             ),
             format_func=part_name,
@@ -264,9 +264,9 @@ def _show_language(choice: Choice) -> None:
         st.segmented_control,
         say("teacher.language"),
         ("", *languages()),
-        key=session.show("teacher_language", choice.language or ""),
+        key=widgets.show("teacher_language", choice.language or ""),
         required=True,
-        on_change=session.safely(lambda: change(language=st.session_state["teacher_language"] or None)),
+        on_change=errors.safely(lambda: change(language=st.session_state["teacher_language"] or None)),
         format_func=lambda name: say(f"languages.{name}") if name else say("teacher.own_language"),
     )
 
@@ -327,7 +327,7 @@ def _show_link(choice: Choice) -> None:
             say("teacher.project"),
             key="teacher_project",
             type="secondary" if scanned else "primary",
-            on_click=session.safely(_project),
+            on_click=errors.safely(_project),
             args=(choice,),
             help=say("teacher.project_help"),
         )

@@ -6,14 +6,13 @@ import torch
 import quantviz as qv
 from quantviz.figures.numbers import number
 from quantviz.lab.picture_parts import TILE_PARTS
-from quantviz.teaching.lessons import lessons, load
+from quantviz.teaching.lessons import lessons, load, term_home
 from quantviz.teaching.lessons.__main__ import main
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order, Verdict
 from quantviz.teaching.lessons.reading import read_lesson
-from quantviz.teaching.lessons.term_homes import term_home
 
 GOOD = """# A title
 

@@ -9,7 +9,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.shell import session
-from quantviz.ui.shell.scheme_changes import Adapted
+from quantviz.ui.shell.session import Adapted
 from quantviz.ui.shell.words import plain, say, sentences, shape_text
 
 

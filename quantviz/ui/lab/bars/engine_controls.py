@@ -20,7 +20,7 @@ from quantviz.ui.components.scheme_words import (
     value_words,
 )
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
@@ -71,8 +71,8 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
         say("recipe.label"),
         # An engine's own recipe is among them while the scheme is that.
         (*(name for name in dict.fromkeys((now, asked)) if name in offered), *RECIPES),
-        key=session.show(_RECIPE, now),
-        on_change=session.safely(_set_recipe),
+        key=widgets.show(_RECIPE, now),
+        on_change=errors.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
         filter_mode="contains",
         help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
@@ -89,7 +89,7 @@ def _set_recipe() -> None:
     name = st.session_state[_RECIPE]
     if name == _OWN:
         return
-    with session.catching_errors(_RECIPE):
+    with errors.caught_beside(_RECIPE):
         session.adapt_scheme(ALL_RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
 
 
@@ -104,8 +104,8 @@ def show_convention(state: LabState) -> None:
         st.selectbox,
         say("arithmetic.label"),
         (name for group in CONVENTION_GROUPS.values() for name in group),
-        key=session.show(_CONVENTION, convention.id),
-        on_change=session.safely(_set_convention),
+        key=widgets.show(_CONVENTION, convention.id),
+        on_change=errors.safely(_set_convention),
         format_func=convention_option,
         filter_mode="contains",
         help=explained(
@@ -122,7 +122,7 @@ def show_convention(state: LabState) -> None:
 
 def _set_convention() -> None:
     now = session.state()
-    with session.catching_errors(_CONVENTION):
+    with errors.caught_beside(_CONVENTION):
         session.adapt_scheme(
             now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention"
         )
@@ -130,7 +130,7 @@ def _set_convention() -> None:
 
 def _refused(control: str, key: str, name_of: object) -> None:
     """Say why the choice is impossible, beside its control, which still shows it."""
-    error: QuantVizError | None = session.input_errors().get(control)
+    error: QuantVizError | None = errors.input_errors().get(control)
     if error:
         assert callable(name_of)
         st.error(say(key, name=plain(name_of(st.session_state[control])), reason=say_error(error)))
@@ -150,7 +150,7 @@ def _rules(state: LabState) -> None:
         st.button(
             say("arithmetic.as_engine"),
             key="rules_as_engine",
-            on_click=session.safely(_set_rules),
+            on_click=errors.safely(_set_rules),
             args=(convention.id,),
             disabled=not changed or locked("scheme"),
         )
@@ -173,8 +173,8 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
                 st.selectbox,
                 label,
                 tuple(by_name),
-                key=session.show(key, str(value)),
-                on_change=session.safely(_set_rule),
+                key=widgets.show(key, str(value)),
+                on_change=errors.safely(_set_rule),
                 args=(name,),
                 format_func=lambda choice: value_words(name, by_name[choice]),
                 help=explained(key, field_help(name)),
@@ -185,15 +185,15 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
             st.number_input(
                 label,
                 0 if whole else 0.0,
-                key=session.show(key, value),
+                key=widgets.show(key, value),
                 step=1 if whole else None,
                 format="%d" if whole else "%.6g",
-                on_change=session.safely(_set_rule),
+                on_change=errors.safely(_set_rule),
                 args=(name,),
                 help=explained(key, field_help(name)),
                 disabled=locked("scheme"),
             )
-        error = session.input_errors().get(key)
+        error = errors.input_errors().get(key)
         if error:
             st.error(say_error(error))
 
@@ -209,10 +209,10 @@ def _set_rule(name: str) -> None:
         if name in CHOICES
         else given
     )
-    with session.catching_errors(_key(name)):
+    with errors.caught_beside(_key(name)):
         session.put_scheme(convention=session.state().scheme.chosen.replace(**{name: value}))
 
 
 def _set_rules(convention_id: str) -> None:
-    with session.catching_errors(_RULES):
+    with errors.caught_beside(_RULES):
         session.put_scheme(convention=convention_id)

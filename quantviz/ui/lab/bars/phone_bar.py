@@ -12,8 +12,8 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.level_count import level_count
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.lab.bars import sheet
 from quantviz.ui.lab.bars.scheme_bar import (
+    ALL_SETTINGS,
     button_words,
     choices,
     chosen,
@@ -22,7 +22,7 @@ from quantviz.ui.lab.bars.scheme_bar import (
     set_granularity,
     why_not,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say
 
@@ -37,7 +37,7 @@ def show_phone_bar(state: LabState) -> None:
         with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
             _scale(state)
             # It opens the scheme's row above this bar.
-            st.checkbox(say("phone.all"), key=sheet.KEY)
+            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
 
 
 def _family(state: LabState) -> tuple[NumberFormat, ...]:
@@ -64,8 +64,8 @@ def _bits(state: LabState) -> None:
                 st.select_slider,
                 say("strip.bits"),
                 [fmt.id for fmt in family],
-                key=session.show(_BITS, now.id),
-                on_change=session.safely(lambda: put_format(st.session_state[_BITS], "bits")),
+                key=widgets.show(_BITS, now.id),
+                on_change=errors.safely(lambda: put_format(st.session_state[_BITS], "bits")),
                 format_func=format_name,
                 disabled=locked("scheme"),
                 label_visibility="collapsed",
@@ -83,8 +83,8 @@ def _scale(state: LabState) -> None:
         st.selectbox,
         say("phone.scale"),
         tuple(possible),
-        key=session.show(_SCALE, now),
-        on_change=session.safely(lambda: set_granularity(choices(session.state())[st.session_state[_SCALE]])),
+        key=widgets.show(_SCALE, now),
+        on_change=errors.safely(lambda: set_granularity(choices(session.state())[st.session_state[_SCALE]])),
         format_func=lambda name: button_words(state, name, possible[name]),
         disabled=locked("scheme"),
     )

@@ -1,6 +1,6 @@
 """The row above the picture: the scheme, as a recipe or in its own decisions.
 
-Callbacks make a scheme from a widget's value; `session.catching_errors` keeps the error of an invalid one.
+Callbacks make a scheme from a widget's value; `errors.caught_beside` keeps the error of an invalid one.
 Choices that the convention's engine does not offer are left out or grey.
 """
 
@@ -33,11 +33,10 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name
-from quantviz.ui.lab.bars import sheet
 from quantviz.ui.lab.bars.changed_along import show_what_changed_along
 from quantviz.ui.lab.bars.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.lab.learning import explained
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 
@@ -45,13 +44,20 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, say_error
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
 #: Sizes that are offered at most beyond the divisors.
 _LARGEST_SIZE = 4096
+#: Key of the box that opens all settings as a sheet, on a phone.
+ALL_SETTINGS = "all_settings"
+
+
+def is_sheet_open() -> bool:
+    """Return whether a phone shows all settings."""
+    return bool(st.session_state.get(ALL_SETTINGS))
 
 
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and granularity; labels stand inside their controls."""
     # The style depends on the number of controls, and on whether a phone shows them all.
     room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
-    place = "sheet" if sheet.is_open() else "row"
+    place = "sheet" if is_sheet_open() else "row"
     with (
         st.container(key=f"scheme_{room}_{place}"),
         st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),
@@ -89,8 +95,8 @@ def _number_format(state: LabState) -> None:
         st.selectbox,
         say("strip.format"),
         tuple(names),
-        key=session.show("format", _choice_of(fmt)),
-        on_change=session.safely(_set_format),
+        key=widgets.show("format", _choice_of(fmt)),
+        on_change=errors.safely(_set_format),
         format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
         disabled=locked("scheme"),
         width=132,
@@ -100,9 +106,9 @@ def _number_format(state: LabState) -> None:
             st.segmented_control,
             say("strip.bits"),
             [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
-            key=session.show("bits", fmt.bits),
+            key=widgets.show("bits", fmt.bits),
             required=True,
-            on_change=session.safely(_set_bits),
+            on_change=errors.safely(_set_bits),
             format_func=str,
             disabled=locked("scheme"),
         )
@@ -129,7 +135,7 @@ def _format_help(fmt: NumberFormat) -> str:
 
 def put_format(format_id: str, control: str) -> None:
     """Take another number format; an error is shown beside the `control`."""
-    with session.catching_errors(control):
+    with errors.caught_beside(control):
         session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
 
 
@@ -172,9 +178,9 @@ def _mode(state: LabState) -> None:
         st.segmented_control,
         say("strip.mode"),
         modes,
-        key=session.show("mode", state.scheme.mode),
+        key=widgets.show("mode", state.scheme.mode),
         required=True,
-        on_change=session.safely(_set_mode),
+        on_change=errors.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
         disabled=locked("scheme"),
     )
@@ -191,7 +197,7 @@ def _set_mode() -> None:
     mode = st.session_state["mode"]
     if mode is None:  # the control was replaced while it loaded
         return
-    with session.catching_errors("mode"):
+    with errors.caught_beside("mode"):
         session.adapt_scheme(scheme.with_mode(mode), "mode")
 
 
@@ -309,7 +315,7 @@ def _granularity(state: LabState) -> None:
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
                     help=reason or _help(state, name, granularity),
-                    on_click=session.safely(set_granularity),
+                    on_click=errors.safely(set_granularity),
                     args=(granularity,),
                 )
     if sizes := _KINDS[state.scheme.granularity.id].sizes:
@@ -338,7 +344,7 @@ def set_granularity(granularity: Granularity) -> None:
     if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
     now = session.state().scheme
-    with session.catching_errors("strip"):
+    with errors.caught_beside("strip"):
         # A range set by hand is for the blocks as they were: other ones begin with their own range.
         own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
         session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
@@ -352,8 +358,8 @@ def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
         st.selectbox,
         label,
         sorted({*sizes, now}),
-        key=session.show(key, now),
-        on_change=session.safely(_set_size),
+        key=widgets.show(key, now),
+        on_change=errors.safely(_set_size),
         args=(key,),
         disabled=locked("scheme"),
         width=76,
@@ -371,7 +377,7 @@ def _set_size(key: str) -> None:
         chosen = st.session_state[key]
         value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
         wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
-        with session.catching_errors("strip"):
+        with errors.caught_beside("strip"):
             session.put_scheme(granularity=_fitted(now, wanted))
 
 
@@ -413,8 +419,8 @@ def _group_size(state: LabState) -> None:
             st.selectbox,
             say("strip.along"),
             range(len(shape)),
-            key=session.show("group_axis", axis),
-            on_change=session.safely(_set_size),
+            key=widgets.show("group_axis", axis),
+            on_change=errors.safely(_set_size),
             args=("group_axis",),
             format_func=lambda i: say_axis(state.source, i, "along"),
             disabled=locked("scheme"),
@@ -443,8 +449,8 @@ def _flat_size(state: LabState) -> None:
         st.selectbox,
         say("strip.taken"),
         (False, True),
-        key=session.show("flat_strided", granularity.strided),
-        on_change=session.safely(_set_size),
+        key=widgets.show("flat_strided", granularity.strided),
+        on_change=errors.safely(_set_size),
         args=("flat_strided",),
         format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
         help=say("strip.taken_help"),
@@ -490,5 +496,5 @@ def _reasons(state: LabState) -> None:
     show_what_changed_along(state)
     refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
-        if control in session.input_errors():
-            st.error(say_error(session.input_errors()[control]))
+        if control in errors.input_errors():
+            st.error(say_error(errors.input_errors()[control]))

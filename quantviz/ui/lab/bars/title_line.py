@@ -12,11 +12,12 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.lab.bars import sheet
+from quantviz.ui.lab.bars.scheme_bar import is_sheet_open
 from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, origin, session, undo
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
-from quantviz.ui.shell.turning import turn_to
+from quantviz.ui.shell.origin import LessonStep
 from quantviz.ui.shell.words import language, plain, say
 
 #: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
@@ -25,7 +26,7 @@ _LONGEST_NAME = 40
 
 def tensor_name(state: LabState) -> str:
     """Return the tensor's name: of the scenario it began as, or of its source."""
-    name = session.scenario()
+    name = origin.scenario(session.state())
     return (
         say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
     )
@@ -40,7 +41,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
             _model_crumb(state)
             _crumbs(state)
-        with st.container(key="cell_sheet" if sheet.is_open() else "cell_place"):
+        with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
             show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
@@ -51,7 +52,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             wrap=False,
             vertical_alignment="center",
         ):
-            way_back = session.way_back()
+            way_back = origin.way_back(state)
             if way_back:
                 _back_to_the_lesson(way_back)
             if visible("actions") or visible("below"):
@@ -68,7 +69,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
 def _model_crumb(state: LabState) -> None:
     """Lead back to the map of the model that the tensor is of."""
     file = state.source.original.checkpoint
-    if classroom().hidden or classroom().locked or not (session.is_from_map() or file):
+    if classroom().hidden or classroom().locked or not (origin.is_from_map(state) or file):
         return
     st.page_link(
         "pages/explore/checkpoints.py",
@@ -112,10 +113,10 @@ def _hint(state: LabState) -> str:
     """
     if classroom().hidden or classroom().locked:
         return ""
-    origin = session.origin()
-    if origin:
-        return say("lab.from_lesson", step=origin.step + 1, lesson=_lesson_title(origin.lesson))
-    name = session.scenario()
+    step = origin.lesson_step(state)
+    if step:
+        return say("lab.from_lesson", step=step.step + 1, lesson=_lesson_title(step.lesson))
+    name = origin.scenario(session.state())
     if name is None:
         return say("lab.hint")
     look = say(f"scenarios.{name}.look")
@@ -132,32 +133,32 @@ def _lesson_title(name: str) -> str:
     return found.title if isinstance(found, Lesson) else name
 
 
-def _back_to_the_lesson(origin: session.Origin) -> None:
+def _back_to_the_lesson(step: LessonStep) -> None:
     st.button(
         say("lab.back_to_lesson"),
         key="back_to_lesson",
-        on_click=session.safely(_go_back),
-        args=(origin,),
-        help=say("lab.back_to_lesson_help", step=origin.step + 1),
+        on_click=errors.safely(_go_back),
+        args=(step,),
+        help=say("lab.back_to_lesson_help", step=step.step + 1),
     )
 
 
-def _go_back(origin: session.Origin) -> None:
-    go(origin.lesson, origin.step)
+def _go_back(step: LessonStep) -> None:
+    go(step.lesson, step.step)
     turn_to("pages/learn/lessons.py")
 
 
 def _history_buttons() -> None:
     """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
     for name, act, possible in (
-        ("undo", session.undo, session.can_undo()),
-        ("redo", session.redo, session.can_redo()),
+        ("undo", session.undo_step, undo.can_undo()),
+        ("redo", session.redo_step, undo.can_redo()),
     ):
         st.button(
             say(f"lab.{name}"),
             key=name,
             icon=f":material/{name}:",
-            on_click=session.safely(act),
+            on_click=errors.safely(act),
             disabled=not possible,
             help=say(f"lab.{name}_help"),
         )

@@ -30,7 +30,7 @@ from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.picture.navigation import block_words, clicked_line
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import ask_study_of, heavy_fact
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
 
@@ -247,7 +247,7 @@ def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
         st.button(
             plain(_capital(_scheme_words(remedy.scheme, remedy.id, state))),
             key="blame_use",
-            on_click=session.safely(_take),
+            on_click=errors.safely(_take),
             args=(remedy.scheme,),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
@@ -298,7 +298,7 @@ def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blam
         st.segmented_control,
         say("blame.parts"),
         words,
-        key=session.show(_PARTS, _still(words) or str(found[0].parts)),
+        key=widgets.show(_PARTS, _still(words) or str(found[0].parts)),
         required=True,
         format_func=words.__getitem__,
         label_visibility="collapsed",
@@ -388,7 +388,7 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
         formats,
         "remedy",
         len(remedies),
-        on_select=session.safely(lambda: _take_line(schemes)) if takes else "ignore",
+        on_select=errors.safely(lambda: _take_line(schemes)) if takes else "ignore",
     )
     named = [_remedy_words(each, blame, state) for each in remedies if each.scheme is not None]
     how = say("blame.how", remedies=say("blame.between").join(named)) if takes else ""

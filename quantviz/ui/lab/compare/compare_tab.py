@@ -29,7 +29,7 @@ from quantviz.ui.lab.compare.rate_plot import show_rate_plot
 from quantviz.ui.lab.picture.navigation import clicked_line
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences
 
@@ -115,7 +115,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
         st.button(
             say("stage.compare.use"),
             key="recipe_use",
-            on_click=session.safely(_take),
+            on_click=errors.safely(_take),
             args=(best.id,),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
@@ -182,9 +182,7 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         key="recipe_table",
         column_order=columns_shown(columns, ("name", "bits", "sqnr_db"), width, beside_plot=True),
         hide_index=True,
-        on_select="ignore"
-        if locked("scheme")
-        else session.safely(lambda: _load([row.id for row in fitting])),
+        on_select="ignore" if locked("scheme") else errors.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=line_height(width),
         height=table_height(min(len(fitting), _LINES_ON_PHONE if is_phone(width) else _LINES), width),

@@ -26,7 +26,7 @@ from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_b
 from quantviz.ui.lab.picture.navigation import block_words, clicked_line
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number as shown
 from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
@@ -59,7 +59,7 @@ def show_choices(state: LabState) -> None:
     st.button(
         label,
         key="set_baseline",
-        on_click=session.safely(session.remember),
+        on_click=errors.safely(session.remember),
         args=((*held, state.scheme),),
         disabled=full or state.scheme in held,
         help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
@@ -71,10 +71,10 @@ def show_choices(state: LabState) -> None:
             st.selectbox,
             say("contest.add"),
             offered,
-            key=session.show(_ADD, None),
+            key=widgets.show(_ADD, None),
             index=None,
             placeholder=say("contest.add_placeholder"),
-            on_change=session.safely(_add),
+            on_change=errors.safely(_add),
             format_func=lambda name: _addable_words(name, state),
             filter_mode="contains",
             label_visibility="collapsed",
@@ -188,7 +188,7 @@ def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
         st.button(
             say("contest.take", letter=_letter(best)),
             key="contest_take",
-            on_click=session.safely(lambda scheme: session.change(scheme=scheme)),
+            on_click=errors.safely(lambda scheme: session.change(scheme=scheme)),
             args=(state.contenders[best],),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
@@ -209,8 +209,8 @@ def _show_kept(state: LabState) -> None:
         say("contest.drop_how"),
         tuple(held),
         selection_mode="multi",
-        key=session.show(_KEPT, list(held)),
-        on_change=session.safely(_keep),
+        key=widgets.show(_KEPT, list(held)),
+        on_change=errors.safely(_keep),
         format_func=lambda form: plain(words[form]),
     )
 
@@ -227,7 +227,7 @@ def _asked_for(state: LabState) -> str:
         st.segmented_control,
         say("contest.parts"),
         offered,
-        key=session.show(_PARTS, st.session_state.get(_PARTS) or "cells"),
+        key=widgets.show(_PARTS, st.session_state.get(_PARTS) or "cells"),
         required=True,
         format_func=lambda name: say(f"contest.part.{name}"),
         label_visibility="collapsed",
@@ -353,7 +353,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
         key=_TABLE,
         column_order=columns_shown(columns, ("name", "sqnr_db", "cells"), width),
         hide_index=True,
-        on_select="ignore" if locked("scheme") else session.safely(lambda: _take_line(schemes)),
+        on_select="ignore" if locked("scheme") else errors.safely(lambda: _take_line(schemes)),
         selection_mode="single-cell",
         row_height=line_height(width),
         height=table_height(len(schemes), width),

@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.scheme_words import field_name, value_words
 from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, lit_cells, rule_name
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -40,7 +40,7 @@ def show_differing_cells(shown: Shown, state: LabState) -> None:
                     _line(shown, found[1], engine_name(found[0]) if shown.other is None else ""),
                     key=f"compare_cell_{at}",
                     type="primary" if place == state.cell else "secondary",
-                    on_click=session.safely(_select),
+                    on_click=errors.safely(_select),
                     args=(place,),
                     width="stretch",
                 )

@@ -34,7 +34,7 @@ from quantviz.ui.lab.compare.compared_engines import (
     rule_name,
 )
 from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, say_error, sentences
@@ -58,7 +58,7 @@ def show_button(state: LabState) -> None:
             say("compare.open"),
             key="compare_open",
             type="primary" if opened else "secondary",
-            on_click=session.safely(hold_comparison),
+            on_click=errors.safely(hold_comparison),
             args=(None if opened else ALL,),
             disabled=state.large,
             help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape))
@@ -163,7 +163,7 @@ def _nothing(compared: bool) -> None:
         st.button(
             say("compare.load"),
             key="compare_load",
-            on_click=session.safely(lambda: session.put(example_state())),
+            on_click=errors.safely(lambda: session.put(example_state())),
             help=say("compare.load_help"),
         )
 
@@ -174,8 +174,8 @@ def _choices(shown: Shown) -> None:
         st.selectbox,
         say("compare.lit"),
         (ALL, *shown.others),
-        key=session.show("compare_with", shown.other or ALL),
-        on_change=session.safely(lambda: hold_comparison(st.session_state["compare_with"])),
+        key=widgets.show("compare_with", shown.other or ALL),
+        on_change=errors.safely(lambda: hold_comparison(st.session_state["compare_with"])),
         format_func=lambda name: (
             say("compare.any_two")
             if name == ALL
@@ -189,9 +189,9 @@ def _choices(shown: Shown) -> None:
         st.segmented_control,
         say("compare.light"),
         LIGHTS,
-        key=session.show(_LIGHT, shown.light),
+        key=widgets.show(_LIGHT, shown.light),
         required=True,
-        on_change=session.safely(_set_light),
+        on_change=errors.safely(_set_light),
         format_func=lambda name: {"either": say("compare.light_either"), "code": say("compare.light_code")}[
             name
         ],
@@ -231,8 +231,8 @@ def _engines(shown: Shown) -> None:
                     say(f"purposes.{purpose}"),
                     own,
                     selection_mode="multi",
-                    key=session.show(key, [name for name in own if name in chosen], folded=True),
-                    on_change=session.safely(_leave_out),
+                    key=widgets.show(key, [name for name in own if name in chosen], folded=True),
+                    on_change=errors.safely(_leave_out),
                     args=(key, own),
                     format_func=engine_name,
                 )

@@ -21,9 +21,9 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         st.segmented_control,
         say("recipes.bits_label"),
         BITS,
-        key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
+        key=widgets.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
         required=True,
         format_func=lambda name: say(f"recipes.bits_of.{name}"),
         label_visibility="collapsed",
@@ -74,7 +74,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         key=_PLOT,
         theme=None,
         config=dict(RECIPE_PLOT_CONFIG),
-        on_select="ignore" if fixed else session.safely(_take_dot),
+        on_select="ignore" if fixed else errors.safely(_take_dot),
         selection_mode="points",
         alt=say("recipes.plot_alt"),
     )

@@ -28,7 +28,7 @@ from quantviz.ui.lab.picture.tensor_panels import (
     tensor_key,
 )
 from quantviz.ui.lab.tensor import study_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import session, widgets
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, plain, say, sentences
 
@@ -113,7 +113,7 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
         st.segmented_control,
         say("contest.what_shown"),
         offered,
-        key=session.show(_WHAT, st.session_state.get(_WHAT) or offered[0]),
+        key=widgets.show(_WHAT, st.session_state.get(_WHAT) or offered[0]),
         required=True,
         format_func=lambda each: say(f"contest.what.{each}"),
         label_visibility="collapsed",
@@ -126,7 +126,7 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
         say("contest.which", most=MOST_BESIDE),
         tuple(range(len(names))),
         selection_mode="multi",
-        key=session.show(_WHICH, list(shown)),
+        key=widgets.show(_WHICH, list(shown)),
         format_func=lambda k: string.ascii_uppercase[k],
     )
     return what, shown

@@ -17,9 +17,9 @@ from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.tensor import at_hand
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show_lab_ruler(
             label=label,
             curve=curve,
             locked=fixed,
-            on_release=session.safely(_let_go),
+            on_release=errors.safely(_let_go),
             pays=pays,
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
@@ -103,7 +103,7 @@ def _show_far(
         locked=fixed,
         figures=metric_texts(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
-        on_release=session.safely(_let_go),
+        on_release=errors.safely(_let_go),
     )
 
 

@@ -19,7 +19,7 @@ from quantviz.ui.components.choice import choose, choose_field
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import say, say_axis
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show_places(study: Study, state: LabState) -> None:
         say("places.go"),
         [name for name in _JUMPS if not _nowhere(name, study, view)],
         key="go_to",
-        on_click=session.safely(lambda: _go(st.session_state["go_to"])),
+        on_click=errors.safely(lambda: _go(st.session_state["go_to"])),
         format_func=lambda name: _jump_words(name, state),
         width="stretch",
     )
@@ -169,7 +169,7 @@ def show_worst(study: Study, state: LabState) -> None:
             st.segmented_control,
             say("places.worst"),
             RANKED,
-            key=session.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
+            key=widgets.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
             required=True,
             format_func=lambda name: _ranked_words(name, state),
             label_visibility="collapsed",
@@ -183,7 +183,7 @@ def show_worst(study: Study, state: LabState) -> None:
         st.dataframe(
             pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
             key=f"worst_{what}",
-            on_select=session.safely(lambda: _clicked(what)),
+            on_select=errors.safely(lambda: _clicked(what)),
             selection_mode="single-cell",
             row_height=29,
             height=min(8, len(table["index"]) + 1) * 29 + 12,

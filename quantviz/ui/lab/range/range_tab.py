@@ -34,7 +34,7 @@ from quantviz.ui.lab.bars.scheme_bar import other_granularities
 from quantviz.ui.lab.picture.navigation import block_words, clicked_line
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.lab.tensor import heavy_fact
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
@@ -105,7 +105,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         st.button(
             plain(_capital(_scales(best.scheme, state))) if scales else say("stage.range.use_range"),
             key="range_use",
-            on_click=session.safely(_take),
+            on_click=errors.safely(_take),
             args=(best.scheme,),
             disabled=locked(group),
             help=say("room.locked") if locked(group) else None,
@@ -304,7 +304,7 @@ def _show_choice(study: Study, why: Any, state: LabState) -> None:
         st.segmented_control,
         say("stage.range.of"),
         words,
-        key=session.show(_OF, st.session_state.get(_OF) or _WHOLE),
+        key=widgets.show(_OF, st.session_state.get(_OF) or _WHOLE),
         required=True,
         format_func=words.__getitem__,
     )
@@ -365,7 +365,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         hide_index=True,
         on_select="ignore"
         if locked("range")
-        else session.safely(lambda: _take_line([row.calibration for row in rows])),
+        else errors.safely(lambda: _take_line([row.calibration for row in rows])),
         selection_mode="single-cell",
         row_height=line_height(width),
         height=table_height(min(len(rows), 12), width),

@@ -17,12 +17,12 @@ from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.name_search import finder
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import catalog_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.finding import finder
 from quantviz.ui.shell.words import plain, say, say_error, shape_text
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def show_folder(state: LabState) -> None:
     of = state.source.original
     source = of if isinstance(of, LocalTensor) else None
     if source:
-        session.show("folder_file", source.file, "folder")
-        session.show("folder_tensor", source.name, "folder")
-        session.show(_READ_AS, source.read_as, "folder")
+        widgets.show("folder_file", source.file, "folder")
+        widgets.show("folder_tensor", source.name, "folder")
+        widgets.show(_READ_AS, source.read_as, "folder")
     try:
         _choose_file(_listing(str(data_folder())))
         file = st.session_state.get("folder_file")
@@ -63,9 +63,9 @@ def show_folder(state: LabState) -> None:
             choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
     except QuantVizError as error:
         # The error of a callback is shown below.
-        if "folder" not in session.input_errors():
+        if "folder" not in errors.input_errors():
             st.error(say_error(error))
-    complaint = session.input_errors().get("folder")
+    complaint = errors.input_errors().get("folder")
     if complaint:
         st.error(say_error(complaint))
         show_choice("folder")
@@ -112,7 +112,7 @@ def choose_tensor(
         say("upload.tensor"),
         some,
         key=key,
-        on_change=session.safely(change),
+        on_change=errors.safely(change),
         format_func=label,
         disabled=locked("tensor"),
         **look,
@@ -130,7 +130,7 @@ def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[
             say("upload.read_as"),
             ("", *offered),
             key=key,
-            on_change=session.safely(change),
+            on_change=errors.safely(change),
             format_func=lambda dtype: dtype or say("upload.read_as_unknown"),
             help=say("upload.read_as_help"),
             disabled=locked("tensor"),
@@ -182,7 +182,7 @@ def _choose_file(listing: Listing) -> None:
         index=None,
         key="folder_file",
         placeholder=say("folder.choose"),
-        on_change=session.safely(_open_file),
+        on_change=errors.safely(_open_file),
         format_func=visible,
         help=say("folder.help"),
         disabled=locked("tensor"),
@@ -196,7 +196,7 @@ def _open_file() -> None:
     st.session_state["folder_tensor_filter"] = ""
     st.session_state[_READ_AS] = ""
     if file is not None:
-        with session.catching_errors("folder"):
+        with errors.caught_beside("folder"):
             st.session_state["folder_tensor"] = first_readable(catalog_of(file))
             _take(file)
 
@@ -204,7 +204,7 @@ def _open_file() -> None:
 def _load() -> None:
     file = st.session_state["folder_file"]
     if file is not None:
-        with session.catching_errors("folder"):
+        with errors.caught_beside("folder"):
             _take(file)
 
 

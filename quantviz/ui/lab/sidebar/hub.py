@@ -21,7 +21,7 @@ from quantviz.ui.lab.sidebar.folder import (
     first_readable,
     tensor_label,
 )
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import plain, say, say_error
@@ -57,11 +57,11 @@ def show_hub(state: LabState) -> None:
     try:
         found = _found(source)
         if source and found:
-            session.show("hub_address", found.pasted)
-            session.show("hub_file", source.file)
+            widgets.show("hub_address", found.pasted)
+            widgets.show("hub_file", source.file)
             st.session_state[_LISTED] = (source.revision, source.file)
         # One that could not be opened is not open, and can be chosen again.
-        session.show("hub_tensor", source.name if source else None)
+        widgets.show("hub_tensor", source.name if source else None)
         _show_address()
         if found:
             _choose(found.model)
@@ -87,11 +87,11 @@ def _show_address() -> None:
         say("hub.address"),
         key="hub_address",
         placeholder=say("hub.example"),
-        on_change=session.safely(_find),
+        on_change=errors.safely(_find),
         help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
         disabled=locked("tensor"),
     )
-    complaint = session.input_errors().get("hub_address")
+    complaint = errors.input_errors().get("hub_address")
     if complaint:
         st.error(say_error(complaint))
 
@@ -110,7 +110,7 @@ def _choose(model: Model) -> None:
         index=None,
         key="hub_file",
         placeholder=say("folder.choose"),
-        on_change=session.safely(_open_file),
+        on_change=errors.safely(_open_file),
         format_func=visible,
         disabled=locked("tensor"),
     )
@@ -126,7 +126,7 @@ def _choose(model: Model) -> None:
             _load,
             placeholder=say("hub.choose"),
         )
-    complaint = session.input_errors().get("hub_file")
+    complaint = errors.input_errors().get("hub_file")
     if complaint:
         st.error(say_error(complaint))
 
@@ -142,14 +142,14 @@ def _find() -> None:
     pasted = st.session_state["hub_address"] or ""
     if not pasted.strip():
         return
-    with session.catching_errors("hub_address"):
+    with errors.caught_beside("hub_address"):
         place = parse_address(pasted, Hosts.of_environment())
         model = find_model(place)
         if place.file:
             model.file(place.file)
         st.session_state[_FOUND] = Found(pasted, model)
         st.session_state["hub_file"] = place.file or _main_file(model)
-        with session.catching_errors("hub_file"):
+        with errors.caught_beside("hub_file"):
             _open_first(model)
 
 
@@ -163,7 +163,7 @@ def _open_file() -> None:
     found = st.session_state.get(_FOUND)
     file = st.session_state["hub_file"]
     if found is not None and file is not None:
-        with session.catching_errors("hub_file"):
+        with errors.caught_beside("hub_file"):
             _open_first(found.model)
 
 
@@ -195,7 +195,7 @@ def _first(catalog: Catalog) -> str:
 def _load() -> None:
     found = st.session_state.get(_FOUND)
     if found is not None:
-        with session.catching_errors("hub_file"):
+        with errors.caught_beside("hub_file"):
             _take(found.model)
 
 

@@ -17,7 +17,7 @@ from quantviz.sources import Source
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.lab.tensor import facts_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import say
 
@@ -37,20 +37,20 @@ def take(new: LabState) -> None:
     """
     found = found_in(new.source)
     if found and new.scheme.nonfinite == "refuse":
-        session.wait(new)
+        errors.wait(new)
         raise found.refusal()
     session.put(new)
 
 
 def show_choice(place: str) -> None:
     """Show the choices for NaN and Inf in the waiting tensor, beside the message that it was refused."""
-    if session.waiting() is not None:
+    if errors.waiting() is not None:
         _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
         show_lock("range")
 
 
 def _choose(key: str) -> None:
-    waiting = session.waiting()
+    waiting = errors.waiting()
     if waiting is not None:
         session.put(waiting.replace(scheme=waiting.scheme.replace(nonfinite=st.session_state[key])))
 
@@ -80,7 +80,7 @@ def show_nonfinite(state: LabState) -> None:
 
 def _set(key: str) -> None:
     choice = st.session_state[key]
-    with session.catching_errors("range"):
+    with errors.caught_beside("range"):
         found = found_in(session.state().source)
         if found and choice == "refuse":
             raise found.refusal()
@@ -92,8 +92,8 @@ def _radio(key: str, value: str, change: Callable[[str], None], argument: str, f
         st.radio,
         say("nonfinite.question"),
         NONFINITE,
-        key=session.show(key, value, field),
-        on_change=session.safely(change),
+        key=widgets.show(key, value, field),
+        on_change=errors.safely(change),
         args=(argument,),
         format_func=lambda name: say(f"nonfinite.{name}.name"),
         captions=[say(f"nonfinite.{name}.help") for name in NONFINITE],

@@ -28,13 +28,12 @@ from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.bars.engine_controls import show_arithmetic
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
-from quantviz.ui.lab.sidebar.edited import show_edits
 from quantviz.ui.lab.sidebar.folder import catalog_beside, show_folder
 from quantviz.ui.lab.sidebar.hub import show_hub
 from quantviz.ui.lab.sidebar.nonfinite import heeded, show_nonfinite
-from quantviz.ui.lab.sidebar.typed_input import show_typed, start_typing
+from quantviz.ui.lab.sidebar.typed_input import show_edits, show_typed, start_typing
 from quantviz.ui.lab.sidebar.uploads import show_file, show_image
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
 
@@ -73,8 +72,8 @@ def _tensor(state: LabState) -> None:
         st.selectbox,
         say("sidebar.source"),
         tuple(each for each in KINDS if each not in OFFERED or OFFERED[each]()),
-        key=session.show("kind", kind),
-        on_change=session.safely(_set_kind),
+        key=widgets.show("kind", kind),
+        on_change=errors.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
         disabled=locked("tensor"),
         label_visibility="collapsed",
@@ -120,8 +119,8 @@ def _scenario(state: LabState) -> None:
         st.selectbox,
         say("sidebar.scenario"),
         tuple(SCENARIOS),
-        key=session.show("scenario", scenario_of(state.source)),
-        on_change=session.safely(lambda: session.put(opening(st.session_state["scenario"]))),
+        key=widgets.show("scenario", scenario_of(state.source)),
+        on_change=errors.safely(lambda: session.put(opening(st.session_state["scenario"]))),
         format_func=lambda name: say(f"scenarios.{name}.name"),
         disabled=locked("tensor"),
         label_visibility="collapsed",
@@ -133,8 +132,8 @@ def _course(state: LabState) -> None:
         st.selectbox,
         say("sidebar.course"),
         _COURSE,
-        key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
-        on_change=session.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
+        key=widgets.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
+        on_change=errors.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
         format_func=lambda name: say(f"sources.builtin.{name}.name"),
         disabled=locked("tensor"),
         label_visibility="collapsed",
@@ -147,8 +146,8 @@ def _random(state: LabState) -> None:
         st.selectbox,
         say("sidebar.distribution"),
         _RANDOM,
-        key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
-        on_change=session.safely(_set_distribution),
+        key=widgets.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
+        on_change=errors.safely(_set_distribution),
         format_func=lambda name: say(f"sources.{name}.name"),
         disabled=locked("tensor"),
         label_visibility="collapsed",
@@ -172,11 +171,11 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
         say(f"source_fields.{field.name}"),
         kind(limits.lowest),
         kind(limits.highest),
-        key=session.show(f"random_{field.name}", value if value is None else kind(value), "random"),
+        key=widgets.show(f"random_{field.name}", value if value is None else kind(value), "random"),
         value=None if value is None else "min",
         step=1 if whole else None,
         format=None if whole else "%g",
-        on_change=session.safely(_set_random),
+        on_change=errors.safely(_set_random),
         disabled=locked("tensor"),
     )
 
@@ -198,7 +197,7 @@ def _set_random() -> None:
         for f in dataclasses.fields(cast(Any, now))
         if f"random_{f.name}" in st.session_state
     }
-    with session.catching_errors("random"):
+    with errors.caught_beside("random"):
         new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
             raise problem
@@ -233,9 +232,9 @@ def _slice(state: LabState) -> None:
             st.segmented_control,
             say("sidebar.seen_as"),
             ("matrix", "axes"),
-            key=session.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
+            key=widgets.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
             required=True,
-            on_change=session.safely(_set_seen_as),
+            on_change=errors.safely(_set_seen_as),
             format_func=lambda name: say(f"sidebar.seen_as_{name}"),
             help=say("sidebar.seen_as_help"),
             disabled=locked("tensor"),
@@ -249,9 +248,9 @@ def _slice(state: LabState) -> None:
                 place.selectbox,
                 say(f"sidebar.{name}"),
                 axes,
-                key=session.show(f"view_{name}", getattr(view, name)),
+                key=widgets.show(f"view_{name}", getattr(view, name)),
                 format_func=lambda axis: say_axis(state.source, axis),
-                on_change=session.safely(_set_axes),
+                on_change=errors.safely(_set_axes),
                 args=(name,),
             )
         for axis in axes:
@@ -260,8 +259,8 @@ def _slice(state: LabState) -> None:
                     say_axis(state.source, axis),
                     0,
                     shape[axis] - 1,
-                    key=session.show(f"view_at_{axis}", view.at[axis]),
-                    on_change=session.safely(_set_at),
+                    key=widgets.show(f"view_at_{axis}", view.at[axis]),
+                    on_change=errors.safely(_set_at),
                     args=(axis,),
                 )
     _window(state)
@@ -287,15 +286,15 @@ def _window(state: LabState) -> None:
             if all_of_it > 1:
                 one, other = st.columns(2, gap="small", wrap=False)
                 one.number_input(
-                    say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now)
+                    say(f"sidebar.{first}"), 0, all_of_it - 1, key=widgets.show(f"view_{first}", now)
                 )
                 other.number_input(
-                    say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen)
+                    say(f"sidebar.{count}"), 1, all_of_it, key=widgets.show(f"view_{count}", seen)
                 )
         st.form_submit_button(
             say("sidebar.show_window"),
             key="show_window",
-            on_click=session.safely(_set_window),
+            on_click=errors.safely(_set_window),
             width="stretch",
         )
 
@@ -315,8 +314,8 @@ def _outputs(state: LabState) -> None:
         st.selectbox,
         say("sidebar.outputs"),
         tuple(dict.fromkeys((*offered, now.text))),
-        key=session.show("outputs", now.text),
-        on_change=session.safely(_set_outputs),
+        key=widgets.show("outputs", now.text),
+        on_change=errors.safely(_set_outputs),
         format_func=lambda form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")),
         help=say("sidebar.outputs_help"),
         disabled=locked("tensor"),
@@ -415,8 +414,8 @@ def show_range(state: LabState) -> None:
             st.selectbox,
             say("sidebar.range"),
             possible,
-            key=session.show("calibration", calibration.id),
-            on_change=session.safely(_set_calibration),
+            key=widgets.show("calibration", calibration.id),
+            on_change=errors.safely(_set_calibration),
             format_func=lambda name: say(f"calibrations.{name}.name"),
             disabled=locked("range"),
             label_visibility="collapsed",
@@ -440,8 +439,8 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     if isinstance(value, bool):
         st.checkbox(
             label,
-            key=session.show(key, value, "range"),
-            on_change=session.safely(_set_range),
+            key=widgets.show(key, value, "range"),
+            on_change=errors.safely(_set_range),
             disabled=locked("range"),
         )
         return
@@ -453,10 +452,10 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
         # Whole limits make the number whole; the scheme checks all else.
         -FLOAT32_EXACT_INTEGER if whole else None,
         FLOAT32_EXACT_INTEGER if whole else None,
-        key=session.show(key, int(value) if whole else float(value), "range"),
+        key=widgets.show(key, int(value) if whole else float(value), "range"),
         step=1 if whole else None,
         format="%d" if whole else "%.6g",
-        on_change=session.safely(_set_range),
+        on_change=errors.safely(_set_range),
         disabled=fixed or locked("range"),
         help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
     )
@@ -471,18 +470,18 @@ def _set_calibration() -> None:
     known["scale"] = abs(known["scale"]) or 1.0
     if session.state().scheme.mode == "symmetric":
         known["zero_point"] = 0
-    with session.catching_errors("range"):
+    with errors.caught_beside("range"):
         session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
 
 
 def _set_range() -> None:
     calibration = session.state().scheme.calibration
-    with session.catching_errors("range"):
+    with errors.caught_beside("range"):
         values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
         session.put_scheme(calibration=type(calibration)(**values))
 
 
 def _complaint(field: str) -> None:
-    error: QuantVizError | None = session.input_errors().get(field)
+    error: QuantVizError | None = errors.input_errors().get(field)
     if error:
         st.error(say_error(error))

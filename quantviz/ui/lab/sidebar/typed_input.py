@@ -14,9 +14,9 @@ from quantviz.sources.typed import Typed
 from quantviz.ui.components.component import written
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import number, plain, say, say_error
 
 #: The largest side whose cells can be edited in place.
 EDITABLE = 16
@@ -24,6 +24,9 @@ EDITABLE = 16
 _TEXT = "typed_text"
 _BASE = "cells_base"
 _VERSION = "cells_version"
+
+#: Edited cells that are named.
+_NAMED = 4
 
 
 def start_typing() -> None:
@@ -40,7 +43,7 @@ def show_typed(state: LabState) -> None:
     typed = state.source.original
     if not isinstance(typed, Typed):
         return
-    if _TEXT not in session.input_errors() and st.session_state.get("typed_shown") != typed:
+    if _TEXT not in errors.input_errors() and st.session_state.get("typed_shown") != typed:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
     fixed = locked("tensor")
@@ -48,7 +51,7 @@ def show_typed(state: LabState) -> None:
         say("typed.label"),
         key=_TEXT,
         height=120,
-        on_change=session.safely(_read),
+        on_change=errors.safely(_read),
         help=say("typed.help"),
         disabled=fixed,
     )
@@ -58,7 +61,7 @@ def show_typed(state: LabState) -> None:
 
 
 def _read(decimal_comma: bool | None = None) -> None:
-    with session.catching_errors(_TEXT):
+    with errors.caught_beside(_TEXT):
         typed = parse_tensor(st.session_state[_TEXT], decimal_comma=decimal_comma)
         _take(typed)
         # An ambiguous decimal comma is shown as it was read; else the text stays as it was typed.
@@ -71,7 +74,7 @@ def _take(typed: Typed) -> None:
 
 
 def _complaint() -> None:
-    error: QuantVizError | None = session.input_errors().get(_TEXT)
+    error: QuantVizError | None = errors.input_errors().get(_TEXT)
     if not error:
         return
     st.error(say_error(error))
@@ -79,12 +82,12 @@ def _complaint() -> None:
     if error.key == "typed.comma_ambiguous":
         with st.container(horizontal=True):
             st.button(
-                say("typed.decimal_comma"), key="typed_decimal", on_click=session.safely(_read), args=(True,)
+                say("typed.decimal_comma"), key="typed_decimal", on_click=errors.safely(_read), args=(True,)
             )
             st.button(
                 say("typed.separating_comma"),
                 key="typed_separating",
-                on_click=session.safely(_read),
+                on_click=errors.safely(_read),
                 args=(False,),
             )
 
@@ -105,7 +108,7 @@ def _cells(typed: Typed) -> None:
     st.data_editor(
         {str(col): [base.values[row * cols + col] for row in range(rows)] for col in range(cols)},
         key=_editor_key(),
-        on_change=session.safely(_take_edits),
+        on_change=errors.safely(_take_edits),
         hide_index=True,
         num_rows="fixed",
         column_config={
@@ -134,7 +137,7 @@ def _edits(base: Typed) -> Mapping[int, Mapping[str, float | None]]:
 
 
 def _take_edits() -> None:
-    with session.catching_errors(_TEXT):
+    with errors.caught_beside(_TEXT):
         base = st.session_state[_BASE]
         new = _edited(base, _edits(base))
         now = session.state()
@@ -153,3 +156,32 @@ def _edited(base: Typed, edits: Mapping[int, Mapping[str, float | None]]) -> Typ
             if value is not None:
                 values[row * cols + int(col)] = value
     return Typed(tuple(values), base.shape)
+
+
+def show_edits(state: LabState) -> None:
+    """Say which cells were set by hand, with a button that puts their values back; nothing where none was."""
+    edits = state.source.edits
+    if not edits:
+        return
+    cells = say("edited.comma").join(
+        say("edited.cell", place=", ".join(map(str, cell)), value=number(value, 7))
+        for cell, value in edits[:_NAMED]
+    )
+    said = (
+        say("edited.all", cells=cells)
+        if len(edits) <= _NAMED
+        else say("edited.first", count=len(edits), cells=cells)
+    )
+    st.caption(plain(said))
+    st.button(
+        say("edited.put_back"),
+        key="put_back",
+        on_click=errors.safely(_put_back),
+        disabled=locked("tensor"),
+        width="stretch",
+    )
+
+
+def _put_back() -> None:
+    now = session.state()
+    session.put(now.replace(source=now.source.unedited))

@@ -17,7 +17,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import keep_upload
-from quantviz.ui.shell import session
+from quantviz.ui.shell import errors, session, widgets
 from quantviz.ui.shell.words import say, say_error
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show_image(state: LabState) -> None:
         say("upload.image"),
         type=list(_PICTURES),
         key="image_file",
-        on_change=session.safely(_read_image),
+        on_change=errors.safely(_read_image),
         help=say("upload.private"),
     )
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
@@ -66,8 +66,8 @@ def show_image(state: LabState) -> None:
         st.selectbox,
         say("upload.channel"),
         tuple(CHANNELS),
-        key=session.show("image_channel", channel),
-        on_change=session.safely(_read_image),
+        key=widgets.show("image_channel", channel),
+        on_change=errors.safely(_read_image),
         format_func=lambda name: say(f"upload.channels.{name}"),
     )
     _complaint("image")
@@ -82,7 +82,7 @@ def _read_image() -> None:
 
     data = uploaded.getvalue()
     channel = st.session_state.get("image_channel", "grey")
-    with session.catching_errors("image"):
+    with errors.caught_beside("image"):
         place = UploadedFile(uploaded.name, channel=channel)
         _take(
             data,
@@ -97,7 +97,7 @@ def show_file(state: LabState) -> None:
     st.file_uploader(
         say("upload.file"),
         key="tensor_file",
-        on_change=session.safely(_open_file),
+        on_change=errors.safely(_open_file),
         help=say("upload.private"),
     )
     listed: dict[str, str] = st.session_state.get("file_tensors", {}) if _file() is not None else {}
@@ -105,7 +105,7 @@ def show_file(state: LabState) -> None:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
         _show_dtype()
     _complaint("file")
-    with st.expander(say("upload.too_large"), expanded="file" in session.input_errors()):
+    with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
         from quantviz.sources.files import cut_out_snippet, reader_of
 
         uploaded = _file()
@@ -138,7 +138,7 @@ def _open_file() -> None:
     from quantviz.sources.files import open_tensors
     from quantviz.sources.layouts.decoded import model_tensors
 
-    with session.catching_errors("file"):
+    with errors.caught_beside("file"):
         with open_tensors(uploaded.getvalue(), uploaded.name) as opened:
             catalog = model_tensors(opened)
             st.session_state["file_tensors"] = {
@@ -152,7 +152,7 @@ def _open_file() -> None:
 def _load_tensor() -> None:
     uploaded = _file()
     if uploaded is not None:
-        with session.catching_errors("file"):
+        with errors.caught_beside("file"):
             _load(uploaded, st.session_state["file_tensor"])
 
 
@@ -185,7 +185,7 @@ def _take(
 
 
 def _complaint(field: str) -> None:
-    error = session.input_errors().get(field)
+    error = errors.input_errors().get(field)
     if error:
         st.error(say_error(error))
         show_choice(field)

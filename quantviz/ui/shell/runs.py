@@ -1,17 +1,42 @@
-"""Parts of a page that run again by themselves, as `st.fragment` makes them."""
+"""A run of a page, or of a part of it by itself: no error shows a traceback, and each leaves a way back."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.streaming.compile_ahead import at_once
-from quantviz.ui.shell import classroom, words
-from quantviz.ui.shell.error_boundary import error_boundary
+from quantviz.ui.shell import classroom, session, undo, words
 from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.words import say, say_error
+
+
+@contextlib.contextmanager
+def error_boundary() -> Iterator[None]:
+    """Show an error as a sentence with a way back; a bug of ours goes to the server's log in full."""
+    try:
+        yield
+    except QuantVizError as error:
+        st.error(say_error(error))
+        _way_back()
+    except Exception:
+        logging.getLogger("quantviz").exception("a page failed")
+        st.error(say("app.bug"))
+        _way_back()
+
+
+def _way_back() -> None:
+    with st.container(horizontal=True):
+        st.button(
+            say("lab.undo"), key="boundary_undo", on_click=session.undo_step, disabled=not undo.can_undo()
+        )
+        st.button(say("lab.reset"), key="boundary_reset", on_click=session.reset)
 
 
 def fragment(function: Callable[..., None], run_every: float | None = None) -> Callable[..., None]:

@@ -1,0 +1,86 @@
+"""The errors of the session: beside a control, above the page, and a state that waits for a choice."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.streaming.compile_ahead import at_once
+
+#: Errors above the page.
+_PAGE = "lab_named"
+#: Errors beside controls, by control.
+_INPUTS = "lab_complaints"
+_WAITING = "lab_waiting"
+#: The session's keys of all of them.
+KEYS = (_PAGE, _INPUTS, _WAITING)
+
+
+@contextlib.contextmanager
+def caught_beside(field: str) -> Iterator[None]:
+    """Keep a `QuantVizError` for showing beside the controls of `field`, and the state as it was."""
+    wait(None)
+    try:
+        yield
+    except QuantVizError as error:
+        st.session_state[_INPUTS] = {field: error}
+
+
+def clear() -> None:
+    """Clear the errors, once they are fixed or left behind."""
+    st.session_state[_INPUTS] = {}
+    st.session_state[_PAGE] = ()
+
+
+def show_above(*errors: QuantVizError) -> None:
+    """Show errors above the page until another state is taken."""
+    st.session_state[_PAGE] = errors
+
+
+def safely(callback: Callable[..., None]) -> Callable[..., None]:
+    """Wrap `callback` for a widget: show any error in it as a sentence, and leave the state as it was.
+
+    Streamlit runs callbacks before the page, where the page's error boundary does not reach.
+    """
+
+    @functools.wraps(callback)
+    def guarded(*args: Any) -> None:
+        try:
+            with at_once():
+                callback(*args)
+        except QuantVizError as error:
+            st.session_state[_PAGE] = (error,)
+        except Exception:
+            logging.getLogger("quantviz").exception("a callback failed")
+            st.session_state[_PAGE] = (QuantVizError("callback_failed"),)
+
+    return guarded
+
+
+def input_errors() -> Mapping[str, QuantVizError]:
+    """Return the error of the last input, by control."""
+    return cast(Mapping[str, QuantVizError], st.session_state.get(_INPUTS, {}))
+
+
+def page_errors() -> tuple[QuantVizError, ...]:
+    """Return the errors above the page: of the link's parameters, of a refused state, of a callback."""
+    return cast(tuple[QuantVizError, ...], st.session_state.get(_PAGE, ()))
+
+
+def wait(new: LabState | None) -> None:
+    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another
+    state taken.
+    """
+    st.session_state[_WAITING] = new
+
+
+def waiting() -> LabState | None:
+    """Return the state that waits for a choice of the treatment of NaN and Inf."""
+    return cast("LabState | None", st.session_state.get(_WAITING))

@@ -1,0 +1,95 @@
+"""The server's app: its imports begin when it starts, its connections send at once, and it answers the
+browser's look for its base address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+import streamlit as st
+
+from quantviz.ui.shell.imports import Ahead, frames, import_all
+
+#: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
+#: `/_stcore/…`, for an app might be mounted there.
+_PROBES = ("/_stcore/health", "/_stcore/host-config")
+#: "Multiple choices" without a place to go: no success, so that the page looks further, and no error, which
+#: the browser would write to its console.
+_ELSEWHERE = 300
+#: Folder with the numbers of a process's open files; there is none on Windows.
+_OPEN = "/dev/fd"
+
+_Message = MutableMapping[str, Any]
+
+
+def starting(ahead: Ahead) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
+    """Return the lifespan of a server that begins these imports when it starts, in a thread.
+
+    Visitors wait for the rest of them.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        send_at_once()
+        threading.Thread(target=import_all, args=(ahead,), name="quantviz-import", daemon=True).start()
+        yield
+
+    return lifespan
+
+
+@st.cache_resource(show_spinner=False)
+def send_at_once() -> bool:
+    """Have the server send each part of an answer when it is written.
+
+    Streamlit makes its socket without a protocol's number, and asyncio then leaves Nagle's algorithm on: the
+    second part of an answer, say a script's text after its header, waits until the browser has acknowledged
+    the first, which takes 40 ms. Connections take the setting from the socket that they come in by.
+    """
+    for number in os.listdir(_OPEN) if os.path.isdir(_OPEN) else ():
+        # Some of them are no sockets, or closed by now.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(number))) as connection:
+            if (
+                connection.family in (socket.AF_INET, socket.AF_INET6)
+                and connection.type == socket.SOCK_STREAM
+            ):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return True
+
+
+class Announced:
+    """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+        self._frames = frames()
+
+    async def __call__(self, scope: _Message, receive: object, send: object) -> None:
+        if scope["type"] == "http" and not scope["path"].endswith("/health"):
+            self._frames.ask()
+        await self._app(scope, receive, send)
+
+
+class ProbeAnswers:
+    """The server's app, whose answer below a page's address is that the server is elsewhere."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(
+        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        if scope["type"] != "http" or not scope["path"].endswith(_PROBES):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_elsewhere(message: _Message) -> None:
+            if message.get("status") == 404:
+                message = {**message, "status": _ELSEWHERE}
+            await send(message)
+
+        await self._app(scope, receive, send_elsewhere)

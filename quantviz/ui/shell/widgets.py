@@ -1,0 +1,94 @@
+"""The widgets of a page: they show the state, and are compared with the browser's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import streamlit as st
+
+from quantviz.ui.shell import address, errors
+from quantviz.ui.shell.words import language
+
+_WIDGETS = "widgets"
+#: No value that a widget may have.
+_UNSET = object()
+
+
+def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
+    """Let the widget `key` show `value`, unless there is an error about the text in its `field`.
+
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must get their value
+    from the run before.
+    """
+    # A widget must get its value again in another language, and where the browser may not have received it,
+    # because the run that showed it was broken off.
+    widgets = _widgets()
+    again = folded or widgets.language != language() or key not in widgets.shown
+    widgets.showing.setdefault(key, ())
+    if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in errors.input_errors():
+        if st.session_state.get(key, _UNSET) != value:
+            widgets.unseen.add(key)
+        st.session_state[key] = value
+    return key
+
+
+def is_behind(repeated: Mapping[str, bool]) -> bool:
+    """Return whether the browser sent its message before the answer to the one before was on its screen: its
+    widgets, by key, still have the values that the answer has replaced.
+
+    With one such widget it may be a person who wants the value before: then the address decides.
+    """
+    unseen = _widgets().unseen
+    waiting = [repeated[key] for key in unseen if key in repeated]
+    behind = address.is_behind() or (len(waiting) > 1 and all(waiting))
+    if not behind:
+        unseen.clear()
+    return behind
+
+
+def tell_again(key: str, labels: tuple[str, ...]) -> None:
+    """Send the choice of the widget `key` to the browser again, where its labels have changed since the last
+    run: the browser holds a label.
+    """
+    widgets = _widgets()
+    if widgets.shown.get(key) != labels and key in st.session_state:
+        st.session_state[key] = st.session_state[key]
+    widgets.showing[key] = labels
+
+
+@dataclass(eq=False)
+class _Widgets:
+    """The keys of widgets, and the words of the choices they offered."""
+
+    #: Of the last run that came to its end, and so was received by the browser.
+    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Of the run that goes on, as far as it is.
+    showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Those whose value the app has changed, and the browser has not been heard of since.
+    unseen: set[str] = field(default_factory=set)
+    #: The language that the Lab was last shown in.
+    language: str | None = None
+
+
+def _widgets() -> _Widgets:
+    known = st.session_state.get(_WIDGETS)
+    if known is None:
+        known = st.session_state[_WIDGETS] = _Widgets()
+    return cast(_Widgets, known)
+
+
+def begin_run() -> None:
+    """Note that a run begins, which has shown no widget yet."""
+    _widgets().showing = {}
+
+
+def end_run() -> None:
+    """Note that a run came to its end, so that the browser receives its widgets."""
+    _widgets().shown = dict(_widgets().showing)
+
+
+def note_language() -> None:
+    """Note the language that the Lab is shown in."""
+    _widgets().language = language()
