@@ -42,6 +42,8 @@ DATA = list(trials())
 #: least as many cases, with a wider step, and still each tensor with one of them. No step shares a divisor
 #: with the number of distributions.
 STEPS = {0: 31, 61: 61, 127: 127, 211: 211}
+#: The same of a case none of whose tensors has a shape that it takes.
+STEP_OF_UNFIT = 7
 #: The same of recorded tensors, which are few and small.
 RECORDED_STEP = 3
 #: Modules, each with one of its conventions.
@@ -206,8 +208,11 @@ def test_it_is_the_engine(name, convention):
     numbers = itertools.count()
     for variant in variants:
         tally = EngineTally()
-        for form, _, path in variant:
-            tally.add(path, form, asked_trials(name, next(numbers), count))
+        for form, scheme, path in variant:
+            number = next(numbers)
+            tally.add(path, form, asked_trials(name, number, count))
+            if recorded_trials(name) is None and (scheme.format, scheme.granularity.id) not in tally.reached:
+                tally.add(path, form, sample(DATA, number, STEP_OF_UNFIT))
         assert not tally.examples, tally.examples
         assert {(scheme.format, scheme.granularity.id) for _, scheme, _ in variant} == tally.reached, (
             "something was compared of every format and granularity"
