@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Rows
-from quantviz.checkpoints.profiles.files import Files, Parts
-from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by
