@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming.magnitude_spread import Spread
     from quantviz.streaming.overview import Overview
+    from quantviz.streaming.value_distribution import Spread
 
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
