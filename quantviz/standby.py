@@ -33,7 +33,7 @@ def wait() -> None:
 
     threading.Thread(target=read, daemon=True).start()
     import quantviz.cli.scan  # noqa: F401
-    from quantviz.checkpoints.scan.readiness import make_ready
+    from quantviz.checkpoints.scan.scanning import make_ready
 
     # A scan that is requested meanwhile begins at once, beside the rest of the compilation.
     threading.Thread(target=make_ready, args=(sys.argv[1:], came.is_set), daemon=True).start()

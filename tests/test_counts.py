@@ -9,12 +9,12 @@ MOST = {
     "headless": 0,
     "that return what": 0,
     "parallel assignments, %": 1.6,
-    "conditional expressions, per 1000 lines": 32,
+    "conditional expressions, per 1000 lines": 31,
     "nested ones, per 1000 lines": 0,
-    "functions over 60 lines": 31,
-    "functions of over 8 parameters": 36,
-    "modules of at most 60 lines": 158,
-    "private helpers of at most 3 lines, called once": 340,
+    "functions over 60 lines": 16,
+    "functions of over 8 parameters": 32,
+    "modules of at most 60 lines": 144,
+    "private helpers of at most 3 lines, called once": 331,
 }
 
 

@@ -50,8 +50,6 @@ class Fix:
     gain_db: float
     #: Additional bits a weight; less than 0 where it takes fewer.
     more_bits: float
-    #: Whether it brings the tensor to the model's median under the recipe that is shown.
-    reaches_median: bool
 
 
 def worst_tensors(model: Model, recipe: str, count: int = 3) -> tuple[Finding, ...]:
@@ -129,4 +127,4 @@ def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
         return None
     enough = [each for each in better if here - each[1] >= median]
     needed, gain, chosen = min(enough) if enough else min(better, key=lambda each: (each[1], each[0]))
-    return Fix(name, chosen, -gain, needed - bits, bool(enough))
+    return Fix(name, chosen, -gain, needed - bits)

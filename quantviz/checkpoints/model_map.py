@@ -290,37 +290,10 @@ def model_map(
             of the tensor of the same name, else of the same place.
         choice: A recipe for each tensor: then a square shows that, and its card the numbers under it.
     """
-    there = set(model.weights)
-    weights = tuple(tensor for tensor in model.tensors if tensor in there or tensor.is_matrix_aside)
-    if layer:
-        weights = tuple(
-            tensor
-            for tensor in weights
-            if tensor.place.expert >= 0 and f"{tensor.place.stack}.{tensor.place.layer}" == layer
-        )
-    standing = [tensor for tensor in weights if tensor.place.layer >= 0]
+    weights = _mapped(model, layer)
     strip = [tensor for tensor in weights if tensor.place.layer < 0]
-    kinds = tuple(dict.fromkeys(tensor.place.kind for tensor in standing))
-    stacks = tuple(dict.fromkeys(tensor.place.stack for tensor in standing))
-    order = {stack: k for k, stack in enumerate(stacks)}
-
-    def row_of(tensor: ModelTensor) -> tuple[int, int]:
-        return (0, tensor.place.expert) if layer else (order[tensor.place.stack], tensor.place.layer)
-
-    rows = sorted({row_of(tensor) for tensor in standing})
-    kinds = _fitting(kinds, Counter(tensor.place.kind for tensor in standing), len(rows))
-    columns = {kind: at for at, kind in enumerate(kinds)}
-    crowded = sum(1 for tensor in standing if tensor.place.kind not in columns)
-    names = short_stacks(stacks)
-    labels = tuple(f"{names[stack]} {number}".strip() for stack, number in rows)
-    members: dict[tuple[int, int], list[ModelTensor]] = {}
-    numbers = {row: at for at, row in enumerate(rows)}
-    for tensor in standing:
-        if tensor.place.kind in columns:
-            place = numbers[row_of(tensor)], columns[tensor.place.kind]
-            members.setdefault(place, []).append(tensor)
-    for column, tensor in enumerate(strip):
-        members[-1, column] = [tensor]
+    grid = _grid([tensor for tensor in weights if tensor.place.layer >= 0], of_experts=bool(layer))
+    members = grid.members | {(-1, column): [tensor] for column, tensor in enumerate(strip)}
     if against:
         shown = "difference"
     elif choice is not None:
@@ -328,25 +301,71 @@ def model_map(
     else:
         shown = colour
     squares = tuple(
-        _square(model, recipe, shown, against, row, column, tensors, bool(layer))
+        _square(model, recipe, shown, against, at, tensors, bool(layer))
         if choice is None
-        else _chosen(recipe, choice, row, column, tensors)
-        for (row, column), tensors in sorted(members.items())
+        else _chosen(recipe, choice, at, tensors)
+        for at, tensors in sorted(members.items())
     )
     return ModelMap(
         shown,
-        labels,
-        kinds,
-        short_names(kinds),
+        grid.rows,
+        grid.kinds,
+        short_names(grid.kinds),
         tuple(tensor.place.kind for tensor in strip),
         squares,
         0 if layer else len(model.tensors) - len(weights),
         model.recipes,
         recipe,
-        crowded,
+        grid.crowded,
         Counter(tensor.status(recipe) for tensor in weights),
         Counter(filter(None, (tensor.rows.get(recipe, {}).get("fallback") for tensor in weights))),
     )
+
+
+def _mapped(model: Model, layer: str) -> tuple[ModelTensor, ...]:
+    """Return the tensors that have a square: weights, and other matrices; of a layer its experts alone."""
+    measured = set(model.weights)
+    tensors = tuple(tensor for tensor in model.tensors if tensor in measured or tensor.is_matrix_aside)
+    if not layer:
+        return tensors
+    return tuple(
+        tensor
+        for tensor in tensors
+        if tensor.place.expert >= 0 and f"{tensor.place.stack}.{tensor.place.layer}" == layer
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Layers, or experts of one, by kinds."""
+
+    rows: tuple[str, ...]
+    kinds: tuple[str, ...]
+    #: The tensors of each square by row and column.
+    members: dict[tuple[int, int], list[ModelTensor]]
+    #: Tensors of kinds that have no column.
+    crowded: int
+
+
+def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _Grid:
+    """Return the rows and columns of tensors that belong to layers."""
+    stacks = tuple(dict.fromkeys(tensor.place.stack for tensor in tensors))
+    order = {stack: k for k, stack in enumerate(stacks)}
+
+    def row_of(tensor: ModelTensor) -> tuple[int, int]:
+        return (0, tensor.place.expert) if of_experts else (order[tensor.place.stack], tensor.place.layer)
+
+    rows = {row: at for at, row in enumerate(sorted({row_of(tensor) for tensor in tensors}))}
+    counts = Counter(tensor.place.kind for tensor in tensors)
+    kinds = _fitting(tuple(counts), counts, len(rows))
+    columns = {kind: at for at, kind in enumerate(kinds)}
+    members: dict[tuple[int, int], list[ModelTensor]] = {}
+    for tensor in tensors:
+        if tensor.place.kind in columns:
+            members.setdefault((rows[row_of(tensor)], columns[tensor.place.kind]), []).append(tensor)
+    names = short_stacks(stacks)
+    labels = tuple(f"{names[stack]} {number}".strip() for stack, number in rows)
+    return _Grid(labels, kinds, members, len(tensors) - sum(map(len, members.values())))
 
 
 def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tuple[str, ...]:
@@ -363,8 +382,7 @@ def _square(
     recipe: str,
     colour: str,
     against: tuple[Model, str] | None,
-    row: int,
-    column: int,
+    at: tuple[int, int],
     tensors: Sequence[ModelTensor],
     inside: bool,
 ) -> Square:
@@ -384,16 +402,16 @@ def _square(
         status = worst.status(recipe)
         status = "refused" if status == "ok" else status
         found = worst.rows.get(recipe, {})
-        return Square(row, column, worst.name, len(tensors), status, math.nan, "", opens, found)
+        return Square(*at, worst.name, len(tensors), status, math.nan, "", opens, found)
     pick = min if colour in _LOW_IS_BAD else max
     number, tensor = pick(known, key=lambda each: each[0])
     winner = winner_of(model, tensor, recipe) if colour == "winner" else ""
     found = tensor.rows[recipe]
-    return Square(row, column, tensor.name, len(tensors), "ok", number, winner, opens, found)
+    return Square(*at, tensor.name, len(tensors), "ok", number, winner, opens, found)
 
 
 def _chosen(
-    recipe: str, choice: Mapping[str, str], row: int, column: int, tensors: Sequence[ModelTensor]
+    recipe: str, choice: Mapping[str, str], at: tuple[int, int], tensors: Sequence[ModelTensor]
 ) -> Square:
     """Return a square in the colour of the most common recipe of its tensors; its card is the worst one's."""
     given = [tensor for tensor in tensors if tensor.name in choice]
@@ -402,13 +420,13 @@ def _chosen(
         found = worst.rows[choice[worst.name]]
         number = worst.number(choice[worst.name], "sqnr_db")
         most = statistics.mode(choice[tensor.name] for tensor in given)
-        return Square(row, column, worst.name, len(tensors), "ok", number, most, "", found)
+        return Square(*at, worst.name, len(tensors), "ok", number, most, "", found)
     first = tensors[0]
     measured = next((each for each in first.rows.values() if each.get("status") == "ok"), None)
     unread = first.status(recipe) if first.status(recipe) in UNREAD else "refused"
     status = "kept" if measured or first.status(recipe) == "left_aside" else unread
     found = measured or first.rows.get(recipe, {})
-    return Square(row, column, first.name, len(tensors), status, math.nan, "", "", found)
+    return Square(*at, first.name, len(tensors), status, math.nan, "", "", found)
 
 
 def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from quantviz.quoting import option_parts
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
+    from quantviz.export.allocations import Suited
 
 #: The tools that `export_allocation` writes files for; a test holds the two together.
 TOOLS = ("json", "llama", "llmcompressor", "modelopt")
@@ -73,23 +75,7 @@ TOOLS = ("json", "llama", "llmcompressor", "modelopt")
 )
 @click.option("--frontier", is_flag=True, help="Write the weight error at each size instead.")
 @with_output(yaml=".yaml")
-def allocate(
-    table: str,
-    bits: float | None,
-    gb: float | None,
-    budget_bits: int | None,
-    pins: tuple[str, ...],
-    fuse: bool,
-    ties: tuple[str, ...],
-    excluded: tuple[str, ...],
-    alpha: str | None,
-    tool: str | None,
-    other_arithmetic: bool,
-    engine: str | None,
-    checkpoint: str | None,
-    frontier: bool,
-    output: Output,
-) -> None:
+def allocate(**arguments: Any) -> None:
     """Choose a recipe for each tensor: the smallest weight error at this size.
 
     TABLE is what `quantviz scan` wrote (Parquet, CSV, JSON, JSON Lines, or its file of results), or another
@@ -97,49 +83,86 @@ def allocate(
     error times α. It ranks choices for these weights; it does not predict a model's quality.
     """
     from quantviz.checkpoints.allocation.allocating import allocate as choose
-    from quantviz.checkpoints.allocation.frontier import frontier_of
-    from quantviz.checkpoints.results.table_files import read_table
-    from quantviz.export.allocations import counted_as, export_allocation, suited
 
-    if output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
-        raise QuantVizError("allocate.yaml_for_tools")
-    if engine is not None and tool is not None:
-        raise QuantVizError("allocate.files_of_tool", tool=tool, engine=engine)
-    read = read_table(table)
-    if checkpoint is not None:
-        read = _measured_again(checkpoint, read, tool)
-    if engine is None:
-        own = suited(read, tool or "json", other_arithmetic=other_arithmetic)
-    else:
-        own = counted_as(read, engine)
-    found = choose(
-        read,
-        budget_bits=budget_bits,
-        bits_per_weight=bits,
-        gigabytes=gb,
-        pinned=dict(map(_pin, pins)),
-        tied="content" if ties == ("content",) else [option_parts(tie, ",") for tie in ties],
-        fused="engine" if fuse or own.joins else None,
-        excluded=(*excluded, *own.kept),
-        sensitivities=alpha,
-        among=own.recipes,
-        files_of=own.engine,
+    request = _Request(**arguments)
+    table, suited = _suited(request)
+    allocation = choose(
+        table,
+        budget_bits=request.budget_bits,
+        bits_per_weight=request.bits,
+        gigabytes=request.gb,
+        pinned=dict(map(_pin, request.pins)),
+        tied="content" if request.ties == ("content",) else [option_parts(tie, ",") for tie in request.ties],
+        fused="engine" if request.fuse or suited.joins else None,
+        excluded=(*request.excluded, *suited.kept),
+        sensitivities=request.alpha,
+        among=suited.recipes,
+        files_of=suited.engine,
     )
-    if own.dropped:
+    if suited.dropped:
         say(
             "cli.allocate.dropped",
-            tool=tool or engine,
-            recipes=", ".join(own.dropped),
-            own=", ".join(own.recipes),
+            tool=request.tool or request.engine,
+            recipes=", ".join(suited.dropped),
+            own=", ".join(suited.recipes),
         )
-    if tool:
-        put(output, export_allocation(found, tool, other_arithmetic=other_arithmetic))
-    elif frontier:
-        shown = frontier_of(found.choices)
-        write(output, [point.record() for point in (*shown.points, *shown.uniform)])
+    _write_choice(request, allocation)
+    _describe(allocation, suited.engine)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Arguments of the command."""
+
+    table: str
+    bits: float | None
+    gb: float | None
+    budget_bits: int | None
+    pins: tuple[str, ...]
+    fuse: bool
+    ties: tuple[str, ...]
+    excluded: tuple[str, ...]
+    alpha: str | None
+    tool: str | None
+    other_arithmetic: bool
+    engine: str | None
+    checkpoint: str | None
+    frontier: bool
+    output: Output
+
+
+def _suited(request: _Request) -> tuple[Any, Suited]:
+    """Return the table to choose by, and its recipes and tensors that the tool or the engine supports."""
+    from quantviz.checkpoints.results.table_files import read_table
+    from quantviz.export.allocations import counted_as, suited
+
+    tool = request.tool
+    if request.output.format == "yaml" and tool not in ("llmcompressor", "modelopt"):
+        raise QuantVizError("allocate.yaml_for_tools")
+    if request.engine is not None and tool is not None:
+        raise QuantVizError("allocate.files_of_tool", tool=tool, engine=request.engine)
+    table = read_table(request.table)
+    if request.checkpoint is not None:
+        table = _measured_again(request.checkpoint, table, tool)
+    if request.engine is not None:
+        return table, counted_as(table, request.engine)
+    return table, suited(table, tool or "json", other_arithmetic=request.other_arithmetic)
+
+
+def _write_choice(request: _Request, allocation: Allocation) -> None:
+    """Write the allocation as a tool reads it, its frontier, or the recipe of each tensor."""
+    from quantviz.checkpoints.allocation.frontier import frontier_of
+    from quantviz.export.allocations import export_allocation
+
+    output = request.output
+    if request.tool:
+        exported = export_allocation(allocation, request.tool, other_arithmetic=request.other_arithmetic)
+        put(output, exported)
+    elif request.frontier:
+        frontier = frontier_of(allocation.choices)
+        write(output, [point.record() for point in (*frontier.points, *frontier.uniform)])
     else:
-        write(output, [{"tensor": tensor, "recipe": recipe} for tensor, recipe in found.choice.items()])
-    _tell(found, own.engine)
+        write(output, [{"tensor": tensor, "recipe": name} for tensor, name in allocation.choice.items()])
 
 
 def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
@@ -155,8 +178,8 @@ def _measured_again(checkpoint: str, table: Any, tool: str | None) -> Any:
         raise QuantVizError(
             "allocate.remeasure_for", got=tool or "json", known="llama, llmcompressor, modelopt"
         )
-    asked = [each for each in recipes_of_tool(profile) if each in set(table["recipe"])]
-    recipes = asked or [each for each in profile.first_recipes if each in recipes_of_tool(profile)]
+    shared = [each for each in recipes_of_tool(profile) if each in set(table["recipe"])]
+    recipes = shared or [each for each in profile.first_recipes if each in recipes_of_tool(profile)]
     say("cli.allocate.remeasured", file=checkpoint, engine=profile.name, recipes=", ".join(recipes))
     return scan(checkpoint, recipes, engine=profile.name)
 
@@ -169,37 +192,35 @@ def _pin(pin: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _tell(found: Allocation, engine: str | None) -> None:
+def _describe(allocation: Allocation, engine: str | None) -> None:
     """Print the allocation, the basis of its size, its error and the next change on stderr."""
     from quantviz.checkpoints.allocation.file_size import size_words
     from quantviz.checkpoints.profiles import PROFILES
 
     profile = PROFILES[engine] if engine else None
-    proven = "cli.allocate.found" if found.is_optimal else "cli.allocate.found_within"
-    say(proven, gap=f"{found.gap_db:.1g}", bits=f"{found.bits:,}", budget=f"{found.budget_bits:,}")
-    per_weight = found.bits_per_weight
+    proven = "cli.allocate.found" if allocation.is_optimal else "cli.allocate.found_within"
+    budget = f"{allocation.budget_bits:,}"
+    say(proven, gap=f"{allocation.gap_db:.1g}", bits=f"{allocation.bits:,}", budget=budget)
+    per_weight = allocation.bits_per_weight
     if per_weight is not None:
-        whole = found.bits + found.choices.kept_bits
+        whole = allocation.bits + allocation.choices.kept_bits
         say("cli.allocate.model", bits_per_weight=f"{per_weight:.4g}", gigabytes=f"{whole / 8e9:.4g}")
         names = ", ".join(each.name for each in PROFILES.values())
         say(f"cli.allocate.{size_words(profile)}", engine=profile.name if profile else "", engines=names)
-    say(f"cli.allocate.{_error(found)}", cost=f"{found.cost:.4g}", sqnr_db=f"{found.sqnr_db:.4g}")
-    following = found.next_change()
+    # The number that measures the error: SQNR, or costs of the table.
+    error = "cost" if math.isnan(allocation.sqnr_db) else "error"
+    say(f"cli.allocate.{error}", cost=f"{allocation.cost:.4g}", sqnr_db=f"{allocation.sqnr_db:.4g}")
+    following = allocation.next_change()
     if following is None:
         return
-    said: dict[str, Any] = {
-        "tensors": ", ".join(following.tensors),
-        "before": following.before,
-        "after": following.after,
-        "bits": f"{following.bits:,}",
-        "saved": f"{following.saved:.3g}",
-    }
-    say("cli.allocate.next", **said)
+    say(
+        "cli.allocate.next",
+        tensors=", ".join(following.tensors),
+        before=following.before,
+        after=following.after,
+        bits=f"{following.bits:,}",
+        saved=f"{following.saved:.3g}",
+    )
     if per_weight is not None:
-        more = found.with_more()
-        say(f"cli.allocate.tenth_{_error(found)}", cost=f"{more.cost:.4g}", sqnr_db=f"{more.sqnr_db:.4g}")
-
-
-def _error(found: Allocation) -> str:
-    """Return the id of the number that measures the error: "error" for SQNR, "cost" for costs of a table."""
-    return "cost" if math.isnan(found.sqnr_db) else "error"
+        more = allocation.with_more()
+        say(f"cli.allocate.tenth_{error}", cost=f"{more.cost:.4g}", sqnr_db=f"{more.sqnr_db:.4g}")

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import FOUND, INTERRUPTED, language
-from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
+from quantviz.cli.context import FOUND, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.progress_line import ProgressLine, takes_progress
+from quantviz.cli.reporting import (
+    ProgressLine,
+    Shown,
+    interrupted,
+    lab_links,
+    say_links,
+    takes_app,
+    takes_progress,
+)
 from quantviz.cli.tensors import takes_outputs_axes
 from quantviz.own_process import keep_memory
-from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -50,18 +56,7 @@ _SHOWN = (
 @takes_app
 @takes_outputs_axes
 @with_output(html=".html", markdown=".md")
-def compare(
-    quantized: str,
-    original: str,
-    fail_under: float | None,
-    results: str | None,
-    verify: bool,
-    scheduler: str | None,
-    progress: bool,
-    app: str | None,
-    outputs_axis: dict[str, tuple[int, ...]],
-    output: Output,
-) -> None:
+def compare(**arguments: Any) -> None:
     """Compare a quantized file with its original.
 
     Each is a file, an index of shards, a folder, or any part of a split .gguf; or the address of one, such as
@@ -72,58 +67,87 @@ def compare(
     the original's. What was found before of files that have not changed is not read again, so a comparison
     that was interrupted goes on where it was.
     """
+    request = _Request(**arguments)
+    keep_memory()
+    audit = _compared(request)
+    for sentence in audit.messages(language()):
+        click.echo(visible(sentence), err=True)
+    _write_report(request, audit)
+    low = [
+        row
+        for row in audit.rows(language())
+        if request.fail_under is not None and row["status"] == "ok" and _below(row, request.fail_under)
+    ]
+    for row in low:
+        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=request.fail_under)
+    if low or not audit.is_sound:
+        raise click.exceptions.Exit(FOUND)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Arguments of the command."""
+
+    quantized: str
+    original: str
+    fail_under: float | None
+    results: str | None
+    verify: bool
+    scheduler: str | None
+    progress: bool
+    app: str | None
+    outputs_axis: dict[str, tuple[int, ...]]
+    output: Output
+
+
+def _compared(request: _Request) -> Audit:
+    """Return the audit, once every pair is compared."""
     from quantviz.checkpoints.audit.auditing import audit
     from quantviz.checkpoints.results.store import default_results
 
-    keep_memory()
-    with ProgressLine(progress) as line:
+    with ProgressLine(request.progress) as line:
         try:
-            found = audit(
-                quantized,
-                original,
-                outputs_axis=outputs_axis,
-                results=default_results() if results is None else results,
-                verify=verify,
-                scheduler=scheduler,
+            return audit(
+                request.quantized,
+                request.original,
+                outputs_axis=request.outputs_axis,
+                results=default_results() if request.results is None else request.results,
+                verify=request.verify,
+                scheduler=request.scheduler,
                 report=lambda done, count: line.show(
                     lambda: text("cli.progress", language(), done=done, all=count)
                 ),
             )
         except KeyboardInterrupt:
             line.clear()
-            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
-            raise click.exceptions.Exit(INTERRUPTED) from None
-    rows = found.rows(language())
-    for sentence in found.messages(language()):
-        click.echo(visible(sentence), err=True)
-    links = {} if app is None else lab_links(app, _worst(found))
+            raise interrupted() from None
+
+
+def _write_report(request: _Request, audit: Audit) -> None:
+    """Write the audit in its form, after the addresses of its worst tensors in the Lab."""
+    output = request.output
+    links = {} if request.app is None else lab_links(request.app, _worst(audit))
     say_links(links)
+    title = Path(request.quantized).name
     if output.format == "html":
         from quantviz.export.audit_report import audit_html
 
-        put(output, audit_html(found, title=Path(quantized).name, language=language(), links=links))
+        put(output, audit_html(audit, title=title, language=language(), links=links))
     elif output.format == "markdown":
         from quantviz.export.audit_report import audit_markdown
 
-        put(output, audit_markdown(found, title=Path(quantized).name, language=language()))
+        put(output, audit_markdown(audit, title=title, language=language()))
     elif output.format == "table":
-        write(output, [_shown(row) for row in rows])
+        write(output, [_shown(row) for row in audit.rows(language())])
     else:
-        write(output, summarized(rows, found.messages(language())[0]))
-    low = [
-        row for row in rows if fail_under is not None and row["status"] == "ok" and _below(row, fail_under)
-    ]
-    for row in low:
-        say("cli.below", scheme=row["tensor"], sqnr_db=row["sqnr_db"], least=fail_under)
-    if low or not found.is_sound:
-        raise click.exceptions.Exit(FOUND)
+        write(output, summarized(audit.rows(language()), audit.messages(language())[0]))
 
 
-def _worst(found: Audit) -> Iterator[Shown]:
+def _worst(audit: Audit) -> Iterator[Shown]:
     """Yield the originals of the worst tensors, each under the scheme of its quantized file."""
     from quantviz.export.audit_report import worst_tensors
 
-    for each in worst_tensors(found):
+    for each in worst_tensors(audit):
         if each.original_file and each.scheme is not None:
             yield Shown(each.tensor, each.original_file, each.original, each.scheme)
 

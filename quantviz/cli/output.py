@@ -214,13 +214,9 @@ def _columns_and_rows(data: Any) -> tuple[list[str], list[list[Any]]]:
         known = data.astype(object).where(data.notna(), None)  # pandas' marks of no value are None too
         values = [[_plain(each) for each in known.iloc[:, k].tolist()] for k in range(known.shape[1])]
         return list(map(str, data.columns)), [list(row) for row in zip(*values, strict=True)]
-    records = _records(data)
+    records = [data] if isinstance(data, Mapping) else data
     columns = list(dict.fromkeys(name for record in records for name in record))
     return columns, [[_plain(record.get(name)) for name in columns] for record in records]
-
-
-def _records(data: Any) -> Sequence[Mapping[str, Any]]:
-    return [data] if isinstance(data, Mapping) else data
 
 
 def _as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import dataclasses
 import math
 import signal
-import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantviz.cli.context import FOUND, INTERRUPTED, language
-from quantviz.cli.lab_links import Shown, lab_links, say_links, takes_app
+from quantviz.cli.context import FOUND, language
 from quantviz.cli.output import Output, put, say, summarized, with_output, write
-from quantviz.cli.progress_line import ProgressLine, takes_progress
+from quantviz.cli.reporting import (
+    ProgressLine,
+    Shown,
+    interrupted,
+    lab_links,
+    say_links,
+    takes_app,
+    takes_progress,
+)
 from quantviz.cli.tensors import takes_outputs_axes
-from quantviz.quoting import shell_command
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results.stored_rows import Progress
+    import pandas
+
+    from quantviz.checkpoints.results.stored_rows import Progress, Scan
     from quantviz.export.scan_summary import ScanSummary
 
 
@@ -97,25 +105,7 @@ _FOR_PEOPLE = (
 @takes_app
 @takes_outputs_axes
 @with_output(html=".html")
-def scan(
-    path: str,
-    recipes: tuple[str, ...],
-    results: str | None,
-    verify: bool,
-    threads: int | None,
-    scheduler: str | None,
-    outputs_axis: dict[str, tuple[int, ...]],
-    engine: str | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    imatrix: str | None,
-    fail_under: float | None,
-    allow_refused: bool,
-    junit_file: str | None,
-    progress: bool,
-    app: str | None,
-    output: Output,
-) -> None:
+def scan(**arguments: Any) -> None:
     """Measure every tensor of a checkpoint under recipes.
 
     PATH is a file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
@@ -123,21 +113,59 @@ def scan(
     read. What was
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
-    from quantviz.checkpoints.results.store import Results
-    from quantviz.checkpoints.results.table import table
-    from quantviz.checkpoints.scan.scanning import run_scan, selection_of
+    request = _Request(**arguments)
+    scanned, table = _measured(request)
+    for note in (scanned.coverage, *scanned.notes):
+        click.echo(visible(note[language()]), err=True)
+    rows: Any = table.to_dict("records")
+    _write_report(request, table, rows, scanned.coverage[language()])
+    oddities = _say_oddities(table, rows)
+    failures = _say_failures(request, table, rows)
+    if oddities or failures or not scanned.is_complete:
+        raise click.exceptions.Exit(FOUND)
 
-    selection = selection_of(engine, include, exclude, imatrix)
-    with Results(results) as opened, _Cancelling() as cancelling, ProgressLine(progress) as line:
+
+@dataclass(frozen=True)
+class _Request:
+    """Arguments of the command."""
+
+    path: str
+    recipes: tuple[str, ...]
+    results: str | None
+    verify: bool
+    threads: int | None
+    scheduler: str | None
+    outputs_axis: dict[str, tuple[int, ...]]
+    engine: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    imatrix: str | None
+    fail_under: float | None
+    allow_refused: bool
+    junit_file: str | None
+    progress: bool
+    app: str | None
+    output: Output
+
+
+def _measured(request: _Request) -> tuple[Scan, pandas.DataFrame]:
+    """Return the scan, once all is measured, and its table."""
+    from quantviz.checkpoints.results.store import Results
+    from quantviz.checkpoints.scan.scanning import Execution, run_scan, selection_of
+
+    selection = selection_of(request.engine, request.include, request.exclude, request.imatrix)
+    with (
+        Results(request.results) as results,
+        _Cancelling() as cancelling,
+        ProgressLine(request.progress) as line,
+    ):
         try:
             number = run_scan(
-                opened,
-                path,
-                recipes,
-                verify=verify,
-                threads=threads,
-                scheduler=scheduler,
-                outputs_axis=outputs_axis,
+                results,
+                request.path,
+                request.recipes,
+                Execution(request.verify, request.threads, request.scheduler),
+                outputs_axis=request.outputs_axis,
                 selection=selection,
                 cancelled=cancelling.asked.is_set,
                 report=lambda far: line.show(lambda: _progress_words(far)),
@@ -145,53 +173,66 @@ def scan(
         except KeyboardInterrupt:
             number = None
         line.clear()
-        if number is None or opened.scan(number).state == "cancelled":
-            say("cli.scan.resume", command=shell_command(["quantviz", *sys.argv[1:]]))
-            raise click.exceptions.Exit(INTERRUPTED)
-        scanned = opened.scan(number)
-        for note in (scanned.coverage, *scanned.notes):
-            click.echo(visible(note[language()]), err=True)
-        found = table(opened, number, language())
-    from quantviz.export.report import report
-    from quantviz.export.scan_gate import Gate, counts_of, junit
-    from quantviz.export.scan_summary import is_constant, summary_of
+        if number is None or results.scan(number).state == "cancelled":
+            raise interrupted()
+        return results.scan(number), results.table(number, language())
 
-    rows: Any = found.to_dict("records")
-    summary = summary_of(found, language())
-    links = {} if app is None else lab_links(app, _worst(summary, rows))
+
+def _write_report(
+    request: _Request, table: pandas.DataFrame, rows: list[dict[str, Any]], coverage: str
+) -> None:
+    """Write the table in its form, and name the worst tensors under each recipe."""
+    from quantviz.export.report import report
+    from quantviz.export.scan_summary import summary_of
+
+    output = request.output
+    summary = summary_of(table, language())
+    links = {} if request.app is None else lab_links(request.app, _worst(summary, rows))
     if output.format == "html":
-        put(output, report(found, title=Path(path).name, language=language(), links=links))
+        put(output, report(table, title=Path(request.path).name, language=language(), links=links))
     elif output.format == "table":
         write(output, _worst_first(rows), for_people=_FOR_PEOPLE)
     else:
-        write(output, summarized(found, scanned.coverage[language()]))
+        write(output, summarized(table, coverage))
     _say_worst(summary)
     say_links(links)
-    constant = {row["tensor"]: None for row in rows if is_constant(row)}
+
+
+def _say_oddities(table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
+    """Name the tensors that are constant or not finite; return whether there are some."""
+    from quantviz.export.scan_summary import is_constant
+
+    constant = list(dict.fromkeys(row["tensor"] for row in rows if is_constant(row)))
     if constant:
-        say("report.constant", count=len(constant), names=", ".join([*constant][:_NAMED]))
-    spoilt = list(dict.fromkeys(found["tensor"][found["nan"].fillna(0) + found["inf"].fillna(0) > 0]))
-    if spoilt:
-        say("report.not_finite", count=len(spoilt), names=", ".join(spoilt[:_NAMED]))
-    problems = int((found["status"] == "problem").sum())
+        say("report.constant", count=len(constant), names=", ".join(constant[:_NAMED]))
+    not_finite = list(dict.fromkeys(table["tensor"][table["nan"].fillna(0) + table["inf"].fillna(0) > 0]))
+    if not_finite:
+        say("report.not_finite", count=len(not_finite), names=", ".join(not_finite[:_NAMED]))
+    return bool(constant or not_finite)
+
+
+def _say_failures(request: _Request, table: pandas.DataFrame, rows: list[dict[str, Any]]) -> bool:
+    """Print the numbers of tensors by outcome, and write JUnit; return whether a tensor failed."""
+    from quantviz.export.scan_gate import Gate, counts_of, junit
+
+    gate = Gate(request.fail_under, request.allow_refused)
+    problems = int((table["status"] == "problem").sum())
     if problems:
         say("cli.scan.problems", count=problems)
-    gate = Gate(fail_under, allow_refused)
-    if fail_under is not None:
-        low = int((found["sqnr_db"] < fail_under).sum())
+    if gate.least is not None:
+        low = int((table["sqnr_db"] < gate.least).sum())
         if low:
-            say("cli.scan.below", count=low, least=fail_under)
+            say("cli.scan.below", count=low, least=gate.least)
         refused = [row for row in rows if row["status"] == "refused" and gate.failure(row)]
         if refused:
             say("cli.scan.refused", count=len(refused), reason=refused[0]["reason"])
-    if junit_file is not None:
-        put(Output("junit", Path(junit_file)), junit(rows, gate, language()))
-    counted = counts_of(rows, gate)
-    for each in counted:
+    if request.junit_file is not None:
+        put(Output("junit", Path(request.junit_file)), junit(rows, gate, language()))
+    counts = counts_of(rows, gate)
+    for each in counts:
         key = "cli.scan.counts_refused" if each.refused else "cli.scan.counts"
         say(key, **dataclasses.asdict(each))
-    if constant or spoilt or not scanned.is_complete or any(each.failed for each in counted):
-        raise click.exceptions.Exit(FOUND)
+    return any(each.failed for each in counts)
 
 
 def _worst_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -27,55 +27,61 @@ def of_numbers(code: CellCode) -> CellCode:
     >>> code.results["x_hat"], code.of_cell[-3], of_numbers(code).of_cell[-3]
     ('t13', 't13 = f4(scale * t12)', 't13 = f4(scale * t7)')
     """
-    made = {name: kind for name, kind in code.types.items() if kind.startswith("i")}
+    expressions = {name: kind for name, kind in code.types.items() if kind.startswith("i")}
     lines: dict[str, list[str]] = {"block": [], "cell": []}
     same: dict[str, str] = {}
-    whole = {f"f4({name})" for name in made}
+    whole = {f"f4({name})" for name in expressions}
     assumed = set[str]()
-    told = set[str]()
+    unhandled = set[str]()
     for where, line in (
         *(("block", line) for line in code.of_block),
         *(("cell", line) for line in code.of_cell),
     ):
         name, _, expression = replaced(line, same).partition(" = ")
         lines[where].append(f"{name} = {expression}")
-        made[name] = expression
+        expressions[name] = expression
         call, _, inside = expression.rstrip(")").partition("(")
         given = inside.split(", ")
-        if call == "f4" and made.get(inside, "").startswith("i4(") and made[inside][3:-1] in whole:
-            same[name] = made[inside][3:-1]
-        elif call == "select" and made.get(given[0]) == f"{given[2]} != {given[2]}":
+        source = expressions.get(inside, "")
+        if call == "f4" and source.startswith("i4(") and source[3:-1] in whole:
+            same[name] = source[3:-1]
+        elif call == "select" and expressions.get(given[0]) == f"{given[2]} != {given[2]}":
             same[name] = given[2]
             assumed.add(given[2])
-        elif (
-            call in ("rint", "floor", "ceil", "trunc")
-            or expression in whole
-            or (call == "select" and whole.issuperset(given[1:]))
-        ):
+        elif _is_whole(expression, whole, code.floats):
             whole.add(name)
-        elif call == "f4" and whole.issuperset(re.split(r" [+-] ", inside)):
-            # A sum of whole numbers in float32, such as a code and a zero point, is whole too.
-            whole.add(name)
-        elif call == "f4" and inside.startswith("load_f8(floats, "):
-            number = code.floats[int(inside.rpartition(" ")[2].rstrip(")"))]
-            if number.is_integer() and abs(number) <= _EXACT:
-                whole.add(name)
         # Results that are NaN if an assumed number is.
         if (
             call == "f4"
             and any(sign in inside for sign in (" + ", " - ", " * ", " / "))
-            and (assumed | told) & words_of(inside)
+            and (assumed | unhandled) & words_of(inside)
         ):
-            told.add(name)
+            unhandled.add(name)
     results = {name: same.get(result, result) for name, result in code.results.items()}
-    code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")
-    if made[results["q"]] == f"i4({code_of})" and code_of in whole:
+    code_of = expressions[results["q"]].removeprefix("i4(").removesuffix(")")
+    if expressions[results["q"]] == f"i4({code_of})" and code_of in whole:
         results["q"] = code_of
-    if len(assumed) > 1 or (assumed and results["error"] not in told):
+    if len(assumed) > 1 or (assumed and results["error"] not in unhandled):
         return code
     return replace(
         code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results)
     )
+
+
+def _is_whole(expression: str, whole: set[str], floats: Sequence[float]) -> bool:
+    """Return whether a line's value is a whole number, given the names and expressions that are."""
+    call, _, inside = expression.rstrip(")").partition("(")
+    if call in ("rint", "floor", "ceil", "trunc") or expression in whole:
+        return True
+    if call == "select":
+        return whole.issuperset(inside.split(", ")[1:])
+    if call != "f4":
+        return False
+    if inside.startswith("load_f8(floats, "):
+        number = floats[int(inside.rpartition(" ")[2].rstrip(")"))]
+        return number.is_integer() and abs(number) <= _EXACT
+    # A sum of whole numbers in float32, such as a code and a zero point, is whole too.
+    return whole.issuperset(re.split(r" [+-] ", inside))
 
 
 def unsaturated(code: CellCode) -> CellCode | None:

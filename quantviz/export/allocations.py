@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.allocation.allocating import Allocation
-from quantviz.checkpoints.allocation.fused import fused_groups
+from quantviz.checkpoints.allocation.choices import fused_groups
 from quantviz.checkpoints.allocation.offers import Rows
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.profiles import PRESETS, has_recipe, profile_named, profile_of_export
@@ -366,7 +366,7 @@ def _by_recipe(allocation: Allocation) -> dict[str, list[str]]:
 def _yaml(value: Any, indent: str = "") -> str:
     """Return YAML: a line for each entry, texts in quotes as JSON has them."""
     if isinstance(value, dict) and value:
-        return "".join(f"{indent}{_key(name)}:{_under(each, indent)}" for name, each in value.items())
+        return "".join(f"{indent}{name}:{_under(each, indent)}" for name, each in value.items())
     assert isinstance(value, list)
     # The first line of an entry stands behind its dash.
     return "".join(
@@ -381,10 +381,6 @@ def _under(value: Any, indent: str) -> str:
     if isinstance(value, dict | list) and value:
         return "\n" + _yaml(value, indent + "  ")
     return f" {_scalar(value)}\n"
-
-
-def _key(name: int | str) -> str:
-    return str(name)
 
 
 def _scalar(value: Any) -> str:

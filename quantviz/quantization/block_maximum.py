@@ -57,16 +57,15 @@ def block_maximum(blocks: BlockValues, context: Context) -> QParams:
     tried: list[tuple[torch.Tensor, NamedTensors]] = []
     for factor in FACTORS:
         code = round_to_format(unit * factor, scale_format)
-        known = {"scale_code": code, "global_absmax": absmax.expand(code.shape)}
-        known = run_operations(levels, known)
-        y = torch.where(code[:, None] == 0, 0, x * known["inverse"][:, None])
+        values = run_operations(levels, {"scale_code": code, "global_absmax": absmax.expand(code.shape)})
+        y = torch.where(code[:, None] == 0, 0, x * values["inverse"][:, None])
         x_hat = nearest(y, fmt, "even") * code[:, None] * absmax / reach
-        tried.append((_ERRORS[search.weight](x_hat - x), known))
-    (error, found), (other_error, other) = tried
-    better = other_error < error
+        tried.append((_ERRORS[search.weight](x_hat - x), values))
+    (narrow_error, narrow), (wide_error, wide) = tried
+    better = wide_error < narrow_error
 
     def chosen(name: str) -> torch.Tensor:
-        return blocks.of_runs(torch.where(better, other[name], found[name])[None])
+        return blocks.of_runs(torch.where(better, wide[name], narrow[name])[None])
 
     scale = chosen("scale")
     return QParams(

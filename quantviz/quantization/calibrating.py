@@ -71,36 +71,38 @@ def calibrated(
 def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
     """Return a `Context.trial` that tries a list of ranges one after the other, each time one of every block.
 
-    >>> trial = one_by_one(lambda found, power: found.hi - found.lo)
+    >>> trial = one_by_one(lambda ranges, power: ranges.hi - ranges.lo)
     >>> ends = torch.tensor([1.0, 2.0, 3.0])
     >>> trial(Range(-ends, ends, torch.ones(2)), torch.tensor([0, 0, 1])).tolist()
     [2.0, 4.0, 6.0]
     """
 
-    def trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
+    def trial(ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
         if of is None:
-            return error_of(found, power)
-        counts = of.bincount(minlength=found.extreme.numel())
+            return error_of(ranges, power)
+        counts = of.bincount(minlength=ranges.extreme.numel())
         turns = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of]
         errors = torch.empty(len(of), dtype=torch.float64)
         # For blocks with no more ranges: from minus their largest magnitude to that.
-        widest = found.extreme.abs().flatten()
+        widest = ranges.extreme.abs().flatten()
         progress = Progress(int(counts.max()))
         for turn in range(int(counts.max())):
             progress.step()
             (here,) = (turns == turn).nonzero(as_tuple=True)
             lo, hi = (
-                blocks.viewed(end.index_put((of[here],), own[here]), tuple(found.extreme.shape))
-                for end, own in ((-widest, found.lo), (widest, found.hi))
+                blocks.viewed(end.index_put((of[here],), ends[here]), tuple(ranges.extreme.shape))
+                for end, ends in ((-widest, ranges.lo), (widest, ranges.hi))
             )
-            errors[here] = error_of(Range(lo, hi, found.extreme), power).flatten()[of[here]].to(torch.float64)
+            errors[here] = (
+                error_of(Range(lo, hi, ranges.extreme), power).flatten()[of[here]].to(torch.float64)
+            )
         return errors
 
     return trial
 
 
 def errors_of_blocks(
-    found: Range,
+    ranges: Range,
     x: torch.Tensor,
     absmax: torch.Tensor,
     scheme: Scheme,
@@ -110,7 +112,7 @@ def errors_of_blocks(
     """Return Σ |error|^`power` of each block with a range, float64; infinite where the range would be
     refused, or the sum is NaN.
     """
-    params, refused = params_to_try(found, absmax, scheme, layout)
+    params, refused = params_to_try(ranges, absmax, scheme, layout)
     shape = tuple(x.shape)
     counted = counted_cells(x, scheme)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
@@ -145,22 +147,22 @@ class TrialByReference:
     layout: BlockLayout
 
     def __call__(
-        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+        self, ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
     ) -> torch.Tensor:
         if of is None:
-            return errors_of_blocks(found, self.x, self.absmax, self.scheme, self.layout, power)
+            return errors_of_blocks(ranges, self.x, self.absmax, self.scheme, self.layout, power)
         size = max(_CELLS_AT_ONCE // self._rows.shape[1], 1)
         return torch.cat(
             [
-                self._tried(Range(lo, hi, found.extreme), own, power)
-                for lo, hi, own in zip(
-                    *(torch.split(each, size) for each in (found.lo, found.hi, of)), strict=True
+                self._tried(Range(lo, hi, ranges.extreme), of_part, power)
+                for lo, hi, of_part in zip(
+                    *(torch.split(each, size) for each in (ranges.lo, ranges.hi, of)), strict=True
                 )
             ]
         )
 
-    def reach(self, found: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        return reach(params_to_try(found, self.absmax, self.scheme, self.layout, of)[0], self.scheme)
+    def reach(self, ranges: Range, of: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        return reach(params_to_try(ranges, self.absmax, self.scheme, self.layout, of)[0], self.scheme)
 
     @cached_property
     def _rows(self) -> torch.Tensor:
@@ -183,13 +185,13 @@ class TrialByReference:
     def _as_rows(self, values: torch.Tensor) -> torch.Tensor:
         return blocks.rows_of_blocks(values, self.layout, 0).flatten(0, -2)
 
-    def _tried(self, found: Range, of: torch.Tensor, power: float) -> torch.Tensor:
-        params, refused = params_to_try(found, self.absmax, self.scheme, self.layout, of)
-        known = block_values(params)
+    def _tried(self, ranges: Range, of: torch.Tensor, power: float) -> torch.Tensor:
+        params, refused = params_to_try(ranges, self.absmax, self.scheme, self.layout, of)
+        values = block_values(params)
         if self.scheme.zero_domain in ("none", "code_int"):
             # A refused zero point may be beyond int32; it must not turn the valid ones into floats.
-            known["zero_point"] = params.zero_point.masked_fill(refused, 0).to(torch.int32)
-        of_trials = {name: values.expand(of.shape).unsqueeze(1) for name, values in known.items()}
+            values["zero_point"] = params.zero_point.masked_fill(refused, 0).to(torch.int32)
+        of_trials = {name: grid.expand(of.shape).unsqueeze(1) for name, grid in values.items()}
         index = {name: rows[of] for name, rows in self._index.items()}
         error = quantize_with(self._rows[of], self.scheme, {**index, **of_trials})[2]
         if self._left_out is not None:

@@ -113,12 +113,12 @@ def _params_of_cells(
     params: QParams, layout: BlockLayout, places: torch.Tensor
 ) -> tuple[QParams, BlockLayout]:
     """Return scale and zero point of each cell at `places`, and the layout of blocks of one cell."""
-    known = block_values(params)
+    values = block_values(params)
     if layout.block_count == 1:
-        cells = {name: grid.flatten()[0].expand(places.shape) for name, grid in known.items()}
+        cells = {name: grid.flatten()[0].expand(places.shape) for name, grid in values.items()}
     else:
         ids = blocks.block_numbers(places, layout)
-        cells = {name: grid.flatten()[ids] for name, grid in known.items()}
+        cells = {name: grid.flatten()[ids] for name, grid in values.items()}
     scale = cells.pop("scale")
     zero_point = cells.pop("zero_point")
     seen = tuple(places.shape)

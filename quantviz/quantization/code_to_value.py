@@ -7,11 +7,11 @@ import math
 
 import torch
 
-from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, cast, number_code, silent
 from quantviz.quantization.stored_scale import scale_reach
 from quantviz.quantization.value_to_code import code_operations, fma
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import dtype_name, torch_dtype
+from quantviz.tensors.conversion import torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -29,7 +29,7 @@ def value_operations(scheme: Scheme) -> Operations:
 def _of_dtype(name: str, dtype: torch.dtype) -> Operation:
     """Return the operation that brings a value to a dtype."""
     key = f"{name}_float32" if dtype == torch.float32 else f"{name}_rounded"
-    return Operation(key, f"{name} = {dtype_name(dtype)}({name})", lambda v: v[name].to(dtype), silent=True)
+    return cast(key, name, dtype)
 
 
 def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
@@ -54,15 +54,9 @@ def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
             Operation("multiply_absmax", "y = y * global_absmax", lambda v: v["y"] * v["global_absmax"]),
             Operation("over_reach", f"x_hat = y / {number_code(reach)}", lambda v: v["y"] / reach),
         )
-    operations = [
-        Operation(
-            "apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True
-        )
-    ]
+    operations = [cast("apply_scale", "scale", dtype)]
     if dtype not in (torch.float32, torch.float64):
-        operations.append(
-            Operation("apply_q", f"q = {dtype_name(dtype)}(q)", lambda v: v["q"].to(dtype), silent=True)
-        )
+        operations.append(cast("apply_q", "q", dtype))
     if not scheme.shifted:
         operations.append(Operation("multiply", "x_hat = scale * q", lambda v: v["scale"] * v["q"].to(dtype)))
     elif scheme.zero_domain in ("code_int", "code_float"):
@@ -101,11 +95,8 @@ def _divided(scheme: Scheme, dtype: torch.dtype) -> Operations:
         return (divided,)
     # An inverse of 0 makes every code 0: the scale is 1.
     line = "x_hat = where(inverse == 0, q, x_hat)"
-    return divided, Operation(
-        "value_of_zero_inverse",
-        line,
-        lambda v: torch.where(v["inverse"] == 0, v["q"].to(dtype), v["x_hat"]),
-        silent=True,
+    return divided, silent(
+        "value_of_zero_inverse", line, lambda v: torch.where(v["inverse"] == 0, v["q"].to(dtype), v["x_hat"])
     )
 
 
@@ -116,8 +107,8 @@ def error_operations(scheme: Scheme) -> Operations:
     if not scheme.leaves_out:
         return (error,)
     line = "error = where(isfinite(x), error, nan)"
-    return error, Operation(
-        "left_out", line, lambda v: torch.where(torch.isfinite(v["x"]), v["error"], math.nan), silent=True
+    return error, silent(
+        "left_out", line, lambda v: torch.where(torch.isfinite(v["x"]), v["error"], math.nan)
     )
 
 

@@ -56,43 +56,45 @@ def _least_change(counts: Array, clips: Array, cells: int) -> Array:
     counts = counts.astype(np.float64)
     # As modelopt does: the first bin, of the values next to 0, counts as many as the second.
     counts[:, 0] = counts[:, 1]
-    kept, filled, of_logs = (
+    cumulated, filled, of_logs = (
         np.concatenate([np.zeros((len(counts), 1)), np.cumsum(each, axis=1)], axis=1)
         for each in (counts, counts > 0, _times_log(counts))
     )
-    total = kept[:, -1:]
+    total = cumulated[:, -1:]
     # A clip whose last bin is empty, with values beyond it, has no finite divergence; one that keeps none has
     # none at all, which counts as the least: the last such is taken.
-    none = kept[:, clips] == 0
+    none = cumulated[:, clips] == 0
     last = counts[:, clips - 1]
     divergence = np.full(none.shape, np.inf)
-    rows, places = np.nonzero(~none & ((last > 0) | (kept[:, clips] == total)))
+    rows, places = np.nonzero(~none & ((last > 0) | (cumulated[:, clips] == total)))
     step = max(_CELLS_TOGETHER // (cells + 1), 1)
     for begin in range(0, len(rows), step):
         row = rows[begin : begin + step]
         place = places[begin : begin + step]
         clip = clips[place]
         ends = -(-np.arange(cells + 1) * clip[:, None] // cells)
-        inside, bins = (np.diff(each[row[:, None], ends]) for each in (kept, filled))
-        beyond = total[row, 0] - kept[row, clip]
-        own = last[row, place]
+        inside, bins = (np.diff(each[row[:, None], ends]) for each in (cumulated, filled))
+        beyond = total[row, 0] - cumulated[row, clip]
+        last_count = last[row, place]
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(inside > 0, np.log(inside / bins), 0)
         # The last bin that holds something is in the last cell that does.
         at = cells - 1 - np.argmax(inside[:, ::-1] > 0, axis=1)
         crossed = (inside * logs).sum(1) + beyond * logs[np.arange(len(row)), at]
-        alone = of_logs[row, clip] - _times_log(own) + _times_log(own + beyond)
-        divergence[row, place] = (alone - crossed) / total[row, 0] - np.log(total[row, 0] / kept[row, clip])
+        alone = of_logs[row, clip] - _times_log(last_count) + _times_log(last_count + beyond)
+        divergence[row, place] = (alone - crossed) / total[row, 0] - np.log(
+            total[row, 0] / cumulated[row, clip]
+        )
     divergence[none] = -np.inf
     nearly = divergence <= divergence.min(1, keepdims=True) + _SAME
-    found: Array = len(clips) - 1 - np.argmax(nearly[:, ::-1], axis=1)
-    return found
+    best: Array = len(clips) - 1 - np.argmax(nearly[:, ::-1], axis=1)
+    return best
 
 
 def _times_log(counts: Array) -> Array:
     """Return n log n of each, 0 for 0."""
-    found: Array = counts * np.log(np.where(counts > 0, counts, 1))
-    return found
+    products: Array = counts * np.log(np.where(counts > 0, counts, 1))
+    return products
 
 
 def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, context: Context) -> Range:
@@ -157,5 +159,5 @@ def _smoothed(counts: Array, lift: float = 1e-4) -> Array:
     without = zeros.sum(1, keepdims=True).astype(np.float32)
     taken = lift * without.astype(np.float64) / np.maximum(counts.shape[1] - without, 1)
     smooth = np.float32(lift) * zeros.astype(np.float32) + (-taken).astype(np.float32) * (~zeros)
-    found: Array = counts.astype(np.float32) + smooth
-    return found
+    smoothed: Array = counts.astype(np.float32) + smooth
+    return smoothed

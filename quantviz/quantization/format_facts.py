@@ -199,15 +199,15 @@ def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
     )
     # The first gap reaches to 0, or across it to the value on the other side.
     others = [abs(value) for value in values if (value >= 0 if negative else value <= 0)]
-    found: list[GapStep] = []
+    steps: list[GapStep] = []
     if side and others:
-        found.append(GapStep(0.0, side[0], side[0] + min(others)))
+        steps.append(GapStep(0.0, side[0], side[0] + min(others)))
     for low, high in itertools.pairwise(side):
-        if found and found[-1].gap == high - low:
-            found[-1] = GapStep(found[-1].start, high, high - low)
+        if steps and steps[-1].gap == high - low:
+            steps[-1] = GapStep(steps[-1].start, high, high - low)
         else:
-            found.append(GapStep(low, high, high - low))
-    return tuple(found)
+            steps.append(GapStep(low, high, high - low))
+    return tuple(steps)
 
 
 # ---- landing ------------------------------------------------------------------------------------

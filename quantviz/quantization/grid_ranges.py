@@ -51,8 +51,8 @@ def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, contex
     without_gain = 0
     for step in range(calibration.steps):
         part = 1 - step / calibration.grid
-        found = Range(lo * part, hi * part, extreme)
-        errors = context.trial(found, power=calibration.norm)
+        ranges = Range(lo * part, hi * part, extreme)
+        errors = context.trial(ranges, power=calibration.norm)
         # Ignore differences that come from the order in which sums were added.
         better = errors < least * (1 - LESS)
         if not bool(better.any()):
@@ -62,5 +62,7 @@ def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, contex
             continue
         without_gain = 0
         least = torch.where(better, errors, least)
-        best = Range(torch.where(better, found.lo, best.lo), torch.where(better, found.hi, best.hi), extreme)
+        best = Range(
+            torch.where(better, ranges.lo, best.lo), torch.where(better, ranges.hi, best.hi), extreme
+        )
     return best

@@ -51,8 +51,8 @@ def hqq(calibration: HQQ, blocks: BlockValues, context: Context) -> QParams:
 def _sums(
     step: Callable[..., torch.Tensor], inverse: torch.Tensor, zero: torch.Tensor, part: Part
 ) -> tuple[torch.Tensor, ...]:
-    known = (each.flatten()[part.numbers] for each in (inverse, zero))
-    return part.added_up(step, *known).unbind(-1)
+    parameters = (each.flatten()[part.numbers] for each in (inverse, zero))
+    return part.added_up(step, *parameters).unbind(-1)
 
 
 def _round(

@@ -75,8 +75,8 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
 
     def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
         lo, hi = ends_of(part)
-        known = torch.from_numpy(lo), torch.from_numpy(hi)
-        counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *known)
+        limits = torch.from_numpy(lo), torch.from_numpy(hi)
+        counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *limits)
         # For values near the ends of float32, errors overflow or are NaN, which must not end the search.
         with np.errstate(all="ignore"):
             first, last = _Quantiles(counts, lo, hi, cells).search()
@@ -149,16 +149,16 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
     A value on an edge belongs to the bin that begins there, on the last edge to the last bin.
     """
     bins = edges.shape[1] - 1
-    known = torch.from_numpy(edges)
+    all_edges = torch.from_numpy(edges)
 
     def places(x: torch.Tensor, first: torch.Tensor, span: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         values = x.abs() if of_magnitudes else x
-        found = _within((values - first) / span * bins, bins)
+        index = _within((values - first) / span * bins, bins)
         # Move values back that the rounding of the division put beyond an edge.
-        own = known[row.squeeze(-1)]
-        found -= (values < own.gather(-1, found)).to(torch.int64)
-        beyond = (values >= own.gather(-1, found + 1)) & (found < bins - 1)
-        return torch.add(found, beyond.to(torch.int64))
+        row_edges = all_edges[row.squeeze(-1)]
+        index -= (values < row_edges.gather(-1, index)).to(torch.int64)
+        beyond = (values >= row_edges.gather(-1, index + 1)) & (index < bins - 1)
+        return torch.add(index, beyond.to(torch.int64))
 
     first = torch.from_numpy(edges[:, 0].copy())
     last = torch.from_numpy(edges[:, -1].copy())
@@ -172,8 +172,8 @@ def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
     # With nothing but zeros torch counts from -1 to 1.
     low = np.where(largest > 0, np.float32(0), -1)
     high = np.where(largest > 0, largest, np.float32(1))
-    known = (torch.from_numpy(each.astype(np.float32)) for each in (low, high))
-    return counts_of(part, bins, lambda x, low, high: (x.abs() - low) * bins / (high - low), *known)
+    limits = (torch.from_numpy(each.astype(np.float32)) for each in (low, high))
+    return counts_of(part, bins, lambda x, low, high: (x.abs() - low) * bins / (high - low), *limits)
 
 
 def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> Array:
@@ -182,11 +182,11 @@ def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blo
     `place` returns the bin of each value, with or without a fraction.
     """
 
-    def of_rows(x: torch.Tensor, *known: torch.Tensor) -> torch.Tensor:
-        places = _within(place(x, *known), bins)
+    def of_rows(x: torch.Tensor, *limits: torch.Tensor) -> torch.Tensor:
+        places = _within(place(x, *limits), bins)
         places = places + torch.arange(len(x)).unsqueeze(-1) * bins
-        found = torch.bincount(places[~x.isnan()], minlength=len(x) * bins)
-        return viewed(found, (len(x), bins))
+        counts = torch.bincount(places[~x.isnan()], minlength=len(x) * bins)
+        return viewed(counts, (len(x), bins))
 
     counts: Array = part.added_up(of_rows, *of_blocks).numpy()
     return counts
@@ -202,8 +202,8 @@ def _at_share(counts: Array, edges: Array, share: float) -> Array:
     total = np.maximum(counts.sum(1, keepdims=True), 1)
     reached = np.cumsum(counts / total, axis=1)
     at = (reached < share).sum(1)
-    found: Array = edges[np.arange(len(edges)), at]
-    return found
+    clips: Array = edges[np.arange(len(edges)), at]
+    return clips
 
 
 def _as_answer(left: Array, right: Array, lo: Array, hi: Array) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,13 +26,13 @@ def input_notes(scheme: Scheme, dtype: str) -> tuple[Note, ...]:
     """
     if dtype not in HALVES or rounded_to(scheme) is not None:
         return ()
-    found = scheme.chosen.half_input_of(dtype, scheme.format)
-    if found is None or scheme.chosen.input_dtype != "own":
+    half_input = scheme.chosen.half_input_of(dtype, scheme.format)
+    if half_input is None or scheme.chosen.input_dtype != "own":
         key = "input_widened"
-    elif not found.taken:
+    elif not half_input.taken:
         key = "input_not_taken"
     else:
-        key = "input_as_engine" if found.changes else "input_widened_by_engine"
+        key = "input_as_engine" if half_input.changes else "input_widened_by_engine"
     return (Note.of(key, dtype=dtype),)
 
 

@@ -29,8 +29,8 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
     def sums(x: torch.Tensor, clip: torch.Tensor) -> torch.Tensor:
         sizes = x.abs()
         beyond = sizes >= clip
-        kept = (sizes < clip) & ((sizes > 0) | calibration.count_zeros)
-        return sums_of_rows(torch.where(beyond & (sizes > 0), sizes, 0), beyond & (sizes > 0), kept)
+        inside = (sizes < clip) & ((sizes > 0) | calibration.count_zeros)
+        return sums_of_rows(torch.where(beyond & (sizes > 0), sizes, 0), beyond & (sizes > 0), inside)
 
     def error(x: torch.Tensor, *clips: torch.Tensor) -> torch.Tensor:
         sizes = x.abs()
@@ -45,12 +45,12 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
         most = _largest(part)
         clip = before = torch.zeros_like(most)
         for _ in range(_MOST_STEPS):
-            total, beyond, kept = part.added_up(sums, clip).unbind(-1)
+            total, beyond, inside = part.added_up(sums, clip).unbind(-1)
             # None lies beyond the largest, which rounding could pass; a block of zeros has no clip.
-            found = torch.minimum(total / (noise * kept + beyond).clamp(min=noise), most)
-            still = torch.minimum((found - clip).abs(), (found - before).abs()) <= _STILL * found
+            improved = torch.minimum(total / (noise * inside + beyond).clamp(min=noise), most)
+            still = torch.minimum((improved - clip).abs(), (improved - before).abs()) <= _STILL * improved
             before = clip
-            clip = found
+            clip = improved
             if bool(still.all()):
                 break
         # Steps may alternate across a value forever: take the better of the two clips.
@@ -77,8 +77,8 @@ def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Con
         sums, count = part.added_up(total).unbind(-1)
         count = count.clamp(min=1)
         middle = torch.zeros_like(sums) if symmetric else sums / count
-        found = part.added_up(spread, middle).squeeze(-1) / count
-        clip = factor * (found.sqrt() if gaussian else found)
+        mean_size = part.added_up(spread, middle).squeeze(-1) / count
+        clip = factor * (mean_size.sqrt() if gaussian else mean_size)
         if symmetric:
             clip = torch.minimum(clip, _largest(part))
             return -clip, clip

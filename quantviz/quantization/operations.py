@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
+from quantviz.tensors.conversion import dtype_name
+
 #: The values an operation reads: tensors that broadcast, by name.
 NamedTensors = dict[str, torch.Tensor]
 
@@ -41,6 +43,16 @@ class Operation:
         """Return the names in its expression."""
         words = self.line.partition(" = ")[2]
         return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
+
+
+def silent(key: str, line: str, run: Callable[[NamedTensors], torch.Tensor]) -> Operation:
+    """Return an operation that explanations leave out where it changes nothing."""
+    return Operation(key, line, run, silent=True)
+
+
+def cast(key: str, name: str, dtype: torch.dtype) -> Operation:
+    """Return the silent operation that brings a value to a dtype."""
+    return silent(key, f"{name} = {dtype_name(dtype)}({name})", lambda v: v[name].to(dtype))
 
 
 #: Number of schemes whose operations are cached: every change on the page needs the same ones several times.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quantviz.quantization.operations import Operation, Operations, number_code
+from quantviz.quantization.operations import Operation, Operations, number_code, silent
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype
@@ -37,16 +37,15 @@ def power_of_two(
 
 
 def _scale_of_exponent(scheme: Scheme) -> Operations:
-    made = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
+    scale = Operation("scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"]))
     if scheme.arithmetic.scale.exponent_below != "wraps":
-        return (made,)
+        return (scale,)
     line = "exponent = where((exponent < -127) & (absmax > 0), exponent + 256, exponent)"
-    return Operation(
+    return silent(
         "exponent_wraps",
         line,
         lambda v: torch.where((v["exponent"] < -127) & (v["absmax"] > 0), v["exponent"] + 256, v["exponent"]),
-        silent=True,
-    ), made
+    ), scale
 
 
 def _largest_exponent(scheme: Scheme) -> int:
@@ -84,8 +83,8 @@ def power_of_two_floor_log2(scheme: Scheme) -> Operations:
 
 
 def _dtype_of_log2(scheme: Scheme) -> str:
-    own = scheme.arithmetic.scale_math
-    return own if own in HALVES else "float32"
+    dtype = scheme.arithmetic.scale_math
+    return dtype if dtype in HALVES else "float32"
 
 
 def power_of_two_fitting(scheme: Scheme) -> Operations:

@@ -35,11 +35,11 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
     return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
 
 
-def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
+def range_values(ranges: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
     """Return the values that the operations on a range read, by their names; `absmax` is the tensor's
     `largest_magnitude`.
     """
-    return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
+    return {"lo": ranges.lo, "hi": ranges.hi, "extreme": ranges.extreme, **tensor_values(absmax, layout)}
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
@@ -55,7 +55,7 @@ def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
 
 
 def params_to_try(
-    found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
+    ranges: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
 ) -> tuple[QParams, torch.Tensor]:
     """Return scale and zero point of ranges, and whether each would be refused (bool of their shape).
 
@@ -66,31 +66,35 @@ def params_to_try(
     >>> params_to_try(Range(-ends, ends, ends), torch.tensor(3e38), scheme, scheme.layout((1, 2)))[1].tolist()
     [[False, True]]
     """
-    values = range_values(found, absmax, layout)
+    values = range_values(ranges, absmax, layout)
     if of is not None:
         values = {**values, **{name: values[name].flatten()[of] for name in ("extreme", "short")}}
     params = _params_of(values, scheme)
-    refused = _width(found, scheme) > FLOAT32_MAX
+    refused = _width(ranges, scheme) > FLOAT32_MAX
     return params, refused | (
         params.zero_point.abs() > FLOAT32_EXACT_INTEGER
     ) if scheme.zero_domain == "code_int" else refused
 
 
 def qparams_of_range(
-    found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+    calibrated: Range | QParams,
+    absmax: torch.Tensor,
+    scheme: Scheme,
+    layout: BlockLayout,
+    strict: bool = False,
 ) -> QParams:
     """Return scale and zero point of each block, as they are stored, by its clipping range.
 
-    If `found` are scale and zero point instead of ranges, these are stored.
+    If `calibrated` are scale and zero point instead of ranges, these are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
-    if not isinstance(found, Range):
+    if not isinstance(calibrated, Range):
         # Searched scales are already in the engine's stored form, infinite ones included.
-        return found if scheme.search else stored_qparams(found, absmax, scheme, layout, strict)
+        return calibrated if scheme.search else stored_qparams(calibrated, absmax, scheme, layout, strict)
     if not strict:
-        _refuse_too_wide(found, scheme)
-    params = _params_of(range_values(found, absmax, layout), scheme)
+        _refuse_too_wide(calibrated, scheme)
+    params = _params_of(range_values(calibrated, absmax, layout), scheme)
     if (
         not strict
         and scheme.zero_domain == "code_int"
@@ -122,21 +126,23 @@ def stored_qparams(
         stored=params.stored,
         any_number=strict and params.stored,
     )
-    made = _qparams(
+    computed = _qparams(
         run_operations(
             store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}
         ),
         scheme,
     )
-    others = MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()})
+    others = MappingProxyType(
+        {name: params.others.get(name, value) for name, value in computed.others.items()}
+    )
     if not params.stored:
-        return dataclasses.replace(made, others=others)
+        return dataclasses.replace(computed, others=others)
     return dataclasses.replace(
-        made,
+        computed,
         scale=given.scale,
         zero_point=given.zero_point,
-        scale_codes=made.scale_codes if params.scale_codes is None else params.scale_codes,
-        global_scale=made.global_scale if params.global_scale is None else params.global_scale,
+        scale_codes=computed.scale_codes if params.scale_codes is None else params.scale_codes,
+        global_scale=computed.global_scale if params.global_scale is None else params.global_scale,
         others=others,
         zero_point_codes=params.zero_point_codes,
         global_zero_point=params.global_zero_point,
@@ -275,16 +281,16 @@ def refuse_other_than_qparams(qparams: object) -> None:
     check_fields(qparams)
 
 
-def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
+def _refuse_too_wide(ranges: Range, scheme: Scheme) -> None:
     # Most ranges are nowhere near the limit: the largest magnitude of each end shows that.
-    if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (found.lo, found.hi)):
+    if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (ranges.lo, ranges.hi)):
         return
-    width = _width(found, scheme)
+    width = _width(ranges, scheme)
     if bool((width > FLOAT32_MAX).any()):
         raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
 
 
-def _width(found: Range, scheme: Scheme) -> torch.Tensor:
-    lo = found.lo.to(torch.float64)
-    hi = found.hi.to(torch.float64)
+def _width(ranges: Range, scheme: Scheme) -> torch.Tensor:
+    lo = ranges.lo.to(torch.float64)
+    hi = ranges.hi.to(torch.float64)
     return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo

@@ -141,7 +141,7 @@ def found_by_reference(x: torch.Tensor, scheme: Scheme) -> Range | QParams:
     return _calibrated(tensor, scheme, largest_magnitude(tensor))
 
 
-def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) -> QuantResult:
+def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, calibrated: Range | QParams) -> QuantResult:
     """Return the result of `quantize` from the calibration's ranges, or scale and zero point, of the blocks.
 
     >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
@@ -149,8 +149,10 @@ def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) 
     True
     """
     tensor, notes, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
-    params = qparams_of_range(found, largest_magnitude(tensor), scheme, scheme.layout(tuple(tensor.shape)))
-    return _result_of(tensor, scheme, params, found if isinstance(found, Range) else None, notes)
+    params = qparams_of_range(
+        calibrated, largest_magnitude(tensor), scheme, scheme.layout(tuple(tensor.shape))
+    )
+    return _result_of(tensor, scheme, params, calibrated if isinstance(calibrated, Range) else None, notes)
 
 
 @public
@@ -194,12 +196,12 @@ def values_of_codes(
         chosen=any_scale or qparams.stored,
         stored=qparams.stored,
     )
-    known = block_values(params)
-    known |= run_operations(given_operations(scheme), known) | {
+    values = block_values(params)
+    values |= run_operations(given_operations(scheme), values) | {
         name: grid for name, grid in qparams.others.items() if name in block_names(scheme)
     }
     return dequantize_with(
-        q, scheme, {name: blocks.expand(grid, layout, shape) for name, grid in known.items()}
+        q, scheme, {name: blocks.expand(grid, layout, shape) for name, grid in values.items()}
     )
 
 
@@ -224,10 +226,10 @@ def _choose(
     importance: torch.Tensor | None = None,
 ) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
-    found = _calibrated(x, scheme, absmax, importance)
-    own = scheme if importance is None else scheme.weighted
-    params = qparams_of_range(found, absmax, own, layout, strict)
-    return params, found if isinstance(found, Range) else None
+    calibrated = _calibrated(x, scheme, absmax, importance)
+    used = scheme if importance is None else scheme.weighted
+    params = qparams_of_range(calibrated, absmax, used, layout, strict)
+    return params, calibrated if isinstance(calibrated, Range) else None
 
 
 def _calibrated(
@@ -247,7 +249,7 @@ def _result_of(
     tensor: torch.Tensor,
     scheme: Scheme,
     params: QParams,
-    found: Range | None,
+    ranges: Range | None,
     notes: tuple[Note, ...],
     strict: bool = False,
 ) -> QuantResult:
@@ -262,7 +264,7 @@ def _result_of(
         negative = tensor < 0 if counted is None else (tensor < 0) & counted
         if bool(negative.any()):
             notes = (*notes, Note.of("negatives_clip", count=int(negative.sum())))
-    return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, found, notes)
+    return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, ranges, notes)
 
 
 def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:

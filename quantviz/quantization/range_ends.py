@@ -8,7 +8,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import NamedTensors, Operation, Operations, number_code
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, cast, number_code, silent
 from quantviz.quantization.stored_scale import round_to_format
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.formats import FORMATS
@@ -34,20 +34,15 @@ def extent_operations(scheme: Scheme) -> Operations:
 
 
 _ZERO_IN_RANGE: Operations = (
-    Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
-    Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
+    silent("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0)),
+    silent("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0)),
 )
 
 
 def _in_half(dtype: str) -> Operations:
     """Return the operations that round a range, which is float32 between the steps, to half precision."""
-
-    def cast(name: str) -> Operation:
-        return Operation(
-            "range_dtype", f"{name} = {dtype}({name})", lambda v: v[name].to(torch_dtype(dtype)), silent=True
-        )
-
-    return tuple(map(cast, ("lo", "hi", "extreme", "tensor_absmax")))
+    names = ("lo", "hi", "extreme", "tensor_absmax")
+    return tuple(cast("range_dtype", name, torch_dtype(dtype)) for name in names)
 
 
 def _takes_zero_in(scheme: Scheme) -> bool:
@@ -66,14 +61,13 @@ def _widened(scheme: Scheme) -> Operations:
     limit = scheme.arithmetic.scale.widened_up_to
     if not limit or scheme.mode == "symmetric":
         return ()
-    margin = Operation(
+    margin = silent(
         "margin",
         f"margin = where(hi - lo > {limit!r}, 0, {limit!r})",
         lambda v: torch.where(v["hi"] - v["lo"] > limit, 0.0, limit).to(v["lo"].dtype),
-        silent=True,
     )
-    lower = Operation("widened", "lo = lo - margin", lambda v: v["lo"] - v["margin"], silent=True)
-    upper = Operation("widened", "hi = hi + margin", lambda v: v["hi"] + v["margin"], silent=True)
+    lower = silent("widened", "lo = lo - margin", lambda v: v["lo"] - v["margin"])
+    upper = silent("widened", "hi = hi + margin", lambda v: v["hi"] + v["margin"])
     return margin, lower, upper
 
 
@@ -114,17 +108,15 @@ def _zero_on_code(scheme: Scheme) -> Operations:
             "moves_lower = hi - low_end > high_end - lo",
             lambda v: (v["hi"] - v["low_end"] > v["high_end"] - v["lo"]).to(v["lo"].dtype),
         ),
-        Operation(
+        silent(
             "end_moved",
             "lo = where(moves_lower, low_end, lo)",
             lambda v: torch.where(v["moves_lower"] != 0, v["low_end"], v["lo"]),
-            silent=True,
         ),
-        Operation(
+        silent(
             "end_moved",
             "hi = where(moves_lower, hi, high_end)",
             lambda v: torch.where(v["moves_lower"] != 0, v["hi"], v["high_end"]),
-            silent=True,
         ),
     )
 
@@ -151,13 +143,9 @@ def _one_sided(scheme: Scheme) -> Operations:
     if not scheme.zero_point_follows:
         return ()
     if scheme.arithmetic.one_sided == "asymmetric_if_positive":
-        return (
-            Operation("one_sided", "one_sided = lo >= 0", lambda v: (v["lo"] >= 0).to(v["lo"].dtype), True),
-        )
+        return (silent("one_sided", "one_sided = lo >= 0", lambda v: (v["lo"] >= 0).to(v["lo"].dtype)),)
     line = "one_sided = (lo >= 0) | (hi <= 0)"
-    return (
-        Operation("one_sided", line, lambda v: ((v["lo"] >= 0) | (v["hi"] <= 0)).to(v["lo"].dtype), True),
-    )
+    return (silent("one_sided", line, lambda v: ((v["lo"] >= 0) | (v["hi"] <= 0)).to(v["lo"].dtype)),)
 
 
 def _mirrored_end(scheme: Scheme) -> Operations:
@@ -171,11 +159,10 @@ def _mirrored_end(scheme: Scheme) -> Operations:
     absmax = absmax_operations(scheme)
     if part:
         line = f"absmax = max(absmax, tensor_absmax * {part!r})"
-        of_tensor = Operation(
+        of_tensor = silent(
             "absmax_of_tensor",
             line,
             lambda v: torch.maximum(v["absmax"], v["tensor_absmax"].to(v["absmax"].dtype) * part),
-            silent=True,
         )
         absmax = (absmax[0], of_tensor, *absmax[1:])
     stretched = scheme.arithmetic.reduce_range == "stretched"
@@ -207,30 +194,29 @@ def _mirrored_range(scheme: Scheme) -> Operations:
     """Return the operations that widen a range to as many steps below 0 as above, and one more below."""
     above = (scheme.range_code_max - scheme.range_code_min) // 2
     below = -above - 1
-    kept = torch_dtype(scheme.arithmetic.scale_math)
+    math_dtype = torch_dtype(scheme.arithmetic.scale_math)
 
     def end(name: str, steps: int) -> Operation:
         # The ends are kept as float32, whatever the precision of the scale.
         if not scheme.zero_point_follows:
             line = f"{name} = float32(unit * {steps})"
-            return Operation(
-                "mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(kept), silent=True
-            )
+            return silent("mirrored", line, lambda v: (v["unit"] * steps).to(torch.float32).to(math_dtype))
         line = f"{name} = where(one_sided, {name}, float32(unit * {steps}))"
-        return Operation(
+        return silent(
             "mirrored",
             line,
             lambda v: torch.where(
-                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(kept)
+                v["one_sided"] != 0, v[name], (v["unit"] * steps).to(torch.float32).to(math_dtype)
             ),
-            silent=True,
         )
 
     line = f"unit = float32(max(abs(lo / {below}), abs(hi / {above})))"
     unit = Operation(
         "mirrored_unit",
         line,
-        lambda v: torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(kept),
+        lambda v: (
+            torch.maximum((v["lo"] / below).abs(), (v["hi"] / above).abs()).to(torch.float32).to(math_dtype)
+        ),
     )
     # A range too small for a step of its own is a range of zeros now.
     return (unit, end("lo", below), end("hi", above), *_one_sided(scheme))
@@ -242,23 +228,14 @@ _MIRRORED: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
 )
 
 _RANGE_OF_ZEROS: Operations = (
-    Operation(
-        "range_of_zeros",
-        "of_zeros = (lo == 0) & (hi == 0)",
-        lambda v: (v["lo"] == 0) & (v["hi"] == 0),
-        silent=True,
-    ),
-    Operation(
+    silent("range_of_zeros", "of_zeros = (lo == 0) & (hi == 0)", lambda v: (v["lo"] == 0) & (v["hi"] == 0)),
+    silent(
         "range_of_zeros",
         "lo = where(of_zeros, -1, lo)",
         lambda v: torch.where(v["of_zeros"] != 0, -1, v["lo"]),
-        silent=True,
     ),
-    Operation(
-        "range_of_zeros",
-        "hi = where(of_zeros, 1, hi)",
-        lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"]),
-        silent=True,
+    silent(
+        "range_of_zeros", "hi = where(of_zeros, 1, hi)", lambda v: torch.where(v["of_zeros"] != 0, 1, v["hi"])
     ),
 )
 
@@ -270,26 +247,19 @@ def absmax_operations(scheme: Scheme) -> Operations:
     )
     if spec.floor_rule == "absmax_replace_zero":
         line = f"absmax = where(absmax == 0, {spec.floor!r}, absmax)"
-        return absmax, Operation(
-            "absmax_floor",
-            line,
-            lambda v: torch.where(v["absmax"] == 0, spec.floor, v["absmax"]),
-            silent=True,
+        return absmax, silent(
+            "absmax_floor", line, lambda v: torch.where(v["absmax"] == 0, spec.floor, v["absmax"])
         )
     if spec.floor_rule == "absmax_one_up_to":
         line = f"absmax = where(absmax <= {spec.floor!r}, 1, absmax)"
-        return absmax, Operation(
-            "absmax_floor",
-            line,
-            lambda v: torch.where(v["absmax"] <= spec.floor, 1, v["absmax"]),
-            silent=True,
+        return absmax, silent(
+            "absmax_floor", line, lambda v: torch.where(v["absmax"] <= spec.floor, 1, v["absmax"])
         )
     if spec.floor_rule == "width_at_least":
-        return absmax, Operation(
+        return absmax, silent(
             "absmax_floor",
             f"absmax = max(absmax, {spec.floor!r})",
             lambda v: v["absmax"].clamp(min=spec.floor),
-            silent=True,
         )
     return (absmax,)
 
@@ -301,30 +271,25 @@ def _width_operations(scheme: Scheme) -> Operations:
         *_width_rounded(scheme),
     )
     if spec.floor_rule == "width_at_least":
-        return *width, Operation(
-            "width_floor",
-            f"width = max(width, {spec.floor!r})",
-            lambda v: v["width"].clamp(min=spec.floor),
-            silent=True,
+        return *width, silent(
+            "width_floor", f"width = max(width, {spec.floor!r})", lambda v: v["width"].clamp(min=spec.floor)
         )
     if scheme.arithmetic.zero_width != "include_zero":
         return width
     # A block of equal values has no width of its own: it is widened to 0.
     return (
         *width,
-        Operation(
+        silent(
             "zero_width",
             "lo = where(width == 0, min(lo, 0), lo)",
             lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]),
-            silent=True,
         ),
-        Operation(
+        silent(
             "zero_width",
             "hi = where(width == 0, max(hi, 0), hi)",
             lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]),
-            silent=True,
         ),
-        Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
+        silent("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
         *_width_rounded(scheme),
     )
 
@@ -332,14 +297,13 @@ def _width_operations(scheme: Scheme) -> Operations:
 def _width_rounded(scheme: Scheme) -> Operations:
     """Return the operation that rounds the width to a dtype of its own."""
     dtype = scheme.arithmetic.scale.width_dtype
-    kept = scheme.arithmetic.scale_math
+    math_dtype = scheme.arithmetic.scale_math
     if dtype == "scale_math":
         return ()
     return (
-        Operation(
+        silent(
             "width_dtype",
-            f"width = {kept}({dtype}(width))",
-            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(kept)),
-            silent=True,
+            f"width = {math_dtype}({dtype}(width))",
+            lambda v: v["width"].to(torch_dtype(dtype)).to(torch_dtype(math_dtype)),
         ),
     )

@@ -216,13 +216,13 @@ def _short(value: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
     return (value - _ROUNDED * value.abs() - reached).clamp(min=0)
 
 
-def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _taken(least: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the row of the error that replaces the known one in each column, -1 if none does; from the first
     row to the last, each smaller error replaces the one before.
     """
     # Ignore differences that come from the order of a sum or from the rounding of float64.
-    bar = known * (1 - LESS)
-    taken = np.full(len(known), -1)
+    bar = least * (1 - LESS)
+    taken = np.full(len(least), -1)
     for k in np.flatnonzero((errors < bar).any(1)):
         better = errors[k] < bar
         bar = np.where(better, errors[k] * (1 - LESS), bar)

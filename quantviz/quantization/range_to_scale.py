@@ -27,9 +27,9 @@ def _leading_to(wanted: set[str], operations: Operations) -> Operations:
     """Return only the operations that lead to the `wanted` values, so that an explanation shows no unused
     line.
     """
-    kept: list[Operation] = []
+    needed: list[Operation] = []
     for operation in reversed(operations):
         if operation.name in wanted:
             wanted = (wanted - {operation.name}) | operation.reads
-            kept.append(operation)
-    return tuple(reversed(kept))
+            needed.append(operation)
+    return tuple(reversed(needed))

@@ -156,11 +156,11 @@ def refuse_other_than_results(r: object) -> None:
     x, x_hat, error = (each.flatten() for each in (r.x, r.x_hat, r.error))
     for start in range(0, x.numel(), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        made = x_hat[part] - x[part]
-        if torch.equal(made, error[part]):
+        difference = x_hat[part] - x[part]
+        if torch.equal(difference, error[part]):
             continue
         # NaN is not equal to NaN.
-        wrong = (made != error[part]) & (made == made) & (error[part] == error[part])
+        wrong = (difference != error[part]) & (difference == difference) & (error[part] == error[part])
         if bool(wrong.any()):
             first = start + int(wrong.nonzero()[0])
             index = tuple(int(place) for place in torch.unravel_index(torch.tensor(first), r.shape))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import Operation, Operations, number_code
+from quantviz.quantization.operations import Operation, Operations, number_code, silent
 from quantviz.quantization.powers_of_two import (
     ceil_log2,
     floor_log2,
@@ -35,11 +35,8 @@ def scale_operations(scheme: Scheme) -> Operations:
     )
 
 
-_SCALE_SINGLE = Operation(
-    "scale_single",
-    "scale = float32(scale)",
-    lambda v: v["scale"].to(torch.float32).to(v["scale"].dtype),
-    silent=True,
+_SCALE_SINGLE = silent(
+    "scale_single", "scale = float32(scale)", lambda v: v["scale"].to(torch.float32).to(v["scale"].dtype)
 )
 
 
@@ -51,11 +48,10 @@ def _scale_of_one_side(scheme: Scheme) -> Operations:
     high = scheme.range_code_max
     line = f"scale = where(one_sided, (hi - lo) / ({high} - {low}), scale)"
     return (
-        Operation(
+        silent(
             "scale_one_sided",
             line,
             lambda v: torch.where(v["one_sided"] != 0, (v["hi"] - v["lo"]) / (high - low), v["scale"]),
-            silent=True,
         ),
     )
 
@@ -73,39 +69,34 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
     """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
     spec = scheme.arithmetic.scale
     if spec.first in ("inverse", "both_divided"):
-        made = Operation(
+        scale = Operation(
             "inverse_of_range",
             f"inverse = {words} / {extent}",
             lambda v: torch.full_like(v[extent], count) / v[extent],
         )
     else:
-        made = Operation(
+        scale = Operation(
             "inverse_of_range",
             f"inverse = (1 / {extent}) * {words}",
             lambda v: torch.reciprocal(v[extent]) * count,
         )
     floor = spec.floor
     line = f"inverse = where({extent} <= {floor!r}, 1, inverse)"
-    one = Operation(
-        "inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]), silent=True
-    )
-    nothing = Operation(
+    one = silent("inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]))
+    nothing = silent(
         "inverse_zero",
         f"inverse = where({extent} <= {floor!r}, 0, inverse)",
         lambda v: torch.where(v[extent] <= floor, 0, v["inverse"]),
-        silent=True,
     )
-    of_nothing = Operation(
+    of_nothing = silent(
         "scale_of_zero_inverse",
         "scale = where(inverse == 0, 1, scale)",
         lambda v: torch.where(v["inverse"] == 0, 1, v["scale"]),
-        silent=True,
     )
-    limit = Operation(
+    limit = silent(
         "inverse_limit",
         f"inverse = min(inverse, {spec.inverse_max!r})",
         lambda v: v["inverse"].clamp(max=spec.inverse_max),
-        silent=True,
     )
     back = Operation("scale_of_inverse", "scale = 1 / inverse", lambda v: torch.reciprocal(v["inverse"]))
     if spec.first == "both_divided":
@@ -115,7 +106,7 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
             "scale_by_itself", f"scale = {extent} * (1 / {words})", lambda v: v[extent] * (1 / count)
         )
     return (
-        made,
+        scale,
         *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
         *((nothing,) if spec.floor_rule == "codes_zero_up_to" else ()),
         *((limit,) if spec.inverse_max else ()),
@@ -273,20 +264,14 @@ def _scale_floor(scheme: Scheme) -> Operations:
     floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
     if spec.floor_rule == "at_least" and floor:
         operations.append(
-            Operation(
-                "scale_floor",
-                f"scale = max(scale, {floor!r})",
-                lambda v: v["scale"].clamp(min=floor),
-                silent=True,
-            )
+            silent("scale_floor", f"scale = max(scale, {floor!r})", lambda v: v["scale"].clamp(min=floor))
         )
     elif spec.floor_rule == "magnitude_below" and floor:
         operations.append(
-            Operation(
+            silent(
                 "scale_floor",
                 f"scale = where(abs(scale) < {floor!r}, {floor!r}, scale)",
                 lambda v: torch.where(v["scale"].abs() < floor, floor, v["scale"]),
-                silent=True,
             )
         )
     elif spec.floor_rule == "range_stretched":
@@ -294,25 +279,20 @@ def _scale_floor(scheme: Scheme) -> Operations:
     elif spec.floor_rule == "one_below":
         if zero_point_is_dropped(scheme):
             operations.append(
-                Operation(
+                silent(
                     "too_small",
                     f"too_small = scale < {floor!r}",
                     lambda v: (v["scale"] < floor).to(v["scale"].dtype),
-                    silent=True,
                 )
             )
         line = f"scale = where(scale < {floor!r}, 1, scale)"
         operations.append(
-            Operation(
-                "scale_one_below", line, lambda v: torch.where(v["scale"] < floor, 1, v["scale"]), silent=True
-            )
+            silent("scale_one_below", line, lambda v: torch.where(v["scale"] < floor, 1, v["scale"]))
         )
     if convention.zero_width in ("include_zero", "one"):
         line = f"scale = where({extent} == 0, 1, scale)"
         operations.append(
-            Operation(
-                "scale_of_zeros", line, lambda v: torch.where(v[extent] == 0, 1, v["scale"]), silent=True
-            )
+            silent("scale_of_zeros", line, lambda v: torch.where(v[extent] == 0, 1, v["scale"]))
         )
     return tuple(operations)
 
@@ -322,13 +302,12 @@ def _scale_without_inverse(spec: ScaleSpec) -> Operations:
         return ()
     line = f"scale = where(isinf(1 / float32(scale)), {spec.without_inverse!r}, scale)"
     return (
-        Operation(
+        silent(
             "scale_without_inverse",
             line,
             lambda v: torch.where(
                 torch.isinf(1 / v["scale"].to(torch.float32)), spec.without_inverse, v["scale"]
             ),
-            silent=True,
         ),
     )
 
@@ -337,29 +316,24 @@ def _stretch(floor: float) -> Operations:
     """Return the operations that keep the scale above `floor`, and stretch the range with it."""
 
     def stretched(name: str) -> Operation:
-        return Operation(
+        return silent(
             "range_stretched",
             f"{name} = float32({name} * stretch)",
             lambda v: (v[name] * v["stretch"]).to(torch.float32).to(v[name].dtype),
-            silent=True,
         )
 
     # A number over a tensor would be a product with the reciprocal, rounded twice.
-    ratio = Operation(
-        "stretch",
-        f"stretch = {floor!r} / scale",
-        lambda v: torch.full_like(v["scale"], floor) / v["scale"],
-        silent=True,
+    ratio = silent(
+        "stretch", f"stretch = {floor!r} / scale", lambda v: torch.full_like(v["scale"], floor) / v["scale"]
     )
-    factor = Operation(
+    factor = silent(
         "stretch",
         f"stretch = where(scale < {floor!r}, float32(stretch), 1)",
         lambda v: torch.where(v["scale"] < floor, v["stretch"].to(torch.float32).to(v["stretch"].dtype), 1.0),
-        silent=True,
     )
     line = f"scale = max(scale, {floor!r})"
-    kept = Operation("scale_floor", line, lambda v: v["scale"].clamp(min=floor), silent=True)
-    return ratio, factor, stretched("lo"), stretched("hi"), kept
+    floored = silent("scale_floor", line, lambda v: v["scale"].clamp(min=floor))
+    return ratio, factor, stretched("lo"), stretched("hi"), floored
 
 
 def zero_point_is_dropped(scheme: Scheme) -> bool:

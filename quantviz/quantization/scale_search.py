@@ -44,13 +44,13 @@ _WHOLE = 12582912.0
 
 #: The search's result for each block by itself, (blocks of a run, runs) each: its scale, and other values
 #: that are stored or that weigh it.
-_Found = tuple[torch.Tensor, ...]
+_Results = tuple[torch.Tensor, ...]
 #: Searches all blocks, as `find_by_torch` does.
-Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
+Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Results]
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _Stored:
     """The stored scales and smallest values of the blocks of some runs."""
 
     #: The codes of the blocks' scales, and the scale of each run, a float16.
@@ -71,8 +71,8 @@ def searched(calibration: Calibration, blocks: BlockValues, context: Context) ->
 
     >>> from quantviz import Scheme, choose_qparams
     >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
-    >>> found = choose_qparams(torch.linspace(-1, 2, 256), scheme)
-    >>> found.scale_codes.tolist(), found.global_scale.unique().tolist()
+    >>> params = choose_qparams(torch.linspace(-1, 2, 256), scheme)
+    >>> params.scale_codes.tolist(), found.global_scale.unique().tolist()
     ([11, 11, 11, 16, 28, 39, 52, 63], [0.0020656585693359375])
     """
     assert context.convention.search is not None
@@ -111,18 +111,18 @@ def _found(
     """Return the searched scale and zero point of all blocks, `run_blocks` of which are a run."""
     values = blocks.runs(run_blocks)
     weights = _of_columns(importance, values.shape[0], run_blocks)
-    kept = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
-    codes = blocks.of_runs(kept.codes)
-    run = blocks.of_runs(kept.run)
+    stored = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
+    codes = blocks.of_runs(stored.codes)
+    run = blocks.of_runs(stored.run)
     zero_point = torch.zeros(codes.shape, dtype=torch.int32)
     minimum_codes = None
     minimum_run = None
     two_levels = search.run > 1
-    if kept.minimum_codes is not None and kept.minimum_run is not None:
-        minimum_codes = blocks.of_runs(kept.minimum_codes)
-        minimum_run = -blocks.of_runs(kept.minimum_run)
+    if stored.minimum_codes is not None and stored.minimum_run is not None:
+        minimum_codes = blocks.of_runs(stored.minimum_codes)
+        minimum_run = -blocks.of_runs(stored.minimum_run)
         zero_point = minimum_run * minimum_codes
-    exact = {"code_scale": kept.exact, "inverse": kept.inverse, "code_zero_point": kept.lowest}
+    exact = {"code_scale": stored.exact, "inverse": stored.inverse, "code_zero_point": stored.lowest}
     others = {name: blocks.of_runs(each) for name, each in exact.items() if each is not None}
     return QParams(
         run * codes,
@@ -139,7 +139,7 @@ def _found(
 
 def find_by_torch(
     values: torch.Tensor, weights: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the search's result for each block by itself, tensors of (blocks of a run, runs).
 
     Args:
@@ -161,8 +161,8 @@ def find_by_torch(
 
 def find_by(steps: Steps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat) -> tuple[Any, ...]:
     """Return the search's result for blocks, computed by `steps` from values and weights in their form."""
-    found: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
-    return found
+    results: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
+    return results
 
 
 def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
@@ -247,12 +247,12 @@ def _weighted(steps: Steps, x: torch.Tensor, of_columns: torch.Tensor, search: S
 
 def _minimum(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
     if of_columns is not None:
         weight = _weighted(steps, x, of_columns, search)
-        found = _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
-        return *found[:2], *steps.sums(weight)
+        results = _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+        return *results[:2], *steps.sums(weight)
     weight = x.abs()
     if search.weight == "level":
         weight = weight + _root(steps.sums(x * x)[0] / steps.count(x))
@@ -260,21 +260,21 @@ def _minimum(
     return _least_squares(steps, x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
 
 
-def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
     if weighted:
-        scale, minimum, total = found
+        scale, minimum, total = results
         codes, run = _positive_codes(scale, total, search.code_max)
         minimum_codes, minimum_run = _positive_codes(minimum, total, search.code_max)
     else:
         (codes, run), (minimum_codes, minimum_run) = (
-            _codes_of_largest(each, search.code_max) for each in found
+            _codes_of_largest(each, search.code_max) for each in results
         )
-    return _Kept(codes, _half(run), minimum_codes, _half(minimum_run))
+    return _Stored(codes, _half(run), minimum_codes, _half(minimum_run))
 
 
 def _least_squares(
     steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
-) -> _Found:
+) -> _Results:
     """Return the scale and minus the smallest value of each block with the least error among some tries, and
     the values that its codes were computed with: the inverse of a scale, and a smallest value.
 
@@ -297,7 +297,7 @@ def _least_squares(
         (total,) = steps.sums((error.abs_() if absolute else error.mul_(error)).mul_(weight))
         return total
 
-    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+    def attempt(number: Any, *before: torch.Tensor) -> _Results:
         best, low_of_best, scale, low, least = before
         inverse = _over(number, high - low)
         codes = codes_of(inverse, low)
@@ -371,19 +371,19 @@ def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def _signed(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the scale of each block: Q6_K."""
     weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
     return (_best_scale(steps, x, weight, -fmt.code_min)[0],)
 
 
-def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
-    return _codes_of_extreme(found[0], search, of_nothing=0)
+def _keep_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+    return _codes_of_extreme(results[0], search, of_nothing=0)
 
 
 def _descent(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the scale of each block, searched code by code without weights of columns; with weights also
     their sum: Q3_K.
     """
@@ -398,17 +398,17 @@ def _descent(
     return (scale.masked_fill(extreme.abs() < _NOTHING, 0),)
 
 
-def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+def _keep_descent(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
     if weighted:
-        scale, total = found
+        scale, total = results
         run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
         # In a run of zeros, every code is the smallest: inverse and scale are 0.
         nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
         codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
         codes = codes.masked_fill_(nothing, search.code_min)
-        return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
+        return _Stored(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # A block of zeros has bytes of 0, which the engine reads as the smallest code.
-    return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
+    return _codes_of_extreme(results[0], search, of_nothing=search.code_min)
 
 
 def _best_scale(
@@ -420,11 +420,11 @@ def _best_scale(
     extreme = steps.extreme(x)
     weighted = steps.kept(weight * x)
 
-    def sums(inverse: torch.Tensor) -> _Found:
+    def sums(inverse: torch.Tensor) -> _Results:
         codes = _nearest(inverse * x).clamp_(-top, top - 1).to(torch.float32)
         return steps.sums(weighted * codes, weight * codes * codes)
 
-    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+    def attempt(number: Any, *before: torch.Tensor) -> _Results:
         inverse, scale, best = before
         own = _over(number, extreme)
         products, squares = sums(own)
@@ -480,7 +480,7 @@ def _descended(
     return codes, torch.where(squares > 0, products / squares, 0)
 
 
-def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Kept:
+def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Stored:
     """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
     all have the code `of_nothing`.
     """
@@ -490,7 +490,7 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
     codes = (
         _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, of_nothing)
     )
-    return _Kept(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
+    return _Stored(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
 
 
 # ---- where columns have weights alone -----------------------------------------------------------
@@ -498,20 +498,20 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
 
 def _weighted_signed(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the scale of each block, and the inverse that its codes are computed with: Q4_0 and Q5_0."""
     assert of_columns is not None
     return _best_scale(steps, x, _weighted(steps, x, of_columns, search), -fmt.code_min)
 
 
-def _keep_weighted_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
-    scale, inverse = found
-    return _Kept(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
+def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+    scale, inverse = results
+    return _Stored(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
 
 
 def _weighted_minimum(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the scale and minus the smallest value of each block, and the inverse and the smallest value
     that its codes are computed with: Q4_1 and Q5_1.
     """
@@ -520,10 +520,10 @@ def _weighted_minimum(
     return _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
 
 
-def _keep_weighted_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
-    scale, minimum, inverse, lowest = found
+def _keep_weighted_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+    scale, minimum, inverse, lowest = results
     ones = torch.ones_like(scale)
-    return _Kept(ones, _half(scale), ones, _half(minimum), scale, inverse, lowest)
+    return _Stored(ones, _half(scale), ones, _half(minimum), scale, inverse, lowest)
 
 
 # ---- a list of values ---------------------------------------------------------------------------
@@ -531,7 +531,7 @@ def _keep_weighted_minimum(found: _Found, search: ScaleSearch, weighted: bool) -
 
 def _codebook(
     steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Found:
+) -> _Results:
     """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
     weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
     extreme = steps.extreme(x)
@@ -539,14 +539,14 @@ def _codebook(
     first, last = (2 * fmt.value_min, 2 * fmt.value_max)
     nothing = extreme.abs() < _NOTHING
 
-    def sums(inverse: torch.Tensor) -> _Found:
+    def sums(inverse: torch.Tensor) -> _Results:
         # Doubling is exact.
         halves = torch.floor(x * inverse.masked_fill(nothing, 0) * 2).clamp_(first, last).sub_(first)
         values = table[halves.to(torch.int64)]
         weighted = weight * values
         return steps.sums(weighted * x, weighted * values)
 
-    def attempt(number: Any, *before: torch.Tensor) -> _Found:
+    def attempt(number: Any, *before: torch.Tensor) -> _Results:
         scale, best = before
         products, squares = sums(_over(number, extreme))
         better = (squares > 0) & (products * products > best * squares)
@@ -561,14 +561,14 @@ def _codebook(
     return (scale.masked_fill(nothing, 0),)
 
 
-def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
-    (scale,) = found
+def _keep_codebook(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+    (scale,) = results
     if search.run == 1:
-        return _Kept(torch.ones_like(scale), _half(scale), exact=scale)
+        return _Stored(torch.ones_like(scale), _half(scale), exact=scale)
     unit = BY_TORCH.extreme(scale) / search.code_min
     inverse = torch.where(unit == 0, 0, _over(1, unit))
     codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
-    return _Kept(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
+    return _Stored(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
 
 
 @functools.cache
@@ -586,9 +586,9 @@ class _Method:
     """A method of searching blocks."""
 
     #: Searches each block of some runs by itself, from steps, values, and weights of columns or none.
-    find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
+    find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Results]
     #: Encodes the result for storage; the last argument is whether columns have weights.
-    keep: Callable[[_Found, ScaleSearch, bool], _Kept]
+    keep: Callable[[_Results, ScaleSearch, bool], _Stored]
     #: Number of blocks that are searched at a time.
     at_once: int = _AT_ONCE
 

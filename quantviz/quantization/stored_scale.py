@@ -8,12 +8,12 @@ import math
 import torch
 
 from quantviz.quantization.grids import nearest
-from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, cast, number_code, silent
 from quantviz.schemes.arithmetic import HALVES, STORED_AS
 from quantviz.schemes.conventions import Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import dtype_name, torch_dtype
+from quantviz.tensors.conversion import torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -25,7 +25,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     """
     convention = scheme.arithmetic
     spec = convention.scale
-    kept = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
+    dtype = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
     last_digit = _last_digit(scheme)
     # The stored scale belongs to the whole number, the given one to its last digit.
     whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
@@ -40,21 +40,14 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
         *((exact,) if spec.codes_from == "exact" else ()),
         *_scale_format(scheme),
         *_code_floor(convention),
-        Operation(
-            "keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True
-        ),
+        cast("keep_scale", "scale", dtype),
         *(_zero_point_format(convention) if scheme.shifted else ()),
         *((_KEEP_ZERO_POINT,) if scheme.shifted and convention.scale_math in HALVES else ()),
     )
 
 
 #: The stored zero point is float32: half precision is only that of the steps.
-_KEEP_ZERO_POINT = Operation(
-    "keep_zero_point",
-    "zero_point = float32(zero_point)",
-    lambda v: v["zero_point"].to(torch.float32),
-    silent=True,
-)
+_KEEP_ZERO_POINT = cast("keep_zero_point", "zero_point", torch.float32)
 
 
 def given_operations(scheme: Scheme) -> Operations:
@@ -143,14 +136,12 @@ def _code_floor(convention: Convention) -> Operations:
     if not floor:
         return ()
     line = f"code_scale = where(scale < {floor!r}, {instead!r}, scale)"
-    lifted = Operation(
-        "code_floor", line, lambda v: torch.where(v["scale"] < floor, instead, v["scale"]), silent=True
-    )
+    lifted = silent("code_floor", line, lambda v: torch.where(v["scale"] < floor, instead, v["scale"]))
     if not convention.tail_divides:
         return (lifted,)
     line = "scale = where(short, code_scale, scale)"
-    return lifted, Operation(
-        "short_scale", line, lambda v: torch.where(v["short"] != 0, v["code_scale"], v["scale"]), silent=True
+    return lifted, silent(
+        "short_scale", line, lambda v: torch.where(v["short"] != 0, v["code_scale"], v["scale"])
     )
 
 
@@ -266,11 +257,10 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
     return (
         first,
         Operation("scale_in_global", line, lambda v: v["absmax"] / (high * v["global_scale"])),
-        Operation(
+        silent(
             "scale_of_zeros",
             "scale_code = where(scale_code == 0, 1, scale_code)",
             lambda v: torch.where(v["scale_code"] == 0, 1, v["scale_code"]),
-            True,
         ),
         _rounded_scale(fmt, floor, "scale_code", "scale_code"),
         last,
@@ -317,12 +307,7 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
             lambda v: v["global_inverse"] * v["scale"].to(_wider(v["global_inverse"], v["scale"])),
         ),
         _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
-        Operation(
-            "scale_floor",
-            line,
-            lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"]),
-            silent=True,
-        ),
+        silent("scale_floor", line, lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"])),
         Operation(
             "scale_two_levels",
             "scale = scale_code / global_inverse",
@@ -332,11 +317,10 @@ def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> O
 
 
 #: The inverse of the global scale is float32, and so are later results.
-_INVERSE_OF_ZEROS = Operation(
+_INVERSE_OF_ZEROS = silent(
     "global_inverse_of_zeros",
     "global_inverse = where(isinf(global_inverse), 1, global_inverse)",
     lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]).to(torch.float32),
-    silent=True,
 )
 
 
@@ -346,11 +330,9 @@ def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
     """
     words = number_code(reach)
     return (
-        *(_in_single(name) for name in ("tensor_absmax", "scale")),
+        *(cast("in_single", name, torch.float32) for name in ("tensor_absmax", "scale")),
         Operation(
-            "global_scale",
-            f"global_scale = tensor_absmax / {words}",
-            lambda v: v["tensor_absmax"] / reach,
+            "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
         ),
         Operation(
             "global_inverse",
@@ -370,12 +352,6 @@ def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
             "scale = global_scale * scale_code",
             lambda v: v["global_scale"] * v["scale_code"],
         ),
-    )
-
-
-def _in_single(name: str) -> Operation:
-    return Operation(
-        "in_single", f"{name} = float32({name})", lambda v: v[name].to(torch.float32), silent=True
     )
 
 

@@ -9,10 +9,18 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from quantviz.quantization.grids import GRIDS, dithered, nearest
-from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
+from quantviz.quantization.operations import (
+    SCHEMES_KEPT,
+    NamedTensors,
+    Operation,
+    Operations,
+    cast,
+    number_code,
+    silent,
+)
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.conversion import dtype_name, torch_dtype
+from quantviz.tensors.conversion import torch_dtype
 
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
@@ -49,13 +57,8 @@ def _casts(scheme: Scheme, divisor: str) -> Operations:
     """Return the operations that bring x and its divisor into the dtype of the division."""
     apply = torch_dtype(scheme.arithmetic.apply_dtype)
     # Cast before dividing: a float64 scale would promote the division and change codes.
-    scale = Operation(
-        "apply_scale",
-        f"{divisor} = {dtype_name(apply)}({divisor})",
-        lambda v: v[divisor].to(apply),
-        silent=True,
-    )
-    x = Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True)
+    scale = cast("apply_scale", divisor, apply)
+    x = cast("apply_x", "x", apply)
     return (
         *(_NAN_TO_ZERO if scheme.nonfinite == "clip" else ()),
         scale,
@@ -131,11 +134,8 @@ def _scaling(scheme: Scheme, order: str, divisor: str, source: str) -> Operation
         scaled = Operation(key, f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
     else:
         scaled = Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
-    of_zero = Operation(
-        "quotient_zero",
-        f"y = where({divisor} == 0, 0, y)",
-        lambda v: torch.where(v[divisor] == 0, 0, v["y"]),
-        silent=True,
+    of_zero = silent(
+        "quotient_zero", f"y = where({divisor} == 0, 0, y)", lambda v: torch.where(v[divisor] == 0, 0, v["y"])
     )
     return (
         *_inverses(scheme, order, divisor),
@@ -166,7 +166,7 @@ def _by_levels(scheme: Scheme) -> Operations:
 
 def _times_global_inverse(apply: torch.dtype) -> Operations:
     """Return the operations that multiply y by the inverse of the tensor's scale, in float32."""
-    single = Operation("in_single", "y = float32(y)", lambda v: v["y"].to(torch.float32), silent=True)
+    single = cast("in_single", "y", torch.float32)
     line = "y = y * global_inverse"
     multiplied = Operation("multiply_global", line, lambda v: v["y"] * v["global_inverse"])
     return (multiplied,) if apply == torch.float32 else (single, multiplied)
@@ -199,10 +199,10 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
     """
     convention = scheme.arithmetic
     name = _name_of_value(scheme)
-    found: Operations = ()
+    operations: Operations = ()
     if convention.zero_domain == "value_middle":
         half = (scheme.code_max + scheme.code_min + 1) / 2
-        found = (
+        operations = (
             Operation(
                 "value_of_zero",
                 f"lo = zero_point - scale * {half!r}",
@@ -210,8 +210,8 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
             ),
         )
     if not subtracted:
-        return found
-    return *found, Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply))
+        return operations
+    return *operations, Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name].to(apply))
 
 
 def _name_of_value(scheme: Scheme) -> str:
@@ -236,9 +236,9 @@ def _sign_of_zero(scheme: Scheme) -> Operations:
     if scheme.number_format.kind != "float" or rule in ("keep", "never"):
         return ()
     if rule == "not_of_zero":
-        return (Operation("signed_zero", "y = y + 0", lambda v: v["y"] + 0.0, silent=True),)
+        return (silent("signed_zero", "y = y + 0", lambda v: v["y"] + 0.0),)
     line = "y = where(y == 0, -0.0, y)"
-    return (Operation("signed_zero", line, lambda v: torch.where(v["y"] == 0, -0.0, v["y"]), silent=True),)
+    return (silent("signed_zero", line, lambda v: torch.where(v["y"] == 0, -0.0, v["y"])),)
 
 
 def _rounding(scheme: Scheme) -> Operations:
@@ -288,7 +288,7 @@ def _lattice(count: int) -> Operations:
         return (place * 2) / (count - 1) - 1
 
     return (
-        Operation("lattice_ends", "y = clamp(y, -1, 1)", lambda v: v["y"].clamp(-1, 1), silent=True),
+        silent("lattice_ends", "y = clamp(y, -1, 1)", lambda v: v["y"].clamp(-1, 1)),
         Operation(
             "lattice", f"y = trunc(fma((y + 1) * 0.5, {count - 1}, 0.5)) * 2 / {count - 1} - 1", on_lattice
         ),
@@ -297,9 +297,7 @@ def _lattice(count: int) -> Operations:
 
 #: Replaces NaN in the input by 0 where ±Inf saturates.
 _NAN_TO_ZERO: Operations = (
-    Operation(
-        "clip_nan", "x = where(isnan(x), 0, x)", lambda v: torch.where(torch.isnan(v["x"]), 0, v["x"]), True
-    ),
+    silent("clip_nan", "x = where(isnan(x), 0, x)", lambda v: torch.where(torch.isnan(v["x"]), 0, v["x"])),
 )
 
 
@@ -316,23 +314,18 @@ def _limits(scheme: Scheme) -> Operations:
         operations += (_overflow(fmt, convention.overflow),)
         if scheme.nonfinite == "clip":
             operations += (
-                Operation(
+                silent(
                     "clip_infinity",
                     f"q = where(isinf(x), {clamp}, q)",
                     lambda v: torch.where(torch.isinf(v["x"]), v["y"].clamp(low, high), v["q"]),
-                    silent=True,
                 ),
             )
     if not fmt.has_nan:
         code = _value_of_nan(scheme)
         line = f"q = where(isnan(q), {number_code(code)}, q)"
-        operations += (
-            Operation(
-                "nan_code", line, lambda v: torch.where(torch.isnan(v["q"]), code, v["q"]), silent=True
-            ),
-        )
+        operations += (silent("nan_code", line, lambda v: torch.where(torch.isnan(v["q"]), code, v["q"])),)
     if fmt.kind == "float" and convention.negative_zero == "never":
-        operations += (Operation("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0, silent=True),)
+        operations += (silent("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0),)
     return operations
 
 
@@ -360,7 +353,7 @@ def _ends_in_single(scheme: Scheme) -> Operations:
         torch.tensor(end, dtype=apply).item() == end for end in ends
     ):
         return ()
-    return (Operation("clamp_dtype", "y = float32(y)", lambda v: v["y"].to(torch.float32), silent=True),)
+    return (cast("clamp_dtype", "y", torch.float32),)
 
 
 #: The first whole number beyond int64.
@@ -378,19 +371,17 @@ def _cast(scheme: Scheme) -> Operations:
     end = number_code(_INT64_END)
     if scheme.nonfinite == "clip":
         return (
-            Operation(
+            silent(
                 "cast_int64",
                 f"y = where((abs(y) < {end}) | isinf(x), y, -{end})",
                 lambda v: torch.where((v["y"].abs() < _INT64_END) | torch.isinf(v["x"]), v["y"], -_INT64_END),
-                silent=True,
             ),
         )
     return (
-        Operation(
+        silent(
             "cast_int64",
             f"y = where(abs(y) < {end}, y, -{end})",
             lambda v: torch.where(v["y"].abs() < _INT64_END, v["y"], -_INT64_END),
-            silent=True,
         ),
     )
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import NamedTensors, Operation, Operations
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, silent
 from quantviz.quantization.scale_rules import zero_point_is_dropped
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.conventions import Convention
@@ -36,7 +36,7 @@ def _value_limit(scheme: Scheme) -> Operations:
         most = torch.full_like(v["scale"], limit) / steps
         return torch.where(v["scale"] > most, most, v["scale"])
 
-    return (Operation("value_limit", line, limited, silent=True),)
+    return (silent("value_limit", line, limited),)
 
 
 def _after_zero_point(scheme: Scheme) -> Operations:
@@ -44,21 +44,14 @@ def _after_zero_point(scheme: Scheme) -> Operations:
     if zero_point_is_dropped(scheme):
         line = "zero_point = where(too_small, 0, zero_point)"
         return (
-            Operation(
-                "zero_point_of_zeros",
-                line,
-                lambda v: torch.where(v["too_small"] != 0, 0, v["zero_point"]),
-                silent=True,
+            silent(
+                "zero_point_of_zeros", line, lambda v: torch.where(v["too_small"] != 0, 0, v["zero_point"])
             ),
         )
     if spec.floor_rule != "replace_zero":
         return ()
     line = f"scale = where(scale == 0, {spec.floor!r}, scale)"
-    return (
-        Operation(
-            "scale_floor", line, lambda v: torch.where(v["scale"] == 0, spec.floor, v["scale"]), silent=True
-        ),
-    )
+    return (silent("scale_floor", line, lambda v: torch.where(v["scale"] == 0, spec.floor, v["scale"])),)
 
 
 def _zero_point(scheme: Scheme) -> Operations:
@@ -90,11 +83,10 @@ def _zero_point(scheme: Scheme) -> Operations:
             ),
         )
     # 0 / 0, of a block whose scale is 0: a cast to integer makes 0 of it.
-    whole = Operation(
+    whole = silent(
         "nan_to_zero",
         "zero_point = where(isnan(zero_point), 0, zero_point)",
         lambda v: v["zero_point"].nan_to_num(0, math.inf, -math.inf),
-        True,
     )
     two_sided = Operation(
         "zero_point_two_sided",
@@ -201,11 +193,8 @@ def _zero_point_of_zero_scale(convention: Convention, low: int, high: int) -> Op
     code = low if rule == "smallest" else high
     line = f"zero_point = where(scale == 0, {code}, zero_point)"
     return (
-        Operation(
-            "zero_point_of_zero_scale",
-            line,
-            lambda v: torch.where(v["scale"] == 0, code, v["zero_point"]),
-            silent=True,
+        silent(
+            "zero_point_of_zero_scale", line, lambda v: torch.where(v["scale"] == 0, code, v["zero_point"])
         ),
     )
 
@@ -214,10 +203,9 @@ def _zero_point_clamp(convention: Convention, low: int, high: int) -> Operations
     if not convention.zero_point_clamp:
         return ()
     return (
-        Operation(
+        silent(
             "zero_point_clamp",
             f"zero_point = clamp(zero_point, {low}, {high})",
             lambda v: v["zero_point"].clamp(low, high),
-            silent=True,
         ),
     )

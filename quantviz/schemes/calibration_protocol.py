@@ -142,7 +142,7 @@ class Trial(Protocol):
     """
 
     def __call__(
-        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+        self, ranges: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
     ) -> torch.Tensor: ...
 
 

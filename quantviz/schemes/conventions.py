@@ -46,17 +46,17 @@ class Convention(Arithmetic):
             for name in tuple(changes)
             if name.startswith("scale.")
         }
-        known = {name for name in FIELDS if not name.startswith("scale.")}
+        fields = {name for name in FIELDS if not name.startswith("scale.")}
         for name in changes:
-            if name not in known:
+            if name not in fields:
                 raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
-        spec_known = {name.removeprefix("scale.") for name in FIELDS if name.startswith("scale.")}
+        spec_fields = {name.removeprefix("scale.") for name in FIELDS if name.startswith("scale.")}
         for name in nested:
-            if name not in spec_known:
+            if name not in spec_fields:
                 raise QuantVizError(
                     "convention_unknown_field",
                     field=f"scale.{name}",
-                    known=", ".join(f"scale.{n}" for n in sorted(spec_known)),
+                    known=", ".join(f"scale.{n}" for n in sorted(spec_fields)),
                 )
         new = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
         if nested:
@@ -208,11 +208,11 @@ class Convention(Arithmetic):
         if not self._is_sound:
             for problem in self._unfit():  # a tensor in place of a number cannot be compared
                 raise problem
-        known = find_convention(self.id)
-        if self == known:
+        registered = find_convention(self.id)
+        if self == registered:
             return self.id
-        own = self.differences(known)
-        ordered = sorted(own, key=lambda name: name.startswith("scale."))
+        changed = self.differences(registered)
+        ordered = sorted(changed, key=lambda name: name.startswith("scale."))
         parts = ",".join(f"{name}={text_form.write_value(self.get(name))}" for name in ordered)
         return f"{self.id}({parts})" if parts else self.id
 
@@ -239,13 +239,13 @@ class Convention(Arithmetic):
         if opened and not rest.endswith(")"):
             raise QuantVizError("text_form_unreadable", got=form)
         raw = text_form.raw_fields(rest.removesuffix(")"), form)
-        known = find_convention(head, format_id)
-        own = {key: value for key, value in raw.items() if not key.startswith("scale.")}
+        registered = find_convention(head, format_id)
+        top_level = {key: value for key, value in raw.items() if not key.startswith("scale.")}
         nested = {key.removeprefix("scale."): value for key, value in raw.items() if key.startswith("scale.")}
-        changes = text_form.read_fields(cls, own, form) | {
+        changes = text_form.read_fields(cls, top_level, form) | {
             f"scale.{k}": v for k, v in text_form.read_fields(ScaleSpec, nested, form).items()
         }
-        return known.replace(**changes) if changes else known
+        return registered.replace(**changes) if changes else registered
 
 
 def _field_of(convention: Convention, name: str) -> object:
@@ -287,10 +287,10 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 def _in_effect(convention: Convention, format_id: str) -> Convention:
     dtype = convention.input_dtype
     usual = CONVENTIONS.get(convention.id, convention)
-    found = convention.half_input_of(dtype, format_id)
+    half_input = convention.half_input_of(dtype, format_id)
     changes = {
         name: dtype if value == "input" else value
-        for name, value in (found.changes if found else ())
+        for name, value in (half_input.changes if half_input else ())
         if convention.get(name) == usual.get(name)
     }
     return dataclasses.replace(convention, input_dtype="own", half_input=()).replace(**changes)

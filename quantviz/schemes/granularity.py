@@ -419,17 +419,17 @@ def nearest_granularity(
             getattr(each, "strided", False),
         )
 
-    found = None
+    closest = None
     problems = []
     for each in among:
         problem = next(iter(each.shape_problems(shape, tail)), None)
         if problem:
             problems.append(problem)
-        elif found is None or distance(each) < distance(found):
-            found = each
-    if found is None:
+        elif closest is None or distance(each) < distance(closest):
+            closest = each
+    if closest is None:
         raise problems[0] if problems else QuantVizError("block_needs_two_axes", shape=shape)
-    return found
+    return closest
 
 
 #: Every granularity by id.

@@ -99,8 +99,8 @@ def _is_reached(scheme: Scheme, level: float, above: float, reach: float) -> boo
 def _on_lattice(levels: tuple[float, ...], count: int) -> int:
     """Return the number of levels that are nearest to one of `count` points, evenly spread from -1 to 1."""
     middles = [(low + high) / 2 for low, high in itertools.pairwise(levels)]
-    found = 0
+    nearest = 0
     for low, high in zip((-1.0, *middles), (*middles, 1.0), strict=True):
         first = math.ceil((low + 1) / 2 * (count - 1))
-        found += -1 + 2 * first / (count - 1) <= high
-    return found
+        nearest += -1 + 2 * first / (count - 1) <= high
+    return nearest

@@ -120,10 +120,10 @@ def named_outputs(named: Named) -> Mapping[str, Orientation]:
         given = {}
     else:
         given = {"*": named}
-    found = {}
+    orientations = {}
     for pattern, axes in given.items():
         each = axes if isinstance(axes, tuple) else (axes,)
         if not each or not all(type(axis) is int and 0 <= axis < _MOST_AXES for axis in each):
             raise QuantVizError("checkpoint.outputs_axis", got=axes, pattern=pattern)
-        found[pattern] = Orientation(each, "user")
-    return found
+        orientations[pattern] = Orientation(each, "user")
+    return orientations

@@ -112,8 +112,8 @@ class Scheme:
         """
         if dtype not in HALVES or self.chosen.input_dtype != "own":
             return self
-        found = self.chosen.half_input_of(dtype, self.format)
-        if found is None or not found.changes:
+        half_input = self.chosen.half_input_of(dtype, self.format)
+        if half_input is None or not half_input.changes:
             return self
         return self.replace(convention=self.chosen.replace(input_dtype=dtype))
 

@@ -25,7 +25,6 @@ from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results.store import Results, default_results
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan.process import ScanProcess
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
@@ -302,7 +301,7 @@ def test_without_a_folder_there_is_an_example_whose_tensors_the_lab_opens(scanne
 
 def test_a_square_leads_to_its_tensor_in_the_lab_by_a_link_that_a_cold_server_opens(scanned):
     from quantviz.checkpoints.model_map import read_model
-    from quantviz.ui.checkpoints.going import source_of
+    from quantviz.ui.checkpoints.table import source_of
 
     name = "model.layers.0.down.weight"
     tensor = read_model([(name, (8, 128), "F32", str(scanned.resolve() / FILE))], [], RECIPES).tensors[0]
@@ -367,7 +366,7 @@ def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does
     budget = at.slider(key="checkpoints_budget").value
     with Results() as results:
         number = next(scan.id for scan in results.scans() if scan.selection.engine == "vllm")
-        found = table(results, number)
+        found = results.table(number)
     kept = [name for name in dict.fromkeys(found["tensor"]) if name == "norm.weight"]
     asked = {"bits_per_weight": budget, "excluded": kept, "fused": "engine"}
     written = qv.allocate(found, files_of="vllm", **asked)

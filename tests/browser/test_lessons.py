@@ -615,6 +615,15 @@ def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     assert float(lower.get_attribute("aria-valuenow")) <= began
 
 
+def a_title_has_its_lines_in_large_letters(page):
+    """Beside the way to the list it had one word a line."""
+    root = "document.documentElement.style.fontSize"
+    page.evaluate(f"{root} = '30px'")
+    title = page.locator("h1.qv-place").bounding_box()
+    page.evaluate(f"{root} = ''")
+    assert title["width"] > 250
+
+
 def a_term_is_explained_where_it_is_touched(page, shot):
     page.locator(".st-key-lesson_words .qv-term").first.tap()
     meaning = page.locator(".st-key-lesson_words .qv-meaning").first
@@ -863,6 +872,7 @@ def test_steps_on_a_phone(new_page, url, shot):
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
     a_term_is_explained_where_it_is_touched(page, shot)
+    a_title_has_its_lines_in_large_letters(page)
 
 
 def test_the_lessons_of_a_phone_in_their_list(new_page, url, shot):

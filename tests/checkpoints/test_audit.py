@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 import quantviz as qv
 from quantviz.checkpoints.audit import auditing, originals, pair_audit
-from quantviz.checkpoints.model import stamps
 from quantviz.checkpoints.model.gguf_names import OtherNames, gguf_names
+from quantviz.checkpoints.results import store
 from quantviz.checkpoints.scan import scanning
 from quantviz.cli import quantviz
 from quantviz.streaming import kernel_access, limits
@@ -623,7 +623,7 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
         return pair_audit.audited(pair, *models, **named)
 
     monkeypatch.setattr(auditing, "audited", noted)
-    monkeypatch.setattr(stamps, "_TICK_NS", 0)
+    monkeypatch.setattr(store, "_TICK_NS", 0)
     results, every = tmp_path / "results.sqlite", sorted(layouts.llama())
 
     def stopped(done, count):

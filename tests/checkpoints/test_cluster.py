@@ -12,11 +12,10 @@ import torch
 import quantviz as qv
 from quantviz.checkpoints.audit import tasks as audit_tasks
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan import cluster, planning, reading, tasks
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.checkpoints.scan.recipes import recipes_named
-from quantviz.checkpoints.scan.scanning import run_scan, scan
+from quantviz.checkpoints.scan.scanning import Execution, run_scan, scan
 from quantviz.checkpoints.scan.tasks import measure_task
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
@@ -84,10 +83,12 @@ def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monke
             if len(reports) == 2:
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
 
-        number = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address, report=report)
-        found = table(results, number)
+        number = run_scan(
+            results, file, RECIPES, Execution(scheduler=workers.scheduler_address), report=report
+        )
+        found = results.table(number)
         # A second scan gives nothing out: all is known.
-        again = run_scan(results, file, RECIPES, scheduler=workers.scheduler_address)
+        again = run_scan(results, file, RECIPES, Execution(scheduler=workers.scheduler_address))
         assert (results.scan(again).state, results.scan(again).progress.measured) == ("done", 0)
     assert reports[1] < 16 == reports[-1]  # the worker was killed before all was done
     assert found.to_csv().encode() == local.to_csv().encode()

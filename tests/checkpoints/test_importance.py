@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 import quantviz as qv
-from quantviz.checkpoints.results.bounds import IMPORTANCE_BYTES
+from quantviz.checkpoints.results.typed_values import IMPORTANCE_BYTES
 from quantviz.checkpoints.scan import reading, tasks
 from quantviz.checkpoints.scan.importance import by_tensor, importances
 from quantviz.cli import quantviz

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan import cluster, reading, scanning, tasks
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.checkpoints.scan.planning import plan
@@ -125,7 +124,7 @@ def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch
             assert len(results.known(wanted.content[0])) == stored
             assert run_scan(results, file, recipes) == number
             assert results.scan(number).progress.measured == 2 - stored
-            assert table(results, number).equals(wanted)
+            assert results.table(number).equals(wanted)
 
     measured = tasks.measure_part
 

@@ -11,10 +11,9 @@ import safetensors.torch
 import torch
 
 from quantviz.checkpoints.scan import reading
-from quantviz.checkpoints.scan.held_memory import HeldMemory
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
-from quantviz.checkpoints.scan.reading import Reader
+from quantviz.checkpoints.scan.reading import HeldMemory, Reader
 from quantviz.schemes.recipes import RECIPES
 
 

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 
 import quantviz as qv
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.results.table import COLUMNS, table
+from quantviz.checkpoints.results.table import COLUMNS
 from quantviz.checkpoints.scan import scanning
-from quantviz.checkpoints.scan.scanning import run_scan
+from quantviz.checkpoints.scan.scanning import Execution, run_scan
 from quantviz.cli import quantviz
 from tests.helpers.sharded import write_model
 
@@ -154,7 +154,7 @@ def test_nothing_is_measured_twice(file, results, tmp_path, monkeypatch):
     monkeypatch.setattr(scanning, "Reader", None)
     assert measured(results, other) == 0
     with pytest.raises(TypeError):
-        measured(results, other, verify=True)
+        measured(results, other, execution=Execution(verify=True))
 
 
 def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measured(
@@ -255,7 +255,7 @@ def test_killed_at_any_moment_it_goes_on_and_loses_nothing(tmp_path, results):
 import os, signal
 from quantviz.checkpoints.scan import scanning
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.scan.scanning import run_scan
+from quantviz.checkpoints.scan.scanning import Execution, run_scan
 asked = []
 def cancelled():
     asked.append(1)
@@ -275,7 +275,7 @@ with Results({str(results)!r}) as opened:
         assert run_scan(opened, tmp_path / "model.safetensors", RECIPES) == scan.id
         again = opened.scan(scan.id)
         assert (again.state, again.progress.measured) == ("done", 12 - stored)
-        after = table(opened, scan.id)
+        after = opened.table(scan.id)
     assert after.equals(qv.scan(tmp_path / "model.safetensors", RECIPES, results=tmp_path / "whole.sqlite"))
 
 

@@ -13,7 +13,7 @@ import quantviz as qv
 from quantviz import cli
 from quantviz.checkpoints.results.stored_rows import Progress
 from quantviz.cli import figure, output, quantviz, scan, serve
-from quantviz.cli.progress_line import ProgressLine
+from quantviz.cli.reporting import ProgressLine
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import read_link
 from quantviz.text import text

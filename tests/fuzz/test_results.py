@@ -14,11 +14,11 @@ import quantviz as qv
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.results import result_file
-from quantviz.checkpoints.results.bounds import RESULT_SCANS, RESULT_VALUE_BYTES
 from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.results.stored_rows import MEASURED_COLUMNS, SCAN_COLUMNS, STATUSES, TENSOR_COLUMNS
-from quantviz.checkpoints.results.table import COLUMNS, columns
+from quantviz.checkpoints.results.table import COLUMNS
 from quantviz.checkpoints.results.table_files import read_table
+from quantviz.checkpoints.results.typed_values import RESULT_SCANS, RESULT_VALUE_BYTES
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.text import languages
 from tests.fuzz.results_files import NAMES, RECIPES, write_results
@@ -115,7 +115,7 @@ def looked(file):
                     [name for name, _ in scan.recipes],
                 )
                 assert all(tensor.status(RECIPES[0]) in (*STATUSES, "waiting") for tensor in model.tensors)
-                table = columns(results, scan.id)
+                table = results.columns(scan.id)
                 assert tuple(table) == COLUMNS
                 if rows[scan.id]:
                     assert "<html" in qv.report(rows[scan.id])

@@ -18,9 +18,9 @@ from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.offers import Rows
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.results import table_files
-from quantviz.checkpoints.results.bounds import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
 from quantviz.checkpoints.results.table_files import read_table
 from quantviz.checkpoints.results.typed_tables import PARSERS
+from quantviz.checkpoints.results.typed_values import NUMBER_DIGITS, TABLE_COLUMNS, TEXT_CHARACTERS
 from quantviz.cli.output import Output, write
 from quantviz.text import languages
 from tests.helpers.damage import damaged

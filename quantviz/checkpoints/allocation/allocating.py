@@ -1,4 +1,18 @@
-"""A recipe for each tensor within a budget of bits: the smallest weight error at this size."""
+"""A recipe for each tensor within a budget of bits: the smallest weight error at this size.
+
+>>> table = {"tensor": ["a", "a", "b", "b"], "recipe": ["int4", "int8", "int4", "int8"],
+...          "bits": [400, 800, 40, 80], "cost": [0.01, 0.0001, 0.09, 0.0002]}
+>>> found = allocate(table, budget_bits=900)
+>>> dict(found.choice), found.bits, found.cost
+({'a': 'int8', 'b': 'int8'}, 880, 0.00030000000000000003)
+>>> allocate(table, budget_bits=500).choice["b"]
+'int8'
+>>> allocate(table, budget_bits=439)
+Traceback (most recent call last):
+...
+quantviz.errors.QuantVizError: The budget is below the least possible: got 439 bits; the choices with
+the fewest bits take 440. Give at least that, or add recipes of fewer bits.
+"""
 
 from __future__ import annotations
 
@@ -182,18 +196,16 @@ def allocate(
 ) -> Allocation:
     """Return the recipe for each tensor with the smallest weight error within a budget of bits.
 
-    Of up to 64 groups of tensors the problem is solved exactly, see `allocation/knapsack.py`; of more, and
-    where that would take too long, `gap` bounds the cost above the optimum that is not ruled out. The budget
-    is never exceeded.
+    Of up to 64 groups of tensors the problem is solved exactly; of more, and where that would take too long,
+    `gap` bounds the cost above the optimum that is not ruled out. The budget is never exceeded.
 
     Give one budget: `budget_bits` for the chosen recipes, in the unit of the column `bits`; `bits_per_weight`
     or `gigabytes` for the whole model, from which the tensors that stay as they are stored take theirs.
 
     Args:
-        table: The result of `qv.scan`: columns `tensor, recipe, status, shape, dtype, content, bits, mse,
-            sqnr_db, …`; rows whose status is not "ok" are no choices. Or any `pandas.DataFrame` or columns by
-            name with `tensor, recipe, bits, cost`. Bits are of the whole tensor, in whole numbers.
-            Without a column `cost` it is 10^(−sqnr_db / 10), the relative squared error.
+        table: The result of `qv.scan`, of which rows whose status is not "ok" are no choices. Or any
+            `pandas.DataFrame` or columns by name with `tensor, recipe, bits, cost`. Bits are of the whole
+            tensor. Without a column `cost` it is 10^(−sqnr_db / 10), the relative squared error.
         budget_bits: The most bits of all chosen recipes together.
         bits_per_weight: The most bits a weight, such as 4.25; needs the column `shape`.
         gigabytes: The most in units of 10⁹ bytes.
@@ -211,26 +223,11 @@ def allocate(
             `tensor, alpha`, or of llama.cpp's importance matrix. Tensors that are not in it have weight 1.
             Costs are multiplied by it.
         among: The recipes to choose among; by default all of the table.
-        files_of: The engine whose tool's files are counted, such as "vllm": scales in the dtype that it
-            stores them in, and the header, as far as that follows from the tensors. By default bits are the
-            recipes' own.
+        files_of: The engine whose tool's files are counted, such as "vllm", with the dtype of its scales and
+            the header. By default bits are the recipes' own.
 
     Raises:
-        QuantVizError: The budget is below the least possible, which is in the message; or the table or an
-            argument cannot be used.
-
-    >>> table = {"tensor": ["a", "a", "b", "b"], "recipe": ["int4", "int8", "int4", "int8"],
-    ...          "bits": [400, 800, 40, 80], "cost": [0.01, 0.0001, 0.09, 0.0002]}
-    >>> found = allocate(table, budget_bits=900)
-    >>> dict(found.choice), found.bits, found.cost
-    ({'a': 'int8', 'b': 'int8'}, 880, 0.00030000000000000003)
-    >>> allocate(table, budget_bits=500).choice["b"]
-    'int8'
-    >>> allocate(table, budget_bits=439)
-    Traceback (most recent call last):
-    ...
-    quantviz.errors.QuantVizError: The budget is below the least possible: got 439 bits; the choices with
-    the fewest bits take 440. Give at least that, or add recipes of fewer bits.
+        QuantVizError: The budget is below the least, which it names; or the table or an argument is unusable.
     """
     choices = choices_of(
         table,
@@ -242,7 +239,7 @@ def allocate(
         among=among,
         files_of=files_of,
     )
-    return allocated(choices, _budget(choices, budget_bits, bits_per_weight, gigabytes))
+    return allocated(choices, budget_of(choices, budget_bits, bits_per_weight, gigabytes))
 
 
 def allocated(choices: Choices, budget_bits: int) -> Allocation:
@@ -273,11 +270,14 @@ def total(costs: Array) -> float:
     return math.inf if np.isinf(costs).any() else math.fsum(costs.tolist())
 
 
-def _budget(
-    choices: Choices, bits: int | None, bits_per_weight: float | None, gigabytes: float | None
+def budget_of(
+    choices: Choices,
+    budget_bits: int | None = None,
+    bits_per_weight: float | None = None,
+    gigabytes: float | None = None,
 ) -> int:
-    """Return the budget for the chosen recipes, in bits."""
-    given = {"budget_bits": bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
+    """Return the bits for the chosen recipes; one of the others is given, as to `allocate`."""
+    given = {"budget_bits": budget_bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) != 1:
         raise QuantVizError("allocate.one_budget", got=", ".join(named) or "–", allowed=", ".join(given))

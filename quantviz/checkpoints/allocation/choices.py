@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.checkpoints.allocation.file_size import as_written
-from quantviz.checkpoints.allocation.fused import fused_groups
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS
 from quantviz.checkpoints.allocation.offers import Offer, Rows, Sensitivities, Table
 from quantviz.checkpoints.allocation.sensitivities import alphas
@@ -20,6 +19,23 @@ from quantviz.checkpoints.profiles import profile_named
 from quantviz.errors import QuantVizError
 
 Array: TypeAlias = npt.NDArray[Any]
+
+#: Names that stand in one place of a tensor's name, where engines store them as one: llama.cpp's names,
+#: those of Hugging Face, BERT's, and DeepSeek's latent attention. vLLM's `packed_modules_mapping` has them
+#: by model.
+_TOGETHER = (
+    ("q_proj", "k_proj", "v_proj"),
+    ("attn_q", "attn_k", "attn_v"),
+    ("query", "key", "value"),
+    ("wq", "wk", "wv"),
+    ("gate_proj", "up_proj"),
+    ("ffn_gate", "ffn_up"),
+    ("ffn_gate_exps", "ffn_up_exps"),
+    ("ffn_gate_shexp", "ffn_up_shexp"),
+    ("w1", "w3"),
+    ("q_a_proj", "kv_a_proj_with_mqa"),
+)
+_SET_OF = {part: parts for parts in _TOGETHER for part in parts}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +143,7 @@ def choices_of(
             for tensor, own in offers.items()
         }
     pinned = dict(pinned or {})
-    _known(pinned, names)
-    left_out = _matching(names, excluded)
-    for tensor in left_out & set(pinned):
-        raise QuantVizError("allocate.pinned_and_excluded", tensor=tensor)
-    free = {name: None for name in names if name not in left_out and (offers[name] or name in pinned)}
-    if not free:
-        raise QuantVizError("allocate.no_choices")
+    free = _free(names, offers, pinned, excluded)
     ties = _groups(rows.same_content() if tied == "content" else tied, names, "content")
     joined = _groups(fused_groups(names) if fused == "engine" else fused, names, "engine")
     tied_free = [[name for name in tie if name in free] for tie in ties]
@@ -141,8 +151,54 @@ def choices_of(
         _tie(offers, tie)
     leader = {name: tie[0] for tie in tied_free for name in tie}
     groups = _united(free, [*ties, *joined])
-    there_are = dict.fromkeys(rows.recipes) if among is None else dict.fromkeys(among)
-    recipes = {recipe: at for at, recipe in enumerate(there_are)}
+    recipes = tuple(dict.fromkeys(rows.recipes if among is None else among))
+    costs = _costs(groups, leader, offers, pinned, recipes)
+    once = [name for name in free if leader.get(name, name) == name]
+    kept = {name: rows.stored_bits(name) for name in names if name not in free}
+    return Choices(
+        tuple(free),
+        groups,
+        recipes,
+        *costs,
+        weights=rows.weights(once),
+        kept=kept,
+        kept_dtypes={name: rows.dtype(name) for name in kept},
+        kept_weights=rows.weights(kept),
+        alpha=None if rows.has_costs else math.fsum(weigh.get(name, 1.0) for name in once),
+    )
+
+
+def _free(
+    names: Collection[str],
+    offers: Mapping[str, Mapping[str, Offer]],
+    pinned: Mapping[str, str],
+    excluded: str | Iterable[str],
+) -> dict[str, None]:
+    """Return the tensors that get a recipe: those that are not excluded, and have one or are pinned."""
+    for name in pinned:
+        if name not in names:
+            raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
+    left_out = _matching(names, excluded)
+    for tensor in left_out & set(pinned):
+        raise QuantVizError("allocate.pinned_and_excluded", tensor=tensor)
+    free = {name: None for name in names if name not in left_out and (offers[name] or name in pinned)}
+    if not free:
+        raise QuantVizError("allocate.no_choices")
+    return free
+
+
+def _costs(
+    groups: Sequence[Sequence[str]],
+    leader: Mapping[str, str],
+    offers: Mapping[str, Mapping[str, Offer]],
+    pinned: Mapping[str, str],
+    recipes: Sequence[str],
+) -> tuple[Array, Array, Array]:
+    """Return the bits and the cost of each group under each recipe, and whether it can have that.
+
+    `leader` names, for a tied tensor, the one that counts for all of them.
+    """
+    columns = {recipe: at for at, recipe in enumerate(recipes)}
     bits = np.zeros((len(groups), len(recipes)), np.int64)
     cost = np.zeros((len(groups), len(recipes)))
     there = np.zeros(bits.shape, bool)
@@ -153,24 +209,11 @@ def choices_of(
             total = sum(offer.bits for offer in each)
             if total > MOST_BITS // len(groups):
                 raise QuantVizError("allocate.bits_too_many", tensor=group[0], recipe=recipe, got=total)
-            column = recipes[recipe]
+            column = columns[recipe]
             bits[at, column] = total
             cost[at, column] = math.fsum(offer.cost for offer in each)
             there[at, column] = True
-    once = [name for name in free if leader.get(name, name) == name]
-    kept = {name: rows.stored_bits(name) for name in names if name not in free}
-    weights = rows.weights(once)
-    kept_weights = rows.weights(kept)
-    dtypes = {name: rows.dtype(name) for name in kept}
-    alpha = None if rows.has_costs else math.fsum(weigh.get(name, 1.0) for name in once)
-    found = (tuple(free), groups, tuple(recipes), bits, cost, there)
-    return Choices(*found, weights, kept, dtypes, kept_weights, alpha)
-
-
-def _known(pinned: Mapping[str, str], names: Collection[str]) -> None:
-    for name in pinned:
-        if name not in names:
-            raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
+    return bits, cost, there
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
@@ -245,7 +288,7 @@ def _allowed(
     group: Sequence[str],
     offers: Mapping[str, Mapping[str, Offer]],
     pinned: Mapping[str, str],
-    recipes: Mapping[str, int],
+    recipes: Sequence[str],
 ) -> list[str]:
     """Return the recipes that all tensors of a group can have."""
     pins = {pinned[name]: name for name in group if name in pinned}
@@ -264,3 +307,33 @@ def _allowed(
     if not found:
         raise QuantVizError("allocate.nothing_shared", tensors=", ".join(group))
     return found
+
+
+def fused_groups(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the tensors that engines store as one, in groups of two or more.
+
+    A group has names that differ in one part alone: query, key and value, or gate and up.
+
+    >>> fused_groups(["model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight",
+    ...               "model.layers.1.self_attn.k_proj.weight", "model.layers.1.self_attn.o_proj.weight"])
+    [('model.layers.0.self_attn.q_proj.weight', 'model.layers.0.self_attn.k_proj.weight')]
+    """
+    groups: dict[tuple[int, tuple[str, ...], int], list[str]] = {}
+    numbers: dict[tuple[int, str], int] = {}
+    for name in names:
+        # A name may have many such parts: the texts before and behind each are identified by a number.
+        parts = name.split(".")
+        before = _numbered(parts, numbers)
+        behind = _numbered(parts[::-1], numbers)[::-1]
+        for at, part in enumerate(parts):
+            if together := _SET_OF.get(part):
+                groups.setdefault((before[at], together, behind[at]), []).append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def _numbered(parts: list[str], numbers: dict[tuple[int, str], int]) -> list[int]:
+    """Return for each part the number of all that comes before it; equal beginnings have equal numbers."""
+    found = [0]
+    for part in parts:
+        found.append(numbers.setdefault((found[-1], part), len(numbers) + 1))
+    return found[:-1]

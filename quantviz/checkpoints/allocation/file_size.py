@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Rows
-from quantviz.checkpoints.profiles.files import Files, Parts
-from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
 from quantviz.checkpoints.scan.selection import kept_by
@@ -125,6 +124,8 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
     if entry.unmeasured is not None or scheme is None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
     if refusal_of(scheme, entry.shape, entry.outputs) is not None:
+        return None
+    if math.prod(entry.seen[:-1]) % files.parts_of(recipe_id(scheme)).rows_in:
         return None
     return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
 

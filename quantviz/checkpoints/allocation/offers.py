@@ -71,7 +71,7 @@ class Rows:
         """Return bits and cost by tensor, then by recipe; `weigh` has the factors of costs, 1 by default."""
         found: dict[str, dict[str, Offer]] = {name: {} for name in self.tensors}
         for at, (tensor, recipe) in enumerate(zip(self.tensors, self.recipes, strict=True)):
-            if not self._is_ok(at):
+            if "status" in self.columns and self.columns["status"][at] != "ok":
                 continue
             if recipe in found[tensor]:
                 raise QuantVizError("allocate.twice", tensor=tensor, recipe=recipe)
@@ -140,9 +140,6 @@ class Rows:
     def _count(self, name: str) -> int | None:
         shape = self.columns["shape"][self.first[name]] if "shape" in self.columns else None
         return None if shape is None else math.prod(shape)
-
-    def _is_ok(self, at: int) -> bool:
-        return "status" not in self.columns or self.columns["status"][at] == "ok"
 
     def _bits(self, at: int) -> int:
         bits: int | None = self.columns["bits"][at]

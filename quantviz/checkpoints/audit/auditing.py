@@ -8,7 +8,7 @@ audit.table()
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -19,7 +19,7 @@ from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored
 from quantviz.checkpoints.audit.pair_rows import Keys
 from quantviz.checkpoints.audit.pairing import Pair, pairs_of
-from quantviz.checkpoints.audit.tasks import AuditJobs, both_open
+from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
 from quantviz.checkpoints.audit.tensor_audit import BECAME_OF, TensorAudit, band_of
 from quantviz.checkpoints.audit.verdict import findings, type_of
 from quantviz.checkpoints.model.account import Account, Became, Reason
@@ -154,44 +154,64 @@ def audit(
             quantized one, or no tensor of one has a partner in the other. A problem with a single tensor
             is in its row.
     """
-    with both_open(quantized_path, original_path, outputs_axis) as (quantized, original):
-        items = items_of(quantized)
-        others = items_of(original)
-        if not any(item.kind in ("weight", "unread") for item in items):
-            count = sum(1 for item in others if item.kind == "weight")
-            if count:
-                first, second = (clipped(name_of(str(path))) for path in (quantized_path, original_path))
-                raise QuantVizError("audit.swapped", quantized=first, original=second, count=count)
-        pairs = pairs_of(quantized, original, items, others)
-        if not any(pair.match for pair in pairs):
-            raise QuantVizError(
-                "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
-            )
-        with ExitStack() as stack:
-            opened = None if results is None else stack.enter_context(Results(results))
-            keys = Keys(quantized, original, outputs_axis)
-            of_pairs = [None if opened is None else keys.of(pair) for pair in pairs]
-            run = _Run((quantized, original), pairs, of_pairs, opened, report)
-            if not verify:
-                run.take_known()
-            missing = run.missing()
-            if scheduler and missing:
-                elsewhere = stack.enter_context(joined(scheduler))
-                jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
-                for done in stack.enter_context(closing(elsewhere(jobs))):
-                    for at, found in zip(done[0].positions, done[1], strict=True) if done else ():
-                        run.take(at, found)
-            else:
-                for at, pair in missing:
-                    run.take(at, audited(pair, quantized, original))
+    with ExitStack() as stack:
+        models = stack.enter_context(both_open(quantized_path, original_path, outputs_axis))
+        sides = _sides(models, quantized_path, original_path)
+        store = None if results is None else stack.enter_context(Results(results))
+        keys = Keys(*models, outputs_axis)
+        of_pairs = [None if store is None else keys.of(pair) for pair in sides.pairs]
+        run = _Run(models, sides.pairs, of_pairs, store, report)
+        if not verify:
+            run.take_stored()
+        missing = run.missing()
+        if scheduler and missing:
+            workers = stack.enter_context(joined(scheduler))
+            jobs = AuditJobs(quantized_path, original_path, outputs_axis, missing)
+            run.take_done(stack.enter_context(closing(workers(jobs))))
+        else:
+            for at, pair in missing:
+                run.take(at, audited(pair, *models))
         tensors = run.tensors
-        account = _account(tensors, pairs, quantized, original, items, others)
-    slow = (
-        any(found.scheme and found.elements > limits.FUSED for found in tensors)
-        and not kernel_access.has_kernels()
-    )
-    notes = (Note.of("without_numba"),) if missing and slow else ()
+        account = _account(tensors, models, sides)
+    notes = _speed_notes(tensors) if missing else ()
     return Audit(tuple(tensors), (*findings(tensors, account), *notes), account)
+
+
+def _speed_notes(tensors: Sequence[TensorAudit]) -> tuple[Note, ...]:
+    """Return a note on missing kernels, where there is a tensor that they would compare."""
+    large = any(each.scheme and each.elements > limits.FUSED for each in tensors)
+    return (Note.of("without_numba"),) if large and not kernel_access.has_kernels() else ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """The tensors of the quantized checkpoint and of its original, and the pairs that they make."""
+
+    quantized: tuple[Item, ...]
+    original: tuple[Item, ...]
+    pairs: tuple[Pair, ...]
+
+
+def _sides(
+    models: tuple[OpenModel, OpenModel], quantized_path: str | PurePath, original_path: str | PurePath
+) -> _Sides:
+    """Return the tensors of two checkpoints in pairs.
+
+    Raises:
+        QuantVizError: The first has no weights but the second has, or no tensor has a partner.
+    """
+    items, others = (items_of(model) for model in models)
+    if not any(item.kind in ("weight", "unread") for item in items):
+        count = sum(1 for item in others if item.kind == "weight")
+        if count:
+            first, second = (clipped(name_of(str(path))) for path in (quantized_path, original_path))
+            raise QuantVizError("audit.swapped", quantized=first, original=second, count=count)
+    pairs = pairs_of(*models, items, others)
+    if not any(pair.match for pair in pairs):
+        raise QuantVizError(
+            "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
+        )
+    return _Sides(items, others, pairs)
 
 
 @public
@@ -235,75 +255,76 @@ class _Run:
         models: tuple[OpenModel, OpenModel],
         pairs: Sequence[Pair],
         keys: Sequence[str | None],
-        results: Results | None,
+        store: Results | None,
         report: Callable[[int, int], object],
     ) -> None:
         self._models = models
         self._pairs = pairs
         self._keys = keys
-        self._results = results
+        self._store = store
         self._report = report
-        self._found: dict[int, TensorAudit] = {}
+        self._results: dict[int, TensorAudit] = {}
 
-    def take_known(self) -> None:
+    def take_stored(self) -> None:
         """Take the stored results of pairs whose files have not changed."""
-        asked = [key for key in self._keys if key is not None]
-        kept = self._results.pairs(asked) if self._results is not None else {}
+        keys = [key for key in self._keys if key is not None]
+        stored = self._store.pairs(keys) if self._store is not None else {}
         for at, (pair, key) in enumerate(zip(self._pairs, self._keys, strict=True)):
-            record = kept.get(key or "")
-            found = None if record is None else pair_rows.read(record, pair)
-            if found is not None:
-                self._found[at] = of_pair(found, pair, *self._models)
-        if self._found:
-            self._report(len(self._found), len(self._pairs))
+            record = stored.get(key or "")
+            result = None if record is None else pair_rows.read(record, pair)
+            if result is not None:
+                self._results[at] = of_pair(result, pair, *self._models)
+        if self._results:
+            self._report(len(self._results), len(self._pairs))
 
     def missing(self) -> list[tuple[int, Pair]]:
         """Return the pairs that are still to be compared."""
-        return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._found]
+        return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._results]
 
-    def take(self, at: int, found: TensorAudit) -> None:
+    def take_done(self, coming: Iterable[tuple[AuditTask, tuple[TensorAudit, ...]] | None]) -> None:
+        """Store the results of other machines as they come."""
+        for done in coming:
+            if done is not None:
+                task, results = done
+                for at, result in zip(task.positions, results, strict=True):
+                    self.take(at, result)
+
+    def take(self, at: int, result: TensorAudit) -> None:
         """Store the result of a pair."""
         key = self._keys[at]
-        record = None if key is None else pair_rows.written(found)
-        if self._results is not None and key is not None and record is not None:
-            self._results.put_pair(key, record)
-        self._found[at] = found
-        self._report(len(self._found), len(self._pairs))
+        record = None if key is None else pair_rows.written(result)
+        if self._store is not None and key is not None and record is not None:
+            self._store.put_pair(key, record)
+        self._results[at] = result
+        self._report(len(self._results), len(self._pairs))
 
     @property
     def tensors(self) -> list[TensorAudit]:
         """Return the results of all pairs, in their order."""
-        return [self._found[at] for at in range(len(self._pairs))]
+        return [self._results[at] for at in range(len(self._pairs))]
 
 
-def _account(
-    tensors: list[TensorAudit],
-    pairs: tuple[Pair, ...],
-    quantized: OpenModel,
-    original: OpenModel,
-    items: tuple[Item, ...],
-    others: tuple[Item, ...],
-) -> Account:
+def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _Sides) -> Account:
     """Return the outcomes of all tensors of both sides."""
-    of_items: dict[str, tuple[Became, Reason | None]] = {}
-    of_others: dict[str, list[tuple[Became, Reason | None]]] = {}
-    known = {item.name for item in others}
-    for found, pair in zip(tensors, pairs, strict=True):
-        what = BECAME_OF[found.status], found.reason
+    quantized: dict[str, tuple[Became, Reason | None]] = {}
+    of_parts: dict[str, list[tuple[Became, Reason | None]]] = {}
+    names = {item.name for item in sides.original}
+    for tensor, pair in zip(tensors, sides.pairs, strict=True):
+        outcome = BECAME_OF[tensor.status], tensor.reason
         if pair.item:
-            of_items[pair.item.name] = what
+            quantized[pair.item.name] = outcome
         for partner in pair.partners:
-            of_others.setdefault(tensor_of(known, partner.name)[0], []).append(what)
-    rest: dict[str, tuple[Became, Reason | None]] = {}
-    for item in others:
+            of_parts.setdefault(tensor_of(names, partner.name)[0], []).append(outcome)
+    original: dict[str, tuple[Became, Reason | None]] = {}
+    for item in sides.original:
         # Of several experts in one tensor the outcome of the one that was read least.
         whole = Note.of("audit.aside.whole", dtype=item.dtype)
-        each = of_others.get(item.name, [("left_aside", whole)])
-        rest[item.name] = max(each, key=lambda one: _ORDER.index(one[0]))
+        outcomes = of_parts.get(item.name, [("left_aside", whole)])
+        original[item.name] = max(outcomes, key=lambda each: _ORDER.index(each[0]))
     return Account(
         (
-            *accounted(quantized, "quantized", items, of_items),
-            *accounted(original, "original", others, rest),
+            *accounted(models[0], "quantized", sides.quantized, quantized),
+            *accounted(models[1], "original", sides.original, original),
         )
     )
 

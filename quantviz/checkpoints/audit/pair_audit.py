@@ -104,11 +104,8 @@ def _compared(
         x, found = original_as_stored(pair, weight, quantized, original, threads)
         return found if x.done == found.done else audit_weight(weight, x, partner.name, threads=threads)
     except QuantVizError as found:
-        return TensorAudit(item.name, partner_of(pair), layout, _status_of(found), found.again(), item.shape)
-
-
-def _status_of(problem: QuantVizError) -> str:
-    return "refused" if problem.key == "file.not_numbers" else "problem"
+        status = "refused" if found.key == "file.not_numbers" else "problem"
+        return TensorAudit(item.name, partner_of(pair), layout, status, found.again(), item.shape)
 
 
 def original_as_stored(

@@ -18,8 +18,8 @@ from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pairing import Pair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
-from quantviz.checkpoints.model.stamps import stamp_of
 from quantviz.checkpoints.results import typed_values as values
+from quantviz.checkpoints.results.store import stamp_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.quantizer import ARITHMETIC

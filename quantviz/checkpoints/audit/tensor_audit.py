@@ -192,14 +192,44 @@ class _Part:
 def _part_of(band: Band, count: int) -> _Part:
     values = _Seen()
     originals = _Seen()
-    found = compared(band, count=count)
-    if found.ends is None:
+    part = compared(band, count=count)
+    if part.ends is None:
         originals.take(band.x)
         values.take(band.x_hat)
     else:
-        originals.widen(*found.ends[0])
-        values.widen(*found.ends[1])
-    return _Part(found, values, originals, _is_middle(band))
+        originals.widen(*part.ends[0])
+        values.widen(*part.ends[1])
+    return _Part(part, values, originals, _is_middle(band))
+
+
+class _Parts:
+    """Results of all rows of a weight of so many columns, joined in their order."""
+
+    def __init__(self, columns: int) -> None:
+        self.moments: Moments | None = None
+        #: Codes of each column that are the nearest ones.
+        self.near = torch.zeros(columns, dtype=torch.float64)
+        self.blocks = 0
+        self.saturated = 0
+        #: Whether 0 is the middle code of every block.
+        self.middle = True
+        self._values = _Seen()
+        self._originals = _Seen()
+
+    def take(self, part: _Part) -> None:
+        """Join the next rows."""
+        self.moments = _with(self.moments, part.compared.moments)
+        self.near += part.compared.near
+        self.saturated += part.compared.saturated
+        self.blocks += part.compared.blocks
+        self.middle = self.middle and part.middle
+        self._values.join(part.values)
+        self._originals.join(part.originals)
+
+    @property
+    def oddities(self) -> tuple[str, ...]:
+        """Return the oddities of the values on both sides."""
+        return (*self._values.oddities(), *self._originals.oddities("original_"))
 
 
 def audit_weight(
@@ -218,55 +248,43 @@ def audit_weight(
     """
     if weight.scheme is None:
         return _audit_values(weight, x, original)
-    whole: Moments | None = None
-    near = torch.zeros(weight.shape[1], dtype=torch.float64)
-    saturated = count = 0
-    middle = True
-    values = _Seen()
-    originals = _Seen()
-
-    def take(part: _Part) -> None:
-        nonlocal whole, near, saturated, count, middle
-        whole = _with(whole, part.compared.moments)
-        near += part.compared.near
-        saturated += part.compared.saturated
-        count += part.compared.blocks
-        middle = middle and part.middle
-        values.join(part.values)
-        originals.join(part.originals)
-
-    in_order = InOrder(take)
+    rows, columns = weight.shape
+    whole = _Parts(columns)
+    in_order = InOrder(whole.take)
 
     def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
-        for number, rows in numbered:
-            in_order.put(number, _part_of(band_of(weight, x, *rows), math.prod(weight.shape)))
+        for number, band in numbered:
+            in_order.put(number, _part_of(band_of(weight, x, *band), math.prod(weight.shape)))
 
     most = min(threads or default_threads(), _THREADS)
     shared_out(work, enumerate(bands(weight.shape, weight.row_step)), most)
-    assert whole is not None
-    assert whole.codes_seen is not None
-    found = metrics_of(whole, weight.stored_bits, METRICS)
+    assert whole.moments is not None
+    assert whole.moments.codes_seen is not None
+    metrics = metrics_of(whole.moments, weight.stored_bits, METRICS)
     return TensorAudit(
         weight.name,
         original,
         weight.layout,
-        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
-        None,
-        weight.shape,
-        weight.scheme,
-        middle,
-        weight.scale_dtype,
-        weight.stored_bits,
-        _rounding(near / weight.shape[0], weight),
-        float(near.sum()) / (weight.shape[0] * weight.shape[1]),
-        count,
-        saturated,
-        weight.scheme.number_format.levels - int(whole.codes_seen.sum()),
-        MappingProxyType(found),
-        x.done,
-        weight.notes,
-        oddities=(*values.oddities(), *originals.oddities("original_")),
+        _status_of(metrics, weight),
+        shape=weight.shape,
+        scheme=weight.scheme,
+        symmetric=whole.middle,
+        scale_dtype=weight.scale_dtype,
+        bits=weight.stored_bits,
+        rounding=_rounding(whole.near / rows, weight),
+        nearest_share=float(whole.near.sum()) / (rows * columns),
+        blocks=whole.blocks,
+        saturated_blocks=whole.saturated,
+        unused_codes=weight.scheme.number_format.levels - int(whole.moments.codes_seen.sum()),
+        metrics=MappingProxyType(metrics),
+        done=x.done,
+        notes=weight.notes,
+        oddities=whole.oddities,
     )
+
+
+def _status_of(metrics: Mapping[str, float], weight: QuantizedWeight) -> str:
+    return "ok" if same_weights(metrics["cosine"], metrics["sqnr_db"], weight.bits) else "not_same"
 
 
 def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> TensorAudit:
@@ -287,7 +305,7 @@ def _audit_values(weight: QuantizedWeight, x: Original, original: str) -> Tensor
         weight.name,
         original,
         weight.layout,
-        "ok" if same_weights(found["cosine"], found["sqnr_db"], weight.bits) else "not_same",
+        _status_of(found, weight),
         shape=weight.shape,
         scale_dtype=weight.scale_dtype,
         bits=weight.stored_bits,

@@ -78,7 +78,9 @@ class Found:
 
 def model_in(listed: Sequence[str]) -> Found:
     """Return the model in a folder of these files; no files where none is one of tensors."""
-    readers = [reader for reader in IN_FOLDERS if not _remote(listed) or reader in BY_RANGES.values()]
+    readers = [
+        reader for reader in IN_FOLDERS if not any(map(is_address, listed)) or reader in BY_RANGES.values()
+    ]
     tensors = [each for each in listed if reader_of(name_of(each)) in readers]
     indexes = sorted((each for each in listed if is_index(name_of(each))), key=_order_of_index)
     if indexes:
@@ -166,10 +168,6 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
         len(name),
         name,
     )
-
-
-def _remote(listed: Sequence[str]) -> bool:
-    return any(map(is_address, listed))
 
 
 def _missing(files: list[str]) -> Iterator[str]:

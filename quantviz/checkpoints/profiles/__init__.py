@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from quantviz.checkpoints.profiles.bitsandbytes import BITSANDBYTES
-from quantviz.checkpoints.profiles.litert import LITERT
+from quantviz.checkpoints.profiles.engines import (
+    BITSANDBYTES,
+    LITERT,
+    MLX,
+    MODELOPT,
+    ONNXRUNTIME,
+    TORCHAO,
+    VLLM,
+)
 from quantviz.checkpoints.profiles.llama_cpp import LLAMA_CPP
-from quantviz.checkpoints.profiles.mlx import MLX
-from quantviz.checkpoints.profiles.modelopt import MODELOPT
-from quantviz.checkpoints.profiles.onnxruntime import ONNXRUNTIME
 from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
-from quantviz.checkpoints.profiles.torchao import TORCHAO
-from quantviz.checkpoints.profiles.vllm import VLLM
 from quantviz.errors import QuantVizError
 
 #: Every profile by id.

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from quantviz.checkpoints.profiles.files import Files
 from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
-from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.profiles.profile import Files, Profile
 from quantviz.schemes.recipes import RECIPE_GROUPS
 
 #: It takes all matrices of two axes or three whose names end in "weight", but these.

@@ -150,7 +150,7 @@ def types_of(
             count = layers
         counters[part] = counters.get(part, 0) + 1
         shape = shapes[tensor]
-        is_stack = _is_stack(tensor, shape)
+        is_stack = len(shape) > 2 or _EXPERT.fullmatch(tensor) is not None
         spot = Spot(number, count, shared, experts, layers, is_stack, shape[-1], has_importance)
         found[tensor] = next((step.recipe for step in preset.steps if _fits(step, part, spot)), preset.recipe)
     return found
@@ -193,10 +193,6 @@ def _of_expert(tensor: str) -> str | None:
         return None
     part = _EXPERT_PARTS.get(found[2], found[2].removesuffix("_proj"))
     return f"blk.{int(found[1])}.ffn_{part}_exps.weight"
-
-
-def _is_stack(tensor: str, shape: Shape) -> bool:
-    return len(shape) > 2 or _EXPERT.fullmatch(tensor) is not None
 
 
 def _experts(own: Mapping[str, str], shapes: Mapping[str, Shape]) -> int:

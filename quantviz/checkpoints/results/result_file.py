@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from quantviz.checkpoints.results.bounds import RESULT_QUERY_BYTES, RESULT_STEPS, RESULT_VALUE_BYTES
+from quantviz.checkpoints.results.typed_values import RESULT_QUERY_BYTES, RESULT_STEPS, RESULT_VALUE_BYTES
 from quantviz.errors import QuantVizError
 
 #: Version of the tables below: a file of another one is refused.

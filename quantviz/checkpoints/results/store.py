@@ -3,7 +3,7 @@
     with Results("results.sqlite") as results:
         for scan in results.scans():
             scan.state, scan.progress.tensors_done, scan.progress.seconds_left
-            list(results.rows(scan.id))      # the rows so far, in plan order; `table(results, scan.id)`
+            list(results.rows(scan.id))      # the rows so far, in plan order; as `results.table` has them
 
 One process writes, any number read meanwhile. A process that is killed loses at most the tensor it was at,
 and so does a scan that a full disk ends. The file is untrusted data: `result_file` opens it, `stored_rows`
@@ -18,8 +18,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
-from quantviz.checkpoints.results.bounds import RESULT_RECIPES, RESULT_ROWS, RESULT_SCANS, RESULT_TENSORS
 from quantviz.checkpoints.results.result_file import ResultFile
 from quantviz.checkpoints.results.stored_rows import (
     COVERAGE,
@@ -35,8 +35,14 @@ from quantviz.checkpoints.results.stored_rows import (
     scan_of,
     shape_form,
 )
-from quantviz.checkpoints.results.table import row_of
-from quantviz.checkpoints.results.typed_values import said
+from quantviz.checkpoints.results.table import COLUMNS, frame_of, row_of
+from quantviz.checkpoints.results.typed_values import (
+    RESULT_RECIPES,
+    RESULT_ROWS,
+    RESULT_SCANS,
+    RESULT_TENSORS,
+    said,
+)
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
 from quantviz.checkpoints.scan.measuring import FOR_NOW, Row
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark
@@ -46,11 +52,17 @@ from quantviz.own_folder import own_folder
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address, shown
+from quantviz.sources.stores.store import PASSING
 from quantviz.text import DEFAULT_LANGUAGE
+
+if TYPE_CHECKING:
+    import pandas
 
 #: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
 _PAIR = "compared"
 _KEYS_AT_ONCE = 500
+#: A file changed so shortly before it was looked at may change again within the same tick of its clock.
+_TICK_NS = 20_000_000
 
 
 def default_results() -> Path:
@@ -189,6 +201,21 @@ class Results:
             elif found is not None:
                 reason = _in(found.reason, language)
                 yield row_of(base, found.status, reason, found.numbers, found.place, outputs=tensor.outputs)
+
+    def columns(self, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
+        """Return the rows of a scan so far as columns, as `pandas.DataFrame` takes them."""
+        rows = list(self.rows(number, language))
+        return {name: [row[name] for row in rows] for name in COLUMNS}
+
+    def table(self, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
+        """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
+
+        Numbers are float64, NaN where there is none; counts are Int64.
+
+        Raises:
+            QuantVizError: pandas is not installed.
+        """
+        return frame_of(self.columns(number, language), self.scan(number), language)
 
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
         """Return the measurements of a tensor's content for some keys of rows, by key."""
@@ -420,3 +447,24 @@ def _whole_path(file: str) -> str:
 
 def _in(reason: Mapping[str, str] | None, language: str) -> str | None:
     return None if reason is None else reason[language]
+
+
+def stamp_of(file: str, version: str = "") -> str | None:
+    """Return a text that changes with a file: its place on the disk, its size and its times; None where a
+    change could go unnoticed.
+
+    Args:
+        file: Its path or its address.
+        version: The version of it that was read, where it has an address.
+    """
+    if is_address(file):
+        # Each reading was of this version, or it has failed.
+        sure = version and not version.startswith(PASSING)
+        return f"{shown(file)} {version}" if sure else None
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
+        return None
+    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"

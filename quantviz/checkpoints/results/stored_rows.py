@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.bounds import RESULT_RECIPES
+from quantviz.checkpoints.results.typed_values import RESULT_RECIPES
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.measuring import NUMBERS
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.results.stored_rows import COUNTS, Scan
 from quantviz.checkpoints.scan.measuring import NUMBERS
@@ -14,7 +14,6 @@ from quantviz.evaluation.metric_formulas import METRICS, stored_size
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     import pandas
@@ -32,14 +31,6 @@ COLUMNS = (
 )
 #: Of these the numbers are counts.
 WHOLE = ("bits", *COUNTS)
-
-
-class _Results(Protocol):
-    """The methods of `Results` that a table is made with."""
-
-    def rows(self, number: int, language: str) -> Iterator[Mapping[str, object]]: ...
-
-    def scan(self, number: int) -> Scan: ...
 
 
 def row_of(
@@ -67,31 +58,22 @@ def row_of(
 _scheme_of = functools.lru_cache(maxsize=512)(Scheme.parse)
 
 
-def columns(results: _Results, number: int, language: str = DEFAULT_LANGUAGE) -> dict[str, list[object]]:
-    """Return the rows of a scan so far as columns, as `pandas.DataFrame` takes them."""
-    rows = list(results.rows(number, language))
-    return {name: [row[name] for row in rows] for name in COLUMNS}
-
-
-def table(results: _Results, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
-    """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
-
-    Numbers are float64, NaN where there is none; counts are Int64.
+def frame_of(columns: Mapping[str, list[object]], scan: Scan, language: str) -> pandas.DataFrame:
+    """Return the columns of a scan's table as a `pandas.DataFrame`, with the scan's notes in `attrs`.
 
     Raises:
         QuantVizError: pandas is not installed.
     """
     pd = load_pandas()
-    made: dict[str, Any] = {}
-    for name, values in columns(results, number, language).items():
+    typed: dict[str, Any] = {}
+    for name, values in columns.items():
         if name in WHOLE:
-            made[name] = pd.Series(values, dtype="Int64")
+            typed[name] = pd.Series(values, dtype="Int64")
         elif name == "max_error" or name in METRICS or name in NUMBERS:
-            made[name] = [math.nan if value is None else value for value in values]
+            typed[name] = [math.nan if value is None else value for value in values]
         else:
-            made[name] = pd.Series(values, dtype=object)
-    frame: pandas.DataFrame = pd.DataFrame(made)
-    scan = results.scan(number)
+            typed[name] = pd.Series(values, dtype=object)
+    frame: pandas.DataFrame = pd.DataFrame(typed)
     frame.attrs["notes"] = [note[language] for note in scan.notes]
     frame.attrs["coverage"] = dict(scan.coverage)
     return frame

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.bounds import (
+from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS
+from quantviz.checkpoints.results.typed_values import (
     NUMBER_DIGITS,
     TABLE_BYTES,
     TABLE_COLUMNS,
     TABLE_JSON_BYTES,
     TABLE_ROWS,
 )
-from quantviz.checkpoints.results.typed_tables import NAMES, PARSERS, TEXTS
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -96,14 +96,13 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _of_results(path: Path) -> Mapping[str, Sequence[Any]]:
     from quantviz.checkpoints.results.store import Results
-    from quantviz.checkpoints.results.table import columns
 
     with Results(path, read_only=True) as results:
         scans = results.scans()
         if not scans:
             problem = next(iter(results.problems()), None)
             raise problem or QuantVizError("allocate.no_scan", file=os.fspath(path))
-        return columns(results, max(scan.id for scan in scans))
+        return results.columns(max(scan.id for scan in scans))
 
 
 def _of_parquet(path: Path) -> Mapping[str, Sequence[Any]]:

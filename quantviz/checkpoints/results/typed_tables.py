@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.bounds import TABLE_COLUMNS, TABLE_ROWS
 from quantviz.checkpoints.results.stored_rows import COUNTS, STATUSES
 from quantviz.checkpoints.results.table import COLUMNS
-from quantviz.checkpoints.results.typed_values import Parser
+from quantviz.checkpoints.results.typed_values import TABLE_COLUMNS, TABLE_ROWS, Parser
 from quantviz.errors import QuantVizError
 
 #: Columns of names, which each row has; of other texts, of counts and of lengths. All others are numbers.
@@ -121,7 +120,7 @@ def _list_of(name: str, column: Any) -> Sequence[Any]:
 def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError]) -> Sequence[Any]:
     """Return a column with typed values; note the problem of each row whose value is none."""
     parser = PARSERS[name]
-    is_number = _is_number(name)
+    is_number = name not in (*NAMES, *TEXTS, *_COUNTS, *_SHAPES, "status")
     if is_number and {type(value) for value in column} <= {float}:
         return column
     #: Values that are there many times are parsed once.
@@ -143,10 +142,6 @@ def _typed(name: str, column: Sequence[Any], problems: dict[int, QuantVizError])
             problems.setdefault(at, problem.again())
             found.append(None)
     return found
-
-
-def _is_number(name: str) -> bool:
-    return name not in (*NAMES, *TEXTS, *_COUNTS, *_SHAPES, "status")
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,6 +1,7 @@
-"""Values of a row that was read from a file, one function for each kind: the typed value, or a sentence.
+"""Bounds of data from the disk, and typed values of its rows: one function for each kind of value.
 
 Every row of every file, from results and tables alike, goes through these functions once.
+`.github/SECURITY.md` lists the bounds, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from quantviz.checkpoints.results.bounds import NUMBER_DIGITS, TEXT_CHARACTERS
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.names import LONGEST_NAME
@@ -20,6 +20,29 @@ from quantviz.text import DEFAULT_LANGUAGE, languages
 
 #: Returns the typed value of a field; raises `QuantVizError` for any other.
 Parser: TypeAlias = Callable[[Any, str], Any]
+
+#: Bytes of one value in a results file, and of all values of one query.
+RESULT_VALUE_BYTES = 2**22
+RESULT_QUERY_BYTES = 2**28
+#: Instructions of SQLite's machine for one query: a list of 262,144 tensors takes some seven million.
+RESULT_STEPS = 2 * 10**7
+#: Scans in a results file, recipes of a scan, and tensors of a scan: Kimi K2 has 138,241.
+RESULT_SCANS = 1000
+RESULT_RECIPES = 256
+RESULT_TENSORS = 2**18
+#: Rows of a scan: its tensors under its recipes.
+RESULT_ROWS = 2**22
+#: Characters of one text in a row, and digits of a number: float64 has up to 309 before the point.
+TEXT_CHARACTERS = 2**16
+NUMBER_DIGITS = 400
+#: Bytes of a table's file, its rows, and its columns.
+TABLE_BYTES = 2**30
+TABLE_ROWS = 2**22
+TABLE_COLUMNS = 256
+#: Bytes of an importance matrix, which is held whole: that of DeepSeek R1 has some 1.2 billion.
+IMPORTANCE_BYTES = 2**31
+#: Bytes of a table that is one document of JSON: parsed it takes some ten times as much.
+TABLE_JSON_BYTES = 2**28
 
 #: Largest whole number of SQLite and Parquet.
 _LARGEST = 2**63 - 1

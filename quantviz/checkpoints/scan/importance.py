@@ -20,7 +20,7 @@ import torch
 import xxhash
 
 from quantviz.checkpoints.model.gguf_names import OtherNames, gguf_names
-from quantviz.checkpoints.results.bounds import IMPORTANCE_BYTES
+from quantviz.checkpoints.results.typed_values import IMPORTANCE_BYTES
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape

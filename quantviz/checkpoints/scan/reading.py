@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ import xxhash
 
 from quantviz.checkpoints.model.folders import name_of
 from quantviz.checkpoints.model.opening import open_file, open_model
-from quantviz.checkpoints.scan.held_memory import HeldMemory
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.moments import Moments
@@ -446,3 +446,59 @@ def _digest(entry: Entry) -> xxhash.xxh3_128:
 
 def _named(digest: xxhash.xxh3_128) -> str:
     return f"{HASH}:{digest.hexdigest()}"
+
+
+class HeldMemory:
+    """A ring of float32 values. A thread that takes some waits until there is room.
+
+    The system gives the memory once, and its pages are used again and again. Safe for many threads.
+
+    >>> memory = HeldMemory(10)
+    >>> first, second = memory.take(6), memory.take(4)
+    >>> memory.give_back()  # the first
+    >>> len(memory.take(5))
+    5
+    """
+
+    def __init__(self, size: int) -> None:
+        self._values = np.empty(size, np.float32)
+        #: Begin and end of each part that is taken, the oldest first.
+        self._taken: deque[tuple[int, int]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def take(self, count: int) -> npt.NDArray[np.float32] | None:
+        """Return room for `count` values, at most as many as there are in all; none once it is closed."""
+        # An empty part takes one value: parts are identified by where they begin.
+        size = max(count, 1)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._free(size) is not None)
+            start = self._free(size)
+            if self._closed or start is None:
+                return None
+            self._taken.append((start, start + size))
+            return self._values[start : start + count]
+
+    def give_back(self) -> None:
+        """Give back the values that were taken first."""
+        with self._changed:
+            self._taken.popleft()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all waits for room."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _free(self, size: int) -> int | None:
+        """Return the place of free room; None where there is none."""
+        if not self._taken:
+            return 0
+        oldest = self._taken[0][0]
+        end = self._taken[-1][1]
+        if end <= oldest:  # they go round the end
+            return end if end + size <= oldest else None
+        if end + size <= len(self._values):
+            return end
+        return 0 if size <= oldest else None

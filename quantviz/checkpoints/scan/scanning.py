@@ -7,26 +7,25 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import torch
 import xxhash
 
 from quantviz.checkpoints.allocation.file_size import file_sizes, has_header
 from quantviz.checkpoints.model.account import Account, with_unread
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.checkpoints.model.opening import known_as
-from quantviz.checkpoints.model.stamps import stamp_of
 from quantviz.checkpoints.profiles import profile_named
-from quantviz.checkpoints.results.store import Results
+from quantviz.checkpoints.results.store import Results, stamp_of
 from quantviz.checkpoints.results.stored_rows import Progress
-from quantviz.checkpoints.results.table import table
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Row, measure_for_now
-from quantviz.checkpoints.scan.pace import Pace
+from quantviz.checkpoints.scan.measuring import Row, measure_for_now, measure_held
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
 from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named
@@ -37,11 +36,13 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.orientation import Named
+from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
+from quantviz.tensors.lazy import InMemory
 from quantviz.text import languages
 
 if TYPE_CHECKING:
@@ -49,6 +50,25 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of others at how far it is.
 _BETWEEN_RATES = 0.25
+#: Rows and columns of the tensor that a warm-up measures: enough for compiled kernels, of whole groups.
+_SIDE = 512
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Threads or machines that measure a scan, as the arguments of `scan` name them."""
+
+    verify: bool = False
+    threads: int | None = None
+    scheduler: str | None = None
+
+    def workers(self) -> AbstractContextManager[Elsewhere | None]:
+        """Return the workers of the scheduler while the scan lasts; None where this process measures."""
+        return joined(self.scheduler, threads=self.threads) if self.scheduler else nullcontext()
+
+
+#: This process measures, with all its threads.
+HERE = Execution()
 
 
 @public_but("outputs_axis")
@@ -68,14 +88,13 @@ def scan(
 ) -> pandas.DataFrame:
     """Measure every tensor of a checkpoint under recipes, and return a long table.
 
-    Tensors of the same bytes, dtype and shape as measured before are not measured again, whatever file they
-    are in now.
+    Tensors of the same bytes, dtype and shape as measured before are not measured again, in whatever file.
 
     Args:
         path: A file of tensors, an index of shards, a folder of files, or any part of a split .gguf; or the
             address of one, such as https://host/model.safetensors or s3://bucket/model/, of which byte ranges
-            are read. All addresses but those on the web need `quantviz[cluster]`, and the package with which
-            fsspec reads their store.
+            are read. Addresses that are not on the web need `quantviz[cluster]` and fsspec's package for
+            their store.
         recipes: Recipes by id or name, schemes, or their text forms.
         results: The file that keeps the measurements; by default one in the user's cache folder.
         verify: Read every tensor, also of files that have not changed since they were read.
@@ -83,42 +102,29 @@ def scan(
         scheduler: The address of a Dask scheduler whose workers measure, such as tcp://10.0.0.5:8786; they
             must see the same files under the same paths. Without one this process measures.
         outputs_axis: The axis of the output channels, where the files do not contain it or are wrong: 1 for
-            weights of inputs × outputs, several for stacked experts, as (0, 2). A mapping names it by
-            tensors, as {"*.c_proj.weight": 1}, in which `*` stands for any text. Where it does not fit a
-            tensor, the axis of the files is used.
-        engine: The engine whose tensors are measured, by the name of its profile, such as "llama.cpp": those
-            that it quantizes, each in the type that it falls back to where a recipe does not fit. Without one
-            these are the matrices that engines quantize.
+            inputs × outputs, several for stacked experts, as (0, 2); or a mapping by tensors with `*` for any
+            text, as {"*.c_proj.weight": 1}. Where it does not fit a tensor, the axis of the files is used.
+        engine: The engine whose tensors are measured, such as "llama.cpp", each in the type that it falls
+            back to where a recipe does not fit. Without one: the matrices that engines quantize.
         include: Names, or patterns with `*`: only these are measured, whatever they are.
         exclude: And these are not.
-        imatrix: llama.cpp's importance matrix: the weights of the columns' errors in a search for scales, for
-            recipes that use it. The checkpoint may have llama.cpp's names or those of the models it converts.
+        imatrix: llama.cpp's importance matrix, for recipes that weigh columns' errors in a search for scales.
 
     Returns:
-        A row for each tensor under each recipe, in the checkpoint's order, with the columns of
-        `quantviz.checkpoints.results.table.COLUMNS`: tensor, recipe, status ("ok", "left_aside", "refused",
-        "not_read" or "problem"), reason, fallback (the recipe that the engine uses in its place),
-        importance (a hash of the weights of its columns' errors, where `imatrix` was used), shape, dtype,
-        content, bits (of the whole tensor as it is stored), and every metric by its id.
-        NaN and Inf of a tensor are counted, and its other values measured. `attrs["notes"]` has notes on the
-        files.
+        A row for each tensor under each recipe, in the checkpoint's order. The columns are
+        `quantviz.checkpoints.results.table.COLUMNS`: status is "ok", "left_aside", "refused", "not_read" or
+        "problem", fallback the recipe that the engine uses in its place, bits those of the whole tensor. NaN
+        and Inf are counted, and other values measured. `attrs["notes"]` has notes on the files.
 
     Raises:
         QuantVizError: The checkpoint, the results or the scheduler cannot be opened, or a recipe is unknown.
             A problem with a single tensor is in its rows.
     """
     with Results(results) as opened:
-        number = run_scan(
-            opened,
-            path,
-            recipes,
-            verify=verify,
-            threads=threads,
-            scheduler=scheduler,
-            outputs_axis=outputs_axis,
-            selection=selection_of(engine, include, exclude, imatrix),
-        )
-        return table(opened, number)
+        selection = selection_of(engine, include, exclude, imatrix)
+        execution = Execution(verify, threads, scheduler)
+        number = run_scan(opened, path, recipes, execution, outputs_axis=outputs_axis, selection=selection)
+        return opened.table(number)
 
 
 def selection_of(
@@ -141,10 +147,8 @@ def run_scan(
     results: Results,
     path: str | PurePath,
     recipes: str | Scheme | Iterable[str | Scheme],
+    execution: Execution = HERE,
     *,
-    verify: bool = False,
-    threads: int | None = None,
-    scheduler: str | None = None,
     outputs_axis: Named = None,
     selection: Selection = ALL_QUANTIZED,
     cancelled: Callable[[], bool] = lambda: False,
@@ -153,6 +157,7 @@ def run_scan(
     """Scan a checkpoint into `results` and return the scan's number there.
 
     Args:
+        execution: The threads or machines that measure, and whether unchanged files are read again.
         outputs_axis: See `scan`.
         selection: Which tensors are measured.
         cancelled: Called after each tensor under each recipe; once it is true the scan ends in the state
@@ -166,13 +171,13 @@ def run_scan(
         *listing.notes,
         *_dtype_notes(named, entries),
         *_size_notes(selection, named, entries),
-        *(() if scheduler else _speed_notes(entries)),
+        *(() if execution.scheduler else _speed_notes(entries)),
     )
     notes = [{language: note.message(language) for language in languages()} for note in said]
-    with joined(scheduler, threads=threads) if scheduler else nullcontext() as elsewhere:
+    with execution.workers() as elsewhere:
         number = results.begin(known_as(path), named, entries, notes, selection)
         _note_coverage(results, number, listing.account)
-        run = _Run(results, number, entries, verify, threads, cancelled, report, elsewhere)
+        run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
         try:
             done = run.all(tuple(scheme for _, scheme in named))
         except BaseException:
@@ -234,8 +239,7 @@ class _Run:
         results: Results,
         number: int,
         entries: Sequence[Entry],
-        verify: bool,
-        threads: int | None,
+        execution: Execution,
         cancelled: Callable[[], bool],
         report: Callable[[Progress], object],
         elsewhere: Elsewhere | None,
@@ -243,8 +247,7 @@ class _Run:
         self._results = results
         self._number = number
         self._entries = entries
-        self._verify = verify
-        self._threads = threads
+        self._execution = execution
         self._cancelled = cancelled
         self._report = report
         #: Measures on other machines; None where this process measures.
@@ -321,13 +324,14 @@ class _Run:
                 self._finish(position, held.entry, unmeasured=Unmeasured("problem", held.problem))
                 continue
             known = self._results.known(held.content)
-            asked = [scheme for scheme in schemes if held.entry.key(scheme) not in known]
+            missing = [scheme for scheme in schemes if held.entry.key(scheme) not in known]
+            threads = self._execution.threads
             try:
-                rows = [*measure_read(held, asked, threads=self._threads, cancelled=self._cancelled)]
+                rows = [*measure_read(held, missing, threads=threads, cancelled=self._cancelled)]
             except QuantVizError as problem:
                 self._finish(position, held.entry, unmeasured=Unmeasured("problem", problem.again()))
                 continue
-            if len(rows) < len(asked):
+            if len(rows) < len(missing):
                 self._results.add(rows)
                 return False
             self._finish(position, held.entry, held.content, rows=rows)
@@ -371,7 +375,7 @@ class _Run:
         """Return the content hashes by tensors' places, for files unchanged since they were read."""
         found: dict[int, str] = {}
         for at, entry in enumerate(self._entries):
-            skipped = self._verify or entry.unmeasured or entry.decoded
+            skipped = self._execution.verify or entry.unmeasured or entry.decoded
             stamp = None if skipped else self._stamps.get(entry.file)
             content = self._results.content(stamp, entry.name) if stamp else None
             if content:
@@ -397,3 +401,47 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
         known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
         digest.update(repr(known).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
+
+
+class Pace:
+    """Counts bytes and seconds from the first tensor on that kernels have measured.
+
+    Until then kernels are compiled, once for all tensors: a rate of that time would estimate hours for a scan
+    that takes a minute.
+
+    >>> pace = Pace()
+    >>> pace.finished(4096, 1024, now=30.0)
+    >>> pace.finished(10**6, 2**20, now=60.0)  # its kernels were compiled
+    >>> pace.rate
+    (0, 0.0)
+    >>> pace.finished(10**6, 2**20, now=60.5)
+    >>> pace.rate
+    (1000000, 0.5)
+    """
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._bytes = 0
+        self._seconds = 0.0
+
+    @property
+    def rate(self) -> tuple[int, float]:
+        """Return bytes, and the seconds that they took; nothing before there is a rate."""
+        return self._bytes, self._seconds
+
+    def finished(self, size: int, elements: int, now: float) -> None:
+        """Count a tensor of `size` bytes that is done `now`, in seconds of any clock."""
+        if self._began is not None:
+            self._bytes += size
+            self._seconds = now - self._began
+        elif elements > limits.FUSED:
+            self._began = now
+
+
+def make_ready(recipes: Iterable[str], enough: Callable[[], bool] = lambda: False) -> None:
+    """Load the kernels of recipes, compiling those that no process has compiled yet, until it is `enough`."""
+    x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
+    tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
+    for _ in measure_held(tried, [as_scheme(name) for name in recipes]):
+        if enough():
+            return

@@ -55,12 +55,6 @@ class Selection(Picklable):
         found["imatrix"] = self.imatrix
         return {name: value for name, value in found.items() if value}
 
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Selection:
-        """Return the selection that `record` wrote."""
-        patterns = {name: tuple(record.get(name, ())) for name in ("include", "exclude")}
-        return cls(str(record.get("engine", "")), imatrix=str(record.get("imatrix", "")), **patterns)
-
 
 #: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -23,10 +23,14 @@ from quantviz.figures.model_map_plot import (
 )
 from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, scan_process
-from quantviz.ui.checkpoints.spending import Spending, show_spending
+from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state, current_state
 from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
+
+if TYPE_CHECKING:
+    from quantviz.checkpoints.allocation.allocating import Allocation
+    from quantviz.checkpoints.allocation.frontier import Frontier
 
 #: Columns of a table that an allocation reads.
 _COLUMNS = (
@@ -53,18 +57,13 @@ def show_allocation(state: CheckpointsState, model: Model, engine: str) -> None:
                 st.error(say_error(problem))
 
 
-def _table(model: Model) -> dict[str, list[Any]]:
-    rows = [row for tensor in model.tensors for row in tensor.rows.values()]
-    return {name: [row[name] for row in rows] for name in _COLUMNS}
-
-
 def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> None:
-    from quantviz.checkpoints.allocation.allocating import allocate
+    from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of
-    from quantviz.checkpoints.allocation.frontier import FrontierPoint, frontier_of
-    from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
+    from quantviz.checkpoints.allocation.frontier import frontier_of
 
-    table = _table(model)
+    rows = [row for tensor in model.tensors for row in tensor.rows.values()]
+    table = {name: [row[name] for row in rows] for name in _COLUMNS}
     spending = show_spending(state, model, table, joins=profile is not None and profile.joins)
     files_of = profile.id if profile and profile.files else None
     choices = choices_of(
@@ -76,86 +75,98 @@ def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> Non
         files_of=files_of,
     )
     frontier = frontier_of(choices)
+    bits_per_weight = _show_budget(state, frontier)
+    if bits_per_weight is None:
+        return
+    allocation = allocated(choices, budget_of(choices, bits_per_weight=bits_per_weight))
+    st.html(f'<p class="qv-finding">{_sentence(allocation, profile)}</p>')
+    if files_of is None:
+        _offer_engines(state, model.recipes)
+    left, right = st.columns([5, 7], gap="medium")
+    with left:
+        _show_frontier(frontier, allocation)
+    with right:
+        _show_choice(model, allocation)
+    alpha = say("checkpoints.allocate.alpha_one")
+    if spending.file:
+        alpha = say("checkpoints.allocate.alpha_of", file=spending.file)
+    st.caption(plain(say("checkpoints.allocate.model", alpha=alpha)))
+    _show_exports(allocation)
+
+
+def _show_budget(state: CheckpointsState, frontier: Frontier) -> float | None:
+    """Show the slider of bits a weight and return its value; None where there is one size alone."""
     sizes = [point.bits_per_weight or math.nan for point in (*frontier.points, *frontier.uniform)]
     least = math.ceil(100 * min(sizes)) / 100
     most = math.ceil(100 * max(sizes)) / 100
     if not least < most:
         st.caption(say("checkpoints.allocate.one_size"))
-        return
-    budget = min(max(state.budget or (2 * least + most) / 3, least), most)
+        return None
+    budget = round(min(max(state.budget or (2 * least + most) / 3, least), most), 2)
     st.slider(
         say("checkpoints.allocate.budget"),
         least,
         most,
         step=0.01,
-        key=widgets.show(_BUDGET, round(budget, 2)),
+        key=widgets.show(_BUDGET, budget),
         on_change=errors.safely(lambda: change_state(budget=float(st.session_state[_BUDGET]))),
     )
-    found = allocate(
-        table,
-        bits_per_weight=round(budget, 2),
-        pinned=spending.pinned,
-        fused=spending.fused,
-        excluded=spending.excluded,
-        sensitivities=spending.sensitivities,
-        files_of=files_of,
+    return budget
+
+
+def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
+    from quantviz.checkpoints.allocation.frontier import FrontierPoint
+    from quantviz.figures.allocation_plot import ALLOCATION_PLOT_CONFIG, allocation_plot_figure
+
+    chosen = FrontierPoint(
+        None, allocation.bits, allocation.bits_per_weight, allocation.cost, allocation.sqnr_db
     )
-    st.html(f'<p class="qv-finding">{_sentence(found, profile)}</p>')
-    if files_of is None:
-        _offer_engines(state, model.recipes)
-    left, right = st.columns([5, 7], gap="medium")
-    with left:
-        chosen = FrontierPoint(None, found.bits, found.bits_per_weight, found.cost, found.sqnr_db)
-        st.plotly_chart(
-            allocation_plot_figure(frontier, chosen, language=language(), theme=theme()),
-            key="checkpoints_frontier",
-            theme=None,
-            config=dict(ALLOCATION_PLOT_CONFIG),
-            alt=say("checkpoints.allocate.frontier_alt"),
-        )
-    with right:
-        data = model_map(model, model.recipes[0], choice=found.choice)
-        st.plotly_chart(
-            model_map_figure(data, language=language(), theme=theme()),
-            key="checkpoints_choice",
-            theme=None,
-            config=dict(MODEL_MAP_CONFIG),
-            alt=say("checkpoints.allocate.choice_alt"),
-        )
-        told = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
-        if any(square.status == "kept" for square in data.squares):
-            told.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
-        swatches = [
-            f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
-            f"{html.escape(said)}</span>"
-            for said, colour in told
-        ]
-        st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
-    st.caption(plain(say("checkpoints.allocate.model", alpha=_alpha_words(spending))))
-    _show_exports(found)
+    st.plotly_chart(
+        allocation_plot_figure(frontier, chosen, language=language(), theme=theme()),
+        key="checkpoints_frontier",
+        theme=None,
+        config=dict(ALLOCATION_PLOT_CONFIG),
+        alt=say("checkpoints.allocate.frontier_alt"),
+    )
 
 
-def _alpha_words(spending: Spending) -> str:
-    if not spending.file:
-        return say("checkpoints.allocate.alpha_one")
-    return say("checkpoints.allocate.alpha_of", file=spending.file)
+def _show_choice(model: Model, allocation: Allocation) -> None:
+    """Show the map of the chosen recipes and its legend."""
+    data = model_map(model, model.recipes[0], choice=allocation.choice)
+    st.plotly_chart(
+        model_map_figure(data, language=language(), theme=theme()),
+        key="checkpoints_choice",
+        theme=None,
+        config=dict(MODEL_MAP_CONFIG),
+        alt=say("checkpoints.allocate.choice_alt"),
+    )
+    legend = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
+    if any(square.status == "kept" for square in data.squares):
+        legend.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
+    swatches = [
+        f'<span class="qv-told"><span class="qv-swatch" style="background:{colour}"></span>'
+        f"{html.escape(words)}</span>"
+        for words, colour in legend
+    ]
+    st.html(f'<p class="qv-small qv-legend">{" ".join(swatches)}</p>')
 
 
-def _sentence(found: Any, profile: Profile | None) -> str:
+def _sentence(allocation: Allocation, profile: Profile | None) -> str:
     """Return the sentence on an allocation and the next change; `profile`: the engine of the scan."""
-    whole = found.bits + found.choices.kept_bits
+    whole = allocation.bits + allocation.choices.kept_bits
     words = [
         say(
-            "checkpoints.allocate.found" if found.is_optimal else "checkpoints.allocate.found_within",
-            gap=f"{found.gap_db:.1g}",
-            bits=number(found.bits_per_weight, 4),
+            "checkpoints.allocate.found" if allocation.is_optimal else "checkpoints.allocate.found_within",
+            gap=f"{allocation.gap_db:.1g}",
+            bits=number(allocation.bits_per_weight or math.nan, 4),
             megabytes=f"{whole / 8e6:,.4g}",
-            db=number(found.sqnr_db, 4),
+            db=number(allocation.sqnr_db, 4),
         ),
         say(f"checkpoints.allocate.{size_words(profile)}", engine=profile.name if profile else ""),
     ]
-    following = found.next_change()
+    following = allocation.next_change()
     if following is not None:
+        gain = allocation.with_more().sqnr_db - allocation.sqnr_db
         names = ", ".join(each.removesuffix(".weight").removeprefix("model.") for each in following.tensors)
         words += [
             say(
@@ -164,7 +175,7 @@ def _sentence(found: Any, profile: Profile | None) -> str:
                 before=recipe_words(following.before, language()),
                 after=recipe_words(following.after, language()),
             ),
-            say("checkpoints.allocate.tenth", db=number(found.with_more().sqnr_db - found.sqnr_db, 3)),
+            say("checkpoints.allocate.tenth", db=number(gain, 3)),
         ]
     return html.escape(sentences(*words))
 
@@ -190,7 +201,7 @@ def _scan_for(engine: str, recipes: tuple[str, ...]) -> None:
     begin_scan(current_state())
 
 
-def _show_exports(found: Any) -> None:
+def _show_exports(allocation: Allocation) -> None:
     """Show a button for each tool that can take the choice, and why another cannot."""
     from quantviz.export.allocations import EXPORTS, export_allocation
 
@@ -198,7 +209,7 @@ def _show_exports(found: Any) -> None:
         st.markdown(say("checkpoints.allocate.export"), width="content")
         for form in EXPORTS:
             try:
-                content = export_allocation(found, form)
+                content = export_allocation(allocation, form)
                 problem = ""
             except QuantVizError as error:
                 content = ""

@@ -19,10 +19,9 @@ from quantviz.figures.model_map_plot import (
     winners,
 )
 from quantviz.ui.checkpoints.allocating import show_allocation
-from quantviz.ui.checkpoints.going import open_in_lab
 from quantviz.ui.checkpoints.reading import Seen, name_of
 from quantviz.ui.checkpoints.state import CheckpointsState, change_state
-from quantviz.ui.checkpoints.table import show_python_call, show_table
+from quantviz.ui.checkpoints.table import open_in_lab, show_python_call, show_table
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme

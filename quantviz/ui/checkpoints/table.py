@@ -9,25 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.checkpoints.example import EXAMPLE
+from quantviz.checkpoints.example import EXAMPLE, example_tensors
 from quantviz.checkpoints.findings import worst_tensors
 from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
+from quantviz.checkpoints.offered import below_folder
+from quantviz.checkpoints.scan.recipes import scheme_named
+from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
+from quantviz.lab.state import LabState
 from quantviz.quoting import operand, shell_command
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.sources import LocalTensor, Source
+from quantviz.sources.matrix import as_opened
+from quantviz.tensors.views import View
 from quantviz.text import visible
-from quantviz.ui.checkpoints.going import open_in_lab
-from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.checkpoints.state import CheckpointsState, current_state
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.name_search import finder
-from quantviz.ui.shell import errors
+from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.stored_rows import Scan
 
+LAB = "pages/lab/playground.py"
 _FIND = "checkpoints_find"
 _STATUS = "checkpoints_status"
 _TABLE = "checkpoints_table"
@@ -215,3 +225,32 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
     weighed = ("--imatrix", imatrix) if imatrix else ()
     options = (*asked, *of_engine, *weighed)
     return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
+
+
+def source_of(chosen: str, tensor: ModelTensor) -> Source:
+    """Return a tensor of a scan as the Lab opens it.
+
+    Raises:
+        QuantVizError: Its file is not below the server's folder.
+    """
+    if chosen == EXAMPLE:
+        return example_tensors()[tensor.name]
+    below = below_folder(tensor.file)
+    if below is None:
+        raise QuantVizError("checkpoint.not_below", name=tensor.name[:200])
+    source = LocalTensor.of(below, tensor.name)
+    return as_opened(source, source.told_orientation())
+
+
+def open_in_lab(tensor: ModelTensor, recipe: str) -> None:
+    """Turn to the Lab with a tensor under a recipe, at its largest error."""
+    source = source_of(current_state().chosen, tensor)
+    row = tensor.rows.get(recipe, {})
+    # The measured scheme, where the engine has another type for this tensor.
+    shape = source.shape
+    scheme = as_scheme(row["scheme"]) if row.get("scheme") else scheme_named(recipe)
+    worst = row.get("max_error_at")
+    cell: Shape = tuple(worst) if worst else (0,) * len(tensor.shape)
+    state = LabState(source, scheme, View.of(shape), source.cell_of(cell)).with_scheme(scheme)
+    session.put_from_map(state)
+    turn_to(LAB)
