@@ -39,7 +39,7 @@ def run(code, blocked=()):
     )
 
 
-def test_the_core_needs_only_torch():
+def test_the_core_and_the_course_need_only_torch():
     code = """
 import quantviz as qv
 r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
@@ -52,6 +52,10 @@ except qv.QuantVizError as error:
     assert error.key == 'needs_pandas'
 else:
     raise AssertionError
+# The course draws only when asked.
+import torch
+from quantviz.teaching.course import *
+assert linear_quantization(torch.tensor([1.0, 2.0]))
 """
     done = run(code, ("streamlit", "plotly", "pandas", "PIL", "safetensors"))
     assert done.returncode == 0, done.stderr
@@ -131,29 +135,17 @@ def test_the_core_needs_no_link_and_no_source():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_arithmetic_of_the_browser_is_written_without_numba():
+def test_the_arithmetic_of_the_browser_needs_no_numba_and_the_figure_alone_plotly():
     code = """
+import sys
 import quantviz as qv
-from tests.helpers.sample import sample_of
 from quantviz.compiled.javascript import write_metrics, write_program
 assert "fround" in write_program(qv.Scheme("int4")).text and write_metrics().text
+assert "plotly" not in sys.modules
+qv.plot_quantization_errors
+assert "plotly" in sys.modules
 """
-    done = run(code, ("numba", "llvmlite", "streamlit", "plotly"))
-    assert done.returncode == 0, done.stderr
-
-
-def test_plotly_is_imported_only_by_the_figure():
-    code = "import quantviz as qv, sys\nqv.quantize([1.0], qv.Scheme())\nassert 'plotly' not in sys.modules"
-    done = run(f"{code}\nqv.plot_quantization_errors\nassert 'plotly' in sys.modules")
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_course_draws_only_when_asked():
-    done = run(
-        "import torch\nfrom quantviz.teaching.course import *\n"
-        "assert linear_quantization(torch.tensor([1.0, 2.0]))",
-        ("streamlit", "plotly", "pandas"),
-    )
+    done = run(code, ("numba", "llvmlite", "streamlit"))
     assert done.returncode == 0, done.stderr
 
 
@@ -190,7 +182,6 @@ def test_each_package_is_imported_only_in_its_layer(package):
 ALLOWED = {
     "text": "",
     "pickling": "",
-    "own_folder": "",
     "errors": "pickling text",
     "budget": "errors",
     "own_process": "",
@@ -199,15 +190,15 @@ ALLOWED = {
     "whole_files": "errors",
     "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
-    "sources": "errors own_folder schemes tensors text whole_files",
+    "sources": "errors schemes tensors text whole_files",
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
-    "compiled": "errors evaluation own_folder quantization schemes tensors whole_files",
+    "compiled": "errors evaluation quantization schemes tensors whole_files",
     "streaming": "budget compiled door errors evaluation own_process pickling quantization schemes tensors"
     " text",
     "work_process": "budget errors own_process streaming",
     "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "checkpoints": "analysis compiled door errors evaluation own_folder own_process pickling quantization"
+    "checkpoints": "analysis compiled door errors evaluation own_process pickling quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "lab": "errors schemes sources tensors",
     "figures": "analysis checkpoints door errors evaluation quantization schemes streaming tensors text",
@@ -228,7 +219,7 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures lab own_folder quoting schemes sources standby"
+    "ui/checkpoints": "checkpoints errors export figures lab quoting schemes sources standby"
     " tensors text ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
