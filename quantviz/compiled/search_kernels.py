@@ -13,20 +13,21 @@ from quantviz.compiled.machine_code import jit
 
 
 @jit
-def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables, found):
-    """Put the results of each block into `found`, a line for each number; return whether all elements are
+def search(cells, rows, weights, levels, in_run, kept, constants, results):
+    """Put the results of each block into `results`, a line for each number; return whether all elements are
     finite, else the results are not valid.
 
     `rows` has a line for each block, `weights` one for each block of a line of the tensor, after which they
     begin anew, `levels` a number for each `in_run` blocks. `cells` is the address of the compiled search,
-    `kept` how many values of each element it keeps.
+    `kept` how many values of each element it keeps, and `constants` the numbers and tables that it reads.
     """
+    floats, integers, tables = constants
     blocks, size = rows.shape
     values = np.zeros((size, WIDTH), np.float32)
     own = np.ones((size, WIDTH), np.float32)
     room = np.empty((max(kept, 1), size, WIDTH), np.float32)
     level = np.zeros(WIDTH, np.float32)
-    out = np.empty((len(found), WIDTH), np.float32)
+    out = np.empty((len(results), WIDTH), np.float32)
     for first in range(0, blocks, WIDTH):
         count = min(WIDTH, blocks - first)
         finite = True
@@ -49,7 +50,7 @@ def search(cells, rows, weights, levels, in_run, kept, floats, integers, tables,
             cells, values.ctypes.data, own.ctypes.data, level.ctypes.data, room.ctypes.data, size,
             floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, out.ctypes.data,
         )  # fmt: skip
-        for i in range(len(found)):
+        for i in range(len(results)):
             for k in range(count):
-                found[i, first + k] = out[i, k]
+                results[i, first + k] = out[i, k]
     return True

@@ -14,15 +14,17 @@ from quantviz.compiled.machine_code import jit
 
 
 @jit
-def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, finite_only, chance, noises):
+def add_noises(cells, x, place, of_trials, finite_only, chance, noises):
     """Add the error² of a run's cells to `noises`, a sum for each trial: those of block b are from begins[b]
     to before begins[b + 1].
 
-    The run is whole lines, or a part of one: `columns` cells of each, from its cell `first` on. Blocks are
-    `width` wide, and `bases` are the number of the first block of each line. `cells` is the address of
+    The run is whole lines, or a part of one. Its `place` is the flat index of its first cell, the number of
+    cells of each line and the first of them, the width of blocks, the number of the first block of each
+    line, and `begins`. `cells` is the address of
     compiled arithmetic, and `of_trials` its input: the block's parameters in each trial, the number of
-    trials, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat` on.
+    trials, numbers and tables. With `chance` it reads where cells are in the tensor.
     """
+    flat, columns, first, width, bases, begins = place
     # Narrow blocks are gathered side by side, so that neighbouring cells are read together.
     together = max(1, WIDTH // width)
     values = np.empty((together, CELLS_TOGETHER), np.float32)
