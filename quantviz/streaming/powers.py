@@ -47,7 +47,7 @@ def moments_of_powers(sums: Sums) -> Moments:
 
 def _add(values: Values, sums: Sums) -> None:
     if has_kernels():
-        from quantviz.compiled.powers import add_powers
+        from quantviz.compiled.run_kernels import add_powers
 
         add_powers(values, sums)
         return
