@@ -13,7 +13,7 @@ MOST = {
     "nested ones, per 1000 lines": 0,
     "functions over 60 lines": 16,
     "functions of over 8 parameters": 32,
-    "modules of at most 60 lines": 144,
+    "modules of at most 60 lines": 137,
     "private helpers of at most 3 lines, called once": 331,
 }
 
